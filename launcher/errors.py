@@ -1,0 +1,130 @@
+"""Every error that Launcher raises, in one tree.
+
+LauncherError                     exit code
+├── SpecError                     2   the description of the job is wrong; every problem
+├── PlatformError                 2   this machine cannot do what was asked of it
+├── JobNotFound                   2   no job of that name
+├── JobFailed                     1   the job ended as Failed
+├── JobStopped                    3   the job ended as Stopped
+├── CloudError                    4   credentials, permissions, or an answer of AWS
+│   └── CapacityError             5   AWS has no instance of the type now
+└── RuntimeFault                  1   raised inside a job
+    ├── ContractError                 the platform's files or the job document are not as agreed
+    └── DataError                     the data service or the loader
+        ├── DataServiceUnavailable    a declared data service cannot be reached, or went away
+        ├── AuthenticationError       the other side does not know the job's token
+        ├── WireError                 bytes that are not the protocol
+        └── SampleError               the user's dataset raised; carries the remote traceback
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong, where it is, and how to mend it."""
+
+    what: str
+    where: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"error: {self.what}\n  where: {self.where}\n  fix: {self.fix}"
+
+
+class LauncherError(Exception):
+    """The root of the tree; `exit_code` is what the command line returns for it."""
+
+    exit_code = 1
+
+
+class SpecError(LauncherError):
+    """The description of a job is wrong. `problems` has every one that was found."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class PlatformError(LauncherError):
+    """This machine cannot do what was asked of it."""
+
+    exit_code = 2
+
+
+class JobNotFound(LauncherError):
+    """No job of that name is known to the session."""
+
+    exit_code = 2
+
+
+class JobFailed(LauncherError):
+    """The job ended as Failed; the message is its FailureReason."""
+
+    exit_code = 1
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"job {name} failed: {reason}")
+
+
+class JobStopped(LauncherError):
+    """The job ended as Stopped."""
+
+    exit_code = 3
+
+    def __init__(self, name: str, secondary_status: str) -> None:
+        self.name = name
+        self.secondary_status = secondary_status
+        super().__init__(f"job {name} was stopped ({secondary_status})")
+
+
+class CloudError(LauncherError):
+    """AWS refused, or could not be reached; keeps AWS's own code and request id."""
+
+    exit_code = 4
+
+
+class CapacityError(CloudError):
+    """AWS has no instance of the requested type at the moment."""
+
+    exit_code = 5
+
+
+class RuntimeFault(LauncherError):
+    """Something inside a running job is wrong."""
+
+
+class ContractError(RuntimeFault):
+    """The platform's files or the job document are not as agreed."""
+
+
+class DataError(RuntimeFault):
+    """The data service or the loader cannot do its work."""
+
+
+class DataServiceUnavailable(DataError):
+    """A data service was declared for this job but cannot be reached, or went away."""
+
+
+class AuthenticationError(DataError):
+    """The other side of a connection does not know the job's token."""
+
+
+class WireError(DataError):
+    """Bytes that are not the data service's protocol."""
+
+
+class SampleError(DataError):
+    """The user's dataset raised while a batch was prepared."""
+
+    def __init__(self, message: str, *, index: int | None, remote_traceback: str) -> None:
+        self.index = index
+        self.remote_traceback = remote_traceback
+        super().__init__(f"{message}\n{remote_traceback}")
