@@ -1,1 +1,105 @@
-"""Launcher: managed training jobs on heterogeneous clusters, and the same jobs on a laptop."""
+"""Launcher: managed training jobs on heterogeneous clusters, and the same jobs on a laptop.
+
+The public names are imported on first use, so `import launcher` costs next to nothing and works
+inside a job too, where only the errors, the contract, the runtime and the data service exist.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from launcher.errors import (
+        CapacityError,
+        CloudError,
+        DataError,
+        JobFailed,
+        JobNotFound,
+        JobStopped,
+        LauncherError,
+        PlatformError,
+        Problem,
+        SpecError,
+    )
+    from launcher.estimator import Estimator, PyTorch
+    from launcher.job import Job, LogLine
+    from launcher.sessions.local import LocalSession
+    from launcher.spec import (
+        DataParallel,
+        DataService,
+        InstanceGroup,
+        JobSpec,
+        MetricDefinition,
+        TrainingInput,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Estimator": "estimator",
+    "PyTorch": "estimator",
+    "InstanceGroup": "spec",
+    "TrainingInput": "spec",
+    "DataParallel": "spec",
+    "DataService": "spec",
+    "MetricDefinition": "spec",
+    "JobSpec": "spec",
+    "Job": "job",
+    "LogLine": "job",
+    "LocalSession": "sessions.local",
+    "LauncherError": "errors",
+    "Problem": "errors",
+    "SpecError": "errors",
+    "PlatformError": "errors",
+    "JobNotFound": "errors",
+    "JobFailed": "errors",
+    "JobStopped": "errors",
+    "CloudError": "errors",
+    "CapacityError": "errors",
+    "DataError": "errors",
+}
+
+__all__ = [
+    "Estimator",
+    "PyTorch",
+    "InstanceGroup",
+    "TrainingInput",
+    "DataParallel",
+    "DataService",
+    "MetricDefinition",
+    "JobSpec",
+    "Job",
+    "LogLine",
+    "LocalSession",
+    "LauncherError",
+    "Problem",
+    "SpecError",
+    "PlatformError",
+    "JobNotFound",
+    "JobFailed",
+    "JobStopped",
+    "CloudError",
+    "CapacityError",
+    "DataError",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'launcher' has no attribute {name!r}")
+    home = f"launcher.{_HOMES[name]}"
+    try:
+        module = import_module(home)
+    except ModuleNotFoundError as error:
+        if not home.startswith(str(error.name)):
+            raise
+        raise ImportError(
+            f"launcher.{name} is not available inside a training job: only the job's own side of "
+            f"Launcher travels with the code (there is no {error.name} here)"
+        ) from error
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -261,7 +261,8 @@ class JobDocument:
 
 # Event lines -----------------------------------------------------------------------------------
 
-_EVENT = re.compile(r"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: [a-z_]+=\S+)*)\s*$")
+_FIELD = r'[a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)'
+_EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_FIELD})*)\s*$")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 
@@ -282,15 +283,16 @@ def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
     match = _EVENT.match(line)
     if match is None:
         return None
-    pairs = (pair.split("=", 1) for pair in match["fields"].split())
+    pairs = (pair.split("=", 1) for pair in re.findall(_FIELD, match["fields"]))
     return match["name"], {key: _value(text) for key, text in pairs}
 
 
 def _field(value: object) -> str:
     if isinstance(value, str) and _BARE.fullmatch(value) and value not in _JSON_WORDS:
         return value
-    # ASCII JSON without white space, so that a field never contains a blank.
-    return json.dumps(value, separators=(",", ":")).replace(" ", "\\u0020")
+    text = json.dumps(value, separators=(",", ":"))
+    # Blanks stand in quoted strings only, which is what a reader can still take apart.
+    return text if isinstance(value, str) else text.replace(" ", "\\u0020")
 
 
 def _value(text: str) -> Any:

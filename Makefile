@@ -1,0 +1,51 @@
+# Needs make and a Python >= 3.10 with venv; everything else goes into .venv.
+# Another interpreter: make demo PYTHON=python3.12
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+BENCHMARKS := $(wildcard benchmarks/*.py)
+DIGITS := examples/digits
+
+.PHONY: help demo test test-full check bench
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
+	@echo "make test       run the tests (minutes)"
+	@echo "make test-full  run all tests, the slow and the destructive ones too"
+	@echo "make check      formatting, lint, types, import layers"
+	@echo "make bench      run the benchmarks"
+
+demo: $(READY)
+	$(BIN)/python $(DIGITS)/prepare.py
+	$(BIN)/launcher run $(DIGITS)/job.yaml --local
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+test-full: $(READY)
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+
+# The environment is set up once, and again when what it is made from changes.
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || \
+	  { echo "There is no '$(PYTHON)' here. Install Python 3.10 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "Python 3.10 or newer is needed, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "'$(PYTHON)' has no venv (Debian and Ubuntu pack it apart): sudo apt-get install python3-venv, then run make again." >&2; exit 1; }
+	@echo "Setting up .venv with $$($(PYTHON) -V 2>&1): once, a few minutes (PyTorch is large)." >&2
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
+	  -c constraints.txt -e '.[torch,examples,test,dev]'
+	@touch $(READY)

@@ -1,0 +1,34 @@
+"""The one script that every host of a job runs.
+
+It unpacks the code that came with the job, and then reads its environment, finds its role, plays
+it, and leaves with an exit code that tells the truth. Nothing is installed and no network is
+needed: the bundle holds the user's code and all of Launcher that a job uses.
+"""
+
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+ROOT = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
+
+
+def unpack(bundle: Path) -> None:
+    """The user's code to /opt/ml/code, ours to /opt/ml/lib."""
+    with tarfile.open(bundle) as archive:
+        if hasattr(tarfile, "data_filter"):  # Python >= 3.10.12: refuse links out of the tree
+            archive.extractall(ROOT, filter="data")
+        else:
+            archive.extractall(ROOT)
+
+
+def main() -> int:
+    unpack(ROOT / "input" / "data" / "code" / "bundle.tar.gz")
+    sys.path.insert(0, str(ROOT / "lib"))
+    from launcher.runtime.main import run  # it exists only now
+
+    return run(ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

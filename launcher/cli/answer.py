@@ -1,0 +1,82 @@
+"""How a verb answers: `-o json`, exit codes, colours; the only place that turns errors into both.
+
+stdout has the answer and nothing else; stderr has the talk. With `-o json` an error is an answer
+too: {"error": {...}, "exit_code": N}.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+import click
+
+from launcher.errors import LauncherError, SpecError
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+#: One colour per group, in the order of the groups.
+GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
+
+
+def answers(verb: Callable[..., int]) -> Callable[..., None]:
+    """Give a verb `-o`, and make its return value (or the error it raises) the exit code."""
+
+    @click.option(
+        "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Form of stdout."
+    )
+    @click.pass_context
+    @functools.wraps(verb)
+    def command(context: click.Context, /, **arguments: Any) -> None:
+        context.color = False if os.environ.get("NO_COLOR") else context.color
+        try:
+            code = verb(**arguments)
+        except LauncherError as error:
+            code = error.exit_code
+            tell_error(error)
+            if arguments["output"] == "json":
+                print_json({"error": _described(error), "exit_code": code})
+        context.exit(code)
+
+    return command
+
+
+def tell(text: str) -> None:
+    """Say something that is not the answer."""
+    click.echo(text, err=True)
+
+
+def tell_error(error: LauncherError) -> None:
+    text = str(error)
+    tell(text if text.startswith("error: ") else f"error: {text}")
+
+
+def print_json(value: object) -> None:
+    """The answer as JSON; times in UTC."""
+    click.echo(json.dumps(value, indent=2, default=_plain))
+
+
+def group_prefix(group: str, host: str, groups: list[str], width: int) -> str:
+    """ "data_group/algo-1  |" in the group's colour; the width counts the name."""
+    colour = GROUP_COLOURS[groups.index(group) % len(GROUP_COLOURS)] if group in groups else None
+    return click.style(f"{group}/{host}".ljust(width) + " |", fg=colour)
+
+
+def _described(error: LauncherError) -> dict[str, Any]:
+    described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, SpecError):
+        described["problems"] = [
+            {"what": problem.what, "where": problem.where, "fix": problem.fix}
+            for problem in error.problems
+        ]
+    return described
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,47 @@
+"""Following a job on the terminal: its states and its hosts' lines, each with group and host."""
+
+from __future__ import annotations
+
+import click
+
+from launcher.cli.answer import group_prefix, tell
+from launcher.job import Job, LogLine
+from launcher.outcome import host_groups
+
+#: How Launcher's own lines begin; they are dimmed, so that the user's stand out.
+EVENT = "launcher: "
+
+
+class LinePrinter:
+    """Writes log lines behind "group/host |", one colour per group."""
+
+    def __init__(self, job: Job, *, to_stderr: bool) -> None:
+        groups = host_groups(job.description())
+        self._groups = [group.name for group in groups]
+        self._width = max(len(f"{group.name}/{host}") for group in groups for host in group.hosts)
+        self._to_stderr = to_stderr
+
+    def __call__(self, line: LogLine) -> None:
+        prefix = group_prefix(line.group, line.host, self._groups, self._width)
+        text = click.style(line.text, dim=True) if line.text.startswith(EVENT) else line.text
+        click.echo(f"{prefix} {text}", err=self._to_stderr)
+
+
+def follow(job: Job) -> bool:
+    """Show a job on stderr until it ends; False when the user left it with Ctrl-C."""
+    try:
+        job.wait(logs=LinePrinter(job, to_stderr=True), states=lambda word: tell(f"[{word}]"))
+    except KeyboardInterrupt:
+        tell_detached(job.name)
+        return False
+    return True
+
+
+def tell_detached(name: str) -> None:
+    """Say that the job goes on, and how to come back to it."""
+    tell(
+        f"\nDetached; job {name} goes on.\n"
+        f"  launcher logs -f {name}     come back\n"
+        f"  launcher status {name}      how it stands\n"
+        f"  launcher stop {name}        end it"
+    )

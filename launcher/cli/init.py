@@ -1,0 +1,53 @@
+"""launcher init: a first job in a folder, ready to run."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from launcher.cli.answer import answers, print_json, tell
+from launcher.errors import PlatformError
+
+#: What is written, and the packaged text that it comes from.
+_STARTER = {
+    "job.yaml": "job.yaml.txt",
+    "pipeline.py": "pipeline.py.txt",
+    "train.py": "train.py.txt",
+    ".launcherignore": "launcherignore.txt",
+}
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@answers
+def init(folder: Path, output: str) -> int:
+    """Write a first job that runs at once.
+
+    Its files go into FOLDER (default: here): job.yaml, pipeline.py and train.py. It trains a
+    small network on made-up data: one host trains, another prepares the batches.
+    """
+    taken = [name for name in _STARTER if (folder / name).exists()]
+    if taken:
+        raise PlatformError(
+            f"{', '.join(taken)} exists already in {folder.absolute()}; nothing was written. "
+            "Name another folder: launcher init FOLDER"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _STARTER.items():
+        content = (files("launcher.cli") / "starter" / text).read_text(encoding="utf-8")
+        (folder / name).write_text(content, encoding="utf-8")
+    _tell_next(folder)
+    if output == "json":
+        print_json({"folder": str(folder.absolute()), "files": list(_STARTER)})
+    else:
+        click.echo("\n".join(str(folder / name) for name in _STARTER))
+    return 0
+
+
+def _tell_next(folder: Path) -> None:
+    if find_spec("torch") is None:
+        tell("train.py needs torch, which is not installed here: pip install torch")
+    tell(f"Run it on this machine:\n  launcher run {folder / 'job.yaml'} --local")

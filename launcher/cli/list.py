@@ -1,0 +1,51 @@
+"""launcher list: the jobs, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from launcher.cli.answer import answers, print_json, tell
+from launcher.sessions.local import LocalSession
+
+_STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
+
+
+@click.command("list")
+@click.option("--name-contains", help="Only jobs whose name has this in it.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
+@answers
+def list_jobs(name_contains: str | None, status: str | None, output: str) -> int:
+    """List the jobs of this machine, the newest first."""
+    answer = LocalSession().list_training_jobs(NameContains=name_contains, StatusEquals=status)
+    jobs = answer["TrainingJobSummaries"]
+    if output == "json":
+        print_json({"jobs": [_plain(job) for job in jobs]})
+    elif not jobs:
+        tell("No jobs. `launcher init` writes a first one.")
+    else:
+        width = max(len(job["TrainingJobName"]) for job in jobs)
+        for job in jobs:
+            click.echo(_row(job, width))
+    return 0
+
+
+def _row(job: Mapping[str, Any], width: int) -> str:
+    created = _local_time(job["CreationTime"])
+    return f"{job['TrainingJobName']:<{width}}  {job['TrainingJobStatus']:<10}  {created}"
+
+
+def _plain(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": job["TrainingJobName"],
+        "status": job["TrainingJobStatus"],
+        "creation_time": job["CreationTime"],
+        "end_time": job.get("TrainingEndTime"),
+    }
+
+
+def _local_time(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,36 @@
+"""launcher logs: what the hosts of a job printed."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from launcher.cli.answer import answers
+from launcher.cli.follow import LinePrinter, tell_detached
+from launcher.job import Job
+from launcher.sessions.local import LocalSession
+
+
+@click.command()
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("--group", help="Only the hosts of this group.")
+@click.option("--host", help="Only this host, for example algo-2.")
+@answers
+def logs(name: str, follow: bool, group: str | None, host: str | None, output: str) -> int:
+    """Print what the hosts of job NAME printed.
+
+    Each line stands behind its group and host. With -o json every line is one JSON object.
+    """
+    job = Job(name, LocalSession())
+    show = LinePrinter(job, to_stderr=False)
+    try:
+        for line in job.logs(follow=follow, group=group, host=host):
+            if output == "json":
+                click.echo(json.dumps({"group": line.group, "host": line.host, "text": line.text}))
+            else:
+                show(line)
+    except KeyboardInterrupt:
+        tell_detached(name)
+    return 0

@@ -1,0 +1,82 @@
+"""launcher run: send a job and follow it to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from launcher.cli.answer import answers, print_json, tell
+from launcher.cli.follow import follow
+from launcher.cli.screen import summary_screen
+from launcher.errors import CloudError
+from launcher.job import Job
+from launcher.request.submission import Submission, prepare, redacted
+from launcher.sessions.local import LocalSession
+from launcher.sessions.submission import new_job_name, place, place_offline, send
+from launcher.spec import JobSpec
+
+
+@click.command()
+@click.argument("job_file", type=click.Path(path_type=Path))
+@click.option("--local", is_flag=True, help="Run on this machine, whatever the instance types.")
+@click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
+@click.option("--name", help="Name of the job; by default one is made.")
+@click.option(
+    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
+)
+@answers
+def run(
+    job_file: Path,
+    local: bool,
+    dry_run: bool,
+    name: str | None,
+    changes: tuple[str, ...],
+    output: str,
+) -> int:
+    """Run a job and follow it to its end.
+
+    JOB_FILE describes the job. Its hosts' lines are shown as they come, and a summary at the end.
+    Ctrl-C leaves the job running and says how to come back to it.
+    """
+    spec = JobSpec.from_yaml(job_file, changes)
+    name = name or new_job_name(spec)
+    session = LocalSession() if local or spec.is_local else None
+    if dry_run:
+        placement = place(spec, session, name) if session else place_offline(spec, name)
+        _show_request(prepare(spec, placement))
+        return 0
+    if session is None:
+        raise CloudError(
+            "this version runs jobs on this machine only: add --local to run this job here, or "
+            "--dry-run to print its CreateTrainingJob request"
+        )
+    submission = prepare(spec, place(spec, session, name))
+    _tell_warnings(submission)
+    send(submission, session)
+    job = Job(name, session)
+    _tell_started(job)
+    finished = follow(job)
+    summary = job.summary()
+    if output == "json":
+        print_json(summary)
+    elif finished:
+        click.echo(summary_screen(summary))
+    return summary["exit_code"] if finished else 0
+
+
+def _show_request(submission: Submission) -> None:
+    _tell_warnings(submission)
+    print_json(redacted(submission.request))
+
+
+def _tell_started(job: Job) -> None:
+    description = job.description()
+    tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
+    for note in description["LocalNotes"]:
+        tell(f"note: {note}")
+
+
+def _tell_warnings(submission: Submission) -> None:
+    for warning in submission.warnings:
+        tell(f"warning: {warning}")

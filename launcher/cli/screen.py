@@ -1,0 +1,73 @@
+"""A job's summary as a person reads it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+_COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
+
+
+def summary_screen(summary: Mapping[str, Any]) -> str:
+    """Status, hosts per group, who prepared the data, metrics, the model, what to do next."""
+    return "\n".join(_lines(summary))
+
+
+def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    status = summary["status"]
+    word = click.style(status, fg=_COLOURS.get(status), bold=True)
+    finer = summary["secondary_status"]
+    yield f"\nJob      {summary['name']}"
+    yield f"Status   {word}" + (f" ({finer})" if finer != status else "")
+    if summary["failure_reason"]:
+        yield "Reason   " + summary["failure_reason"].strip().replace("\n", "\n         ")
+    for group in summary["groups"]:
+        yield _row("Group", _group(group))
+    yield from _data_lines(summary["data"])
+    for name, value in summary["metrics"].items():
+        yield f"Metric   {name} = {value:.6g}"
+    if summary["model_artifacts"]:
+        yield f"Model    {summary['model_artifacts']}"
+    yield from _next_lines(summary)
+
+
+def _row(word: str, text: str) -> str:
+    return f"{word:<9}{text}"
+
+
+def _group(group: Mapping[str, Any]) -> str:
+    seconds = group["billable_seconds"]
+    billed = "" if seconds is None else f", {seconds} billable seconds"
+    return (
+        f"{group['name']} ({group['role']}): {len(group['hosts'])} x {group['instance_type']}, "
+        f"{', '.join(group['hosts'])}{billed}"
+    )
+
+
+def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
+    if data is None:
+        return
+    prepared, received = data["batches_by_host"], data["batches_received"]
+    if prepared:
+        by_host = ", ".join(f"{host} {count}" for host, count in prepared.items())
+        by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
+        yield f"Data     {sum(prepared.values())} batches prepared ({by_host})"
+        yield f"         {sum(received.values())} batches received ({by_rank})"
+    if data["wait_share"] is not None:
+        yield f"         {data['wait_share']:.1%} of step time spent waiting for data"
+
+
+def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    name = summary["name"]
+    yield "\nNext"
+    yield f"  launcher logs {name}"
+    if summary["exit_code"] is None:
+        yield f"  launcher logs -f {name}"
+        yield f"  launcher stop {name}"
+    elif summary["model_artifacts"]:
+        yield f"  tar -tzf {shlex.quote(unquote(urlsplit(summary['model_artifacts']).path))}"
+    yield "  launcher list"

@@ -1,0 +1,5 @@
+"""The data service: batches prepared on the data group, and the loader that reads them."""
+
+from launcher.data.loader import DataLoader
+
+__all__ = ["DataLoader"]

@@ -1,0 +1,312 @@
+"""The receiver: one process on a train host that takes batches in and shows them to the ranks.
+
+`python -m launcher.data.receiver` listens for workers on TCP and for ranks on a Unix socket. It is
+a process of its own because a receiving thread was measured to fight the training loop for the
+interpreter lock. It holds batches until it is their rank's turn, hands over shared memory, and
+passes on what the ranks say to the dispatcher.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, MlPaths
+from launcher.data import messages as m
+from launcher.data import wire
+from launcher.data.slabs import Slab, SlabPool
+from launcher.errors import AuthenticationError, DataError, WireError
+from launcher.runtime import handshake, lines
+from launcher.runtime.environment import Environment
+from launcher.runtime.events import emit
+from launcher.runtime.train import RECEIVER_VARIABLE
+
+_PEER_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(eq=False)
+class _Rank:
+    """One loader's connection; everything for it leaves through one thread, in order."""
+
+    connection: socket.socket
+    outbox: queue.SimpleQueue[tuple[m.Message, int | None] | None] = field(
+        default_factory=queue.SimpleQueue
+    )
+    seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
+    lent: dict[int, Slab] = field(default_factory=dict)
+
+    def tell(self, message: m.Message, descriptor: int | None = None) -> None:
+        self.outbox.put((message, descriptor))
+
+
+@dataclass
+class _Run:
+    rank: _Rank
+    next_step: int = 0
+    waiting: dict[int, tuple[dict[str, Any], Slab, int]] = field(default_factory=dict)
+
+
+class Receiver:
+    """All batches for one train host. `_lock` guards the pool, the runs and the ranks."""
+
+    def __init__(self, environment: Environment, socket_name: str) -> None:
+        cluster = environment.cluster
+        self._host = cluster.host
+        self._token = environment.token
+        self._lock = threading.Lock()
+        self._leaving = threading.Event()
+        self._pool = SlabPool()
+        self._runs: dict[str, _Run] = {}
+        self._asking: dict[str, list[_Rank]] = {}
+        self._attended: set[_Rank] = set()
+        self._workers = socket.create_server(
+            (cluster.bind_address, environment.ports.receiver), backlog=1024
+        )
+        self._ranks = socket.socket(socket.AF_UNIX)
+        self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
+        self._ranks.listen(128)
+        self._control = lines.LineConnection(
+            lines.connect(
+                (cluster.address(cluster.leader), environment.ports.dispatcher),
+                self._token,
+                patience=environment.document.start_timeout,
+                what=f"the dispatcher on {cluster.leader}",
+            )
+        )
+        address = (cluster.address(cluster.host), environment.ports.receiver)
+        self._tell(m.HelloReceiver(host=cluster.host, address=address))
+
+    def serve(self) -> None:
+        """Start the threads that accept; returns when the dispatcher has gone before its time."""
+        for duty in (self._accept_workers, self._accept_ranks):
+            threading.Thread(target=duty, daemon=True).start()
+        self._follow_dispatcher()
+        if self._leaving.is_set():
+            threading.Event().wait()  # `leave` ends the process
+
+    def leave(self, patience: float = 2.0) -> None:
+        """Pass on what the ranks, which have ended, have said last; then end this process."""
+        self._leaving.set()
+        deadline = time.monotonic() + patience
+        while self._attended and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._control.close()
+        os._exit(0)
+
+    def _tell(self, message: m.Message) -> None:
+        with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
+            self._control.send(message.encode())
+
+    # The dispatcher -----------------------------------------------------------------------
+
+    def _follow_dispatcher(self) -> None:
+        while (message := self._next_word()) is not None:
+            if isinstance(message, m.Length):
+                with self._lock:
+                    askers = self._asking.pop(message.dataset, [])
+                for rank in askers:
+                    rank.tell(message)
+            elif isinstance(message, m.RunFailed):
+                with self._lock:
+                    run = self._runs.get(message.run)
+                if run is not None:
+                    run.rank.tell(message)
+
+    def _next_word(self) -> m.Message | None:
+        try:
+            raw = self._control.receive()
+        except (WireError, OSError):
+            return None
+        return None if raw is None else m.decode(raw)
+
+    # Workers ------------------------------------------------------------------------------
+
+    def _accept_workers(self) -> None:
+        while True:
+            connection, peer = self._workers.accept()
+            threading.Thread(
+                target=self._attend_worker, args=(connection, peer), daemon=True
+            ).start()
+
+    def _attend_worker(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+        with connection:
+            try:
+                handshake.greet(connection, self._token)
+                while self._receive_frame(connection):
+                    pass
+            except (AuthenticationError, WireError) as error:
+                emit("stranger_refused", peer=peer[0], port="receiver", why=str(error)[:120])
+            except OSError:
+                return  # a worker that died; the dispatcher knows
+
+    def _receive_frame(self, connection: socket.socket) -> bool:
+        prefix = bytearray(wire.PREFIX_BYTES)
+        if not wire.receive_exactly(connection, memoryview(prefix)):
+            return False
+        header_bytes, payload_bytes = wire.read_prefix(prefix)
+        header = bytearray(header_bytes)
+        if not wire.receive_exactly(connection, memoryview(header)):
+            return False
+        parsed = wire.read_header(header)
+        with self._lock:
+            slab = self._pool.take(payload_bytes)
+        complete = False
+        try:
+            with memoryview(slab.memory) as memory:
+                complete = wire.receive_exactly(connection, memory[:payload_bytes])
+        finally:
+            if not complete or not self._keep(parsed, slab, payload_bytes):
+                with self._lock:
+                    self._pool.give(slab)
+        return complete
+
+    def _keep(self, header: dict[str, Any], slab: Slab, size: int) -> bool:
+        """Note a batch that is still wanted; False for second copies and closed runs."""
+        step = header["step"]
+        with self._lock:
+            run = self._runs.get(header["run"])
+            if run is None or step < run.next_step or step in run.waiting:
+                return False
+            run.waiting[step] = (header, slab, size)
+            # The dispatcher hears of the arrival before the rank can say that it took the batch.
+            self._tell(
+                m.Arrived(run=header["run"], step=step, worker=header["worker"], size=slab.size)
+            )
+            self._hand_over(header["run"], run)
+        return True
+
+    def _hand_over(self, run_id: str, run: _Run) -> None:
+        """Give the rank every batch whose turn it is."""
+        while (entry := run.waiting.pop(run.next_step, None)) is not None:
+            header, slab, size = entry
+            rank = run.rank
+            new = slab.number not in rank.seen
+            rank.seen.add(slab.number)
+            rank.lent[slab.number] = slab
+            rank.tell(
+                m.Batch(
+                    run=run_id,
+                    step=run.next_step,
+                    slab=slab.number,
+                    size=size,
+                    new=new,
+                    tree=header["tree"],
+                    arrays=header["arrays"],
+                ),
+                slab.descriptor if new else None,
+            )
+            run.next_step += 1
+
+    # Ranks --------------------------------------------------------------------------------
+
+    def _accept_ranks(self) -> None:
+        while True:
+            connection, _ = self._ranks.accept()
+            if _user_of(connection) != os.getuid():
+                emit("stranger_refused", peer="unix", port="receiver", why="another user")
+                connection.close()
+                continue
+            rank = _Rank(connection)
+            self._attended.add(rank)
+            threading.Thread(target=_send_all, args=(rank,), daemon=True).start()
+            threading.Thread(target=self._attend_rank, args=(rank,), daemon=True).start()
+
+    def _attend_rank(self, rank: _Rank) -> None:
+        heard = lines.LineConnection(rank.connection)
+        try:
+            while (raw := heard.receive()) is not None:
+                self._hear(rank, m.decode(raw))
+        except (WireError, OSError) as error:
+            emit("rank_dropped", why=str(error)[:120])
+        self._forget(rank)
+
+    def _hear(self, rank: _Rank, message: m.Message) -> None:
+        if isinstance(message, m.Release):
+            with self._lock:
+                for number in message.slabs:
+                    self._take_back(rank, number)
+            return
+        if isinstance(message, m.OpenRun):
+            with self._lock:
+                self._runs[message.run] = _Run(rank)
+        elif isinstance(message, m.CloseRun):
+            with self._lock:
+                self._close_run(message.run)
+        elif isinstance(message, m.Describe):
+            with self._lock:
+                self._asking.setdefault(message.dataset, []).append(rank)
+        self._tell(message)
+
+    def _take_back(self, rank: _Rank, number: int) -> None:
+        if slab := rank.lent.pop(number, None):
+            self._pool.give(slab)
+
+    def _close_run(self, run_id: str) -> None:
+        if run := self._runs.pop(run_id, None):
+            for _, slab, _ in run.waiting.values():
+                self._pool.give(slab)
+
+    def _forget(self, rank: _Rank) -> None:
+        """A rank is gone: its runs end, and its slabs can be used by others."""
+        rank.outbox.put(None)
+        with self._lock:
+            runs = [run_id for run_id, run in self._runs.items() if run.rank is rank]
+            for run_id in runs:
+                self._close_run(run_id)
+            for number in list(rank.lent):
+                self._take_back(rank, number)
+        for run_id in runs:
+            self._tell(m.CloseRun(run=run_id))
+        self._attended.discard(rank)
+
+
+def _send_all(rank: _Rank) -> None:
+    """Send what is in a rank's outbox; a descriptor travels with the first byte of its line."""
+    while (entry := rank.outbox.get()) is not None:
+        message, descriptor = entry
+        line = lines.encode(message.encode())
+        try:
+            if descriptor is not None:
+                sent = socket.send_fds(rank.connection, [line], [descriptor])
+                line = line[sent:]
+            rank.connection.sendall(line)
+        except OSError:
+            break  # the rank is gone; its listener sees it, too
+    rank.connection.close()
+
+
+def _user_of(connection: socket.socket) -> int:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+    return int(_PEER_CREDENTIALS.unpack(raw)[1])
+
+
+def main() -> int:
+    environment = Environment.read(MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))))
+    try:
+        receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
+    except (DataError, OSError) as error:
+        emit("receiver_failed", why=str(error))
+        return 1
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        threading.Thread(target=receiver.leave).start()
+
+    signal.signal(signal.SIGTERM, leave)
+    receiver.serve()
+    emit("receiver_failed", why="the dispatcher is gone")
+    return 1
+
+
+if __name__ == "__main__":
+    code = main()
+    os._exit(code)  # threads that wait on sockets have nothing to finish

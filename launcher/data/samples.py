@@ -1,0 +1,75 @@
+"""From a reference like "pipeline:train_set" to samples, on whichever host does the work."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from typing import Any
+
+from launcher.data import seeding, structure
+from launcher.data.plan import Plan
+from launcher.errors import DataError, SampleError
+
+
+def build_dataset(reference: str) -> Any:
+    """Call the function that a reference names and check what it returns.
+
+    The reference is the job's own ("module:function", listed in the job document). Raises
+    DataError with the traceback when the user's code raises.
+    """
+    module, _, function = reference.partition(":")
+    if not module or not function:
+        raise DataError(
+            f"{reference!r} is not a dataset reference; write 'module:function', the name of a "
+            "module beside your script and of a function in it that returns a Dataset"
+        )
+    try:
+        dataset = getattr(importlib.import_module(module), function)()
+    except Exception as error:  # the user's code may raise anything
+        raise DataError(
+            f"the dataset {reference} could not be built: {error!r}\n{traceback.format_exc()}"
+        ) from error
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise DataError(
+            f"{reference} returned a {type(dataset).__name__}; this version serves map-style "
+            "datasets, which have __getitem__ and __len__"
+        )
+    return dataset
+
+
+def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
+    """The collated batch of a step; the same bytes wherever and whenever it is computed.
+
+    Leaves the process's random states alone. Raises SampleError when the dataset raises.
+    """
+    samples = []
+    with seeding.states_kept():
+        for position, index in zip(plan.positions(step), plan.sample_ids(step), strict=True):
+            seed = seeding.sample_seed(plan.spec.seed, plan.epoch, position)
+            samples.append(_load(dataset, index, seed, plan.spec.dataset))
+    try:
+        return structure.collate(samples)
+    except DataError as error:
+        ids = plan.sample_ids(step)
+        raise DataError(
+            f"{plan.spec.dataset}: {error} (samples {ids[:8]}{'...' if len(ids) > 8 else ''})"
+        ) from error
+
+
+def _load(dataset: Any, index: int, seed: int, reference: str) -> Any:
+    had_torch = "torch" in sys.modules
+    try:
+        seeding.seed_everything(seed)
+        sample = dataset[index]
+        if not had_torch and "torch" in sys.modules:
+            # The sample's own code has just imported torch, whose generator had no seed yet.
+            seeding.seed_everything(seed)
+            sample = dataset[index]
+    except Exception as error:  # the user's code may raise anything
+        raise SampleError(
+            f"{reference} raised {type(error).__name__} for sample {index}: {error}",
+            index=index,
+            remote_traceback=traceback.format_exc(),
+        ) from error
+    return sample

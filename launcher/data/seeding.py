@@ -1,0 +1,45 @@
+"""Random augmentation that does not depend on who computes it, nor when.
+
+Each sample is loaded with the global random states of `random`, `numpy.random` and (when it is
+loaded) `torch` set from (seed, epoch, position in the order).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+import struct
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+
+def sample_seed(seed: int, epoch: int, position: int) -> int:
+    """64 bits for one sample, unrelated to those of its neighbours."""
+    key = struct.pack("<QQQ", seed & 0xFFFFFFFFFFFFFFFF, epoch, position)
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+
+
+def seed_everything(seed: int) -> None:
+    """Set the global random states of this process from 64 bits."""
+    random.seed(seed)
+    np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(seed)
+
+
+@contextlib.contextmanager
+def states_kept() -> Iterator[None]:
+    """Leave the process's own random states as they were found."""
+    torch = sys.modules.get("torch")
+    python, numpy = random.getstate(), np.random.get_state()
+    tensor = torch.get_rng_state() if torch else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if torch and tensor is not None:
+            torch.set_rng_state(tensor)

@@ -1,0 +1,88 @@
+"""Shared memory for batches: filled by the receiver, looked at by the ranks without a copy.
+
+A slab is a memfd: it has no name, so nothing is left behind after a kill -9, and it is not bound
+by the size of /dev/shm. Slabs are used again, the latest first: fresh memory for every batch of
+38 MB was measured to cost 3.5x the rate.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+import numpy.typing as npt
+
+_KIB_64 = 64 * 1024
+_MIB = 1 << 20
+
+
+def rounded(size: int) -> int:
+    """The size of the slab for a payload: whole 64 KiB up to 1 MiB, then whole MiB."""
+    unit = _KIB_64 if size <= _MIB else _MIB
+    return max(unit, -(-size // unit) * unit)
+
+
+@dataclass(frozen=True)
+class Slab:
+    """One piece of shared memory, in the receiver."""
+
+    number: int
+    descriptor: int
+    memory: mmap.mmap
+    size: int
+
+
+class SlabPool:
+    """Slabs that are free to be filled. Not safe for threads: the receiver holds its lock."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Slab]] = {}
+        self._made = 0
+
+    def take(self, size: int) -> Slab:
+        """A slab of at least `size` bytes."""
+        capacity = rounded(size)
+        free = self._free.get(capacity)
+        return free.pop() if free else self._make(capacity)
+
+    def give(self, slab: Slab) -> None:
+        """Nobody looks at the slab any more."""
+        self._free.setdefault(slab.size, []).append(slab)
+
+    def _make(self, capacity: int) -> Slab:
+        self._made += 1
+        descriptor = os.memfd_create(f"launcher-slab-{self._made}", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, capacity)
+        return Slab(self._made, descriptor, mmap.mmap(descriptor, capacity), capacity)
+
+
+class SlabViews:
+    """The slabs that a rank has been shown.
+
+    released: called with a slab's number when the last array over it is gone; it may be called
+    from a destructor at any moment, so it must take no lock.
+    """
+
+    def __init__(self, released: Callable[[int], Any]) -> None:
+        self._released = released
+        self._memory: dict[int, mmap.mmap] = {}
+
+    def add(self, number: int, descriptor: int) -> None:
+        """Map a slab; takes over the descriptor."""
+        try:
+            size = os.fstat(descriptor).st_size
+            self._memory[number] = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    def payload(self, number: int, size: int) -> npt.NDArray[np.uint8]:
+        """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""
+        # numpy lets every view of a view refer to this one array, whose end is then the end of all.
+        whole = np.frombuffer(self._memory[number], np.uint8)
+        finalize(whole, self._released, number).atexit = False
+        return whole[:size]

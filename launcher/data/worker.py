@@ -1,0 +1,177 @@
+"""A worker: one process on a data host that prepares the batches it is leased.
+
+`python -m launcher.data.worker INDEX` loads, collates and sends until the dispatcher closes. The
+main thread runs the user's code and nothing else; control, heartbeat and sending have threads, so
+that a batch travels while the next one is prepared.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, MlPaths
+from launcher.data import messages as m
+from launcher.data import samples, structure, wire
+from launcher.data.plan import Plan
+from launcher.errors import DataError, SampleError, WireError
+from launcher.runtime import lines
+from launcher.runtime.environment import Environment
+from launcher.runtime.events import emit
+
+_BEAT_SECONDS = 1.0
+
+
+class Worker:
+    """The batches of one process. Threads share `_runs` and the queues only."""
+
+    def __init__(self, name: str, environment: Environment) -> None:
+        self.name = name
+        self._token = environment.token
+        self._allowed = environment.document.data.datasets if environment.document.data else ()
+        self._datasets: dict[str, Any] = {}
+        self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
+        self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
+        # One batch waits while one is sent: the memory of a worker is three batches.
+        self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
+        cluster = environment.cluster
+        self._control = lines.LineConnection(
+            lines.connect(
+                (cluster.address(cluster.leader), environment.ports.dispatcher),
+                self._token,
+                patience=environment.document.start_timeout,
+                what=f"the dispatcher on {cluster.leader}",
+            )
+        )
+        self._control.send(m.HelloWorker(worker=name, host=cluster.host, pid=os.getpid()).encode())
+
+    def work(self) -> int:
+        """Prepare batches until the dispatcher closes (0) or is lost (1)."""
+        for duty in (self._listen, self._send, self._beat):
+            threading.Thread(target=duty, daemon=True).start()
+        while (order := self._work.get()) is not None:
+            if isinstance(order, m.Close):
+                return 0
+            if isinstance(order, m.Describe):
+                self._describe(order.dataset)
+            elif isinstance(order, m.Lease):
+                for step in order.steps:
+                    self._prepare(order.run, step)
+        return 1
+
+    # The main thread ----------------------------------------------------------------------
+
+    def _dataset(self, reference: str) -> Any:
+        if reference not in self._allowed:  # whoever asks, only the job's own code is imported
+            raise DataError(f"the dataset {reference!r} is not served by this job")
+        if reference not in self._datasets:
+            self._datasets[reference] = samples.build_dataset(reference)
+        return self._datasets[reference]
+
+    def _describe(self, reference: str) -> None:
+        try:
+            answer = m.Length(dataset=reference, length=len(self._dataset(reference)))
+        except DataError as error:
+            answer = m.Length(dataset=reference, length=-1, error=str(error))
+        self._control.send(answer.encode())
+
+    def _prepare(self, run: str, step: int) -> None:
+        if run not in self._runs:
+            return  # closed since
+        plan, _ = self._runs[run]
+        started = time.perf_counter()
+        try:
+            batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
+            tree, arrays = structure.take_apart(batch)
+        except DataError as error:
+            self._report(run, step, error)
+            return
+        seconds = time.perf_counter() - started
+        self._outbox.put((wire.Frame.pack(run, step, self.name, tree, arrays), seconds))
+
+    def _report(self, run: str, step: int, error: DataError) -> None:
+        message, _, rest = str(error).partition("\n")
+        sample = error if isinstance(error, SampleError) else None
+        self._control.send(
+            m.BatchFailed(
+                run=run,
+                step=step,
+                message=message,
+                index=sample.index if sample else None,
+                remote_traceback=sample.remote_traceback if sample else rest,
+            ).encode()
+        )
+
+    # The other threads --------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Take orders; definitions are noted here, before the lease that needs them."""
+        while (message := self._next_order()) is not None:
+            if isinstance(message, m.DefineRun):
+                host, port = message.address
+                self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+            elif isinstance(message, m.CloseRun):
+                self._runs.pop(message.run, None)
+            else:
+                self._work.put(message)
+        self._work.put(None)
+
+    def _next_order(self) -> m.Message | None:
+        try:
+            raw = self._control.receive()
+        except (WireError, OSError):
+            return None
+        return None if raw is None else m.decode(raw)
+
+    def _send(self) -> None:
+        connections: dict[tuple[str, int], Any] = {}
+        while True:
+            frame, seconds = self._outbox.get()
+            if frame.run not in self._runs:
+                continue
+            _, address = self._runs[frame.run]
+            try:
+                if address not in connections:
+                    connections[address] = lines.connect(
+                        address, self._token, patience=10.0, what="the receiver"
+                    )
+                frame.send(connections[address])
+                self._control.send(m.Sent(run=frame.run, step=frame.step, seconds=seconds).encode())
+            except (DataError, OSError) as error:
+                # The lease runs out, and another worker may have a way to that host.
+                connections.pop(address, None)
+                emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+
+    def _beat(self) -> None:
+        try:
+            while True:
+                self._control.send(m.Beat().encode())
+                time.sleep(_BEAT_SECONDS)
+        except OSError:
+            return  # the listener sees the end of the connection, too
+
+
+def main() -> int:
+    paths = MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
+    environment = Environment.read(paths)
+    os.chdir(paths.code)
+    sys.path[:1] = [str(paths.library), str(paths.code)]
+    name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
+    try:
+        return Worker(name, environment).work()
+    except (DataError, OSError) as error:
+        emit("worker_failed", worker=name, why=str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    # The dispatcher's word ends the process; threads that wait on sockets need not.
+    sys.stdout.flush()
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)

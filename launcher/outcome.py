@@ -1,0 +1,130 @@
+"""What became of a job: read from its description, its job document and its hosts' event lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.contract import HOMOGENEOUS_GROUP, JobDocument, parse_event
+from launcher.errors import JobFailed, JobStopped
+
+#: The command line's exit code for each status that is an end.
+_EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostGroup:
+    """One group of a job as it was requested: its name, type, and hosts in numeric order."""
+
+    name: str
+    instance_type: str
+    hosts: tuple[str, ...]
+
+
+def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
+    """The groups of a described job: algo-1..N are numbered in the order of the groups.
+
+    SageMaker does not document that order; inside a job resourceconfig.json is the authority.
+    """
+    resources = description["ResourceConfig"]
+    requested = resources.get("InstanceGroups") or [
+        {**resources, "InstanceGroupName": HOMOGENEOUS_GROUP}
+    ]
+    groups, first = [], 1
+    for group in requested:
+        beyond = first + group["InstanceCount"]
+        groups.append(
+            HostGroup(
+                name=group["InstanceGroupName"],
+                instance_type=group["InstanceType"],
+                hosts=tuple(f"algo-{number}" for number in range(first, beyond)),
+            )
+        )
+        first = beyond
+    return groups
+
+
+def summarise(
+    description: Mapping[str, Any], document: JobDocument | None, lines: Iterable[str]
+) -> dict[str, Any]:
+    """The outcome in plain values.
+
+    exit_code: None while the job goes on; billable_seconds: of all the group's hosts together,
+    None until it is known; data: None when no rank reported a data epoch.
+    """
+    status = description["TrainingJobStatus"]
+    return {
+        "name": description["TrainingJobName"],
+        "status": status,
+        "secondary_status": description["SecondaryStatus"],
+        "failure_reason": description.get("FailureReason"),
+        "exit_code": _EXIT_CODES.get(status),
+        "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+        "groups": [_group(group, description, document) for group in host_groups(description)],
+        "metrics": {
+            metric["MetricName"]: metric["Value"]
+            for metric in description.get("FinalMetricDataList", [])
+        },
+        "data": _DataMeasure.of(lines).summary(),
+    }
+
+
+def _group(
+    group: HostGroup, description: Mapping[str, Any], document: JobDocument | None
+) -> dict[str, Any]:
+    role = document and document.roles.get(group.name)
+    seconds = description.get("BillableTimeInSeconds")
+    return {
+        "name": group.name,
+        "role": role.value if role else None,
+        "instance_type": group.instance_type,
+        "hosts": list(group.hosts),
+        "billable_seconds": None if seconds is None else seconds * len(group.hosts),
+    }
+
+
+@dataclass
+class _DataMeasure:
+    """Who prepared how many batches, who received them, and how long the ranks waited."""
+
+    prepared: Counter[str] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)
+    epochs: int = 0
+    wait_seconds: float = 0.0
+    total_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> _DataMeasure:
+        measure = cls()
+        for line in lines:
+            event = parse_event(line)
+            if event is None:
+                continue
+            try:
+                measure._take(*event)
+            except (KeyError, TypeError, ValueError):
+                continue  # a script's own line, or two lines torn into each other
+        return measure
+
+    def _take(self, name: str, fields: Mapping[str, Any]) -> None:
+        if name == "batches_served":
+            prepared, received = Counter(**fields["by_host"]), Counter(**fields["received"])
+            self.prepared.update(prepared)
+            self.received.update(received)
+        elif name == "data_epoch":
+            waited, took = float(fields["wait_seconds"]), float(fields["total_seconds"])
+            self.epochs += 1
+            self.wait_seconds += waited
+            self.total_seconds += took
+
+    def summary(self) -> dict[str, Any] | None:
+        if not self.epochs and not self.prepared:
+            return None
+        share = self.wait_seconds / self.total_seconds if self.total_seconds else None
+        return {
+            "batches_by_host": dict(self.prepared),
+            "batches_received": dict(self.received),
+            "wait_share": share and round(share, 4),
+        }

@@ -1,0 +1,41 @@
+"""Names of jobs: legal for SageMaker, unique, and telling when the job was made."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from launcher.errors import Problem
+
+#: TrainingJobName in the CreateTrainingJob API: 1 to 63 of these, no hyphen at either end.
+NAME_LIMIT = 63
+_LEGAL = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9]+")
+
+
+def job_name(base: str, now: datetime, suffix: str) -> str:
+    """A legal name from a base in any characters, a time, and a random suffix.
+
+    >>> job_name("my_train", datetime(2025, 11, 20, 23, 7, 5), "3fa9")
+    'my-train-20251120-230705-3fa9'
+    """
+    tail = f"-{now:%Y%m%d-%H%M%S}-{suffix}"
+    return _legal(base)[: NAME_LIMIT - len(tail)].rstrip("-") + tail
+
+
+def check_name(name: str) -> list[Problem]:
+    """What is wrong with a job's name; nothing when it is legal."""
+    if _LEGAL.fullmatch(name) and len(name) <= NAME_LIMIT:
+        return []
+    return [
+        Problem(
+            what=f"{name!r} is not a legal job name (letters, digits and inner hyphens, "
+            f"at most {NAME_LIMIT} characters)",
+            where="the job's name",
+            fix=f"use {_legal(name)[:NAME_LIMIT].rstrip('-')!r}",
+        )
+    ]
+
+
+def _legal(base: str) -> str:
+    return _ILLEGAL_RUN.sub("-", base).strip("-") or "job"

@@ -1,0 +1,56 @@
+"""A job that is ready to be sent: the request, and the objects that it refers to."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.contract import (
+    BUNDLE_FILE,
+    DOCUMENT_FILE,
+    LAUNCH_SCRIPT,
+    REDACTED,
+    TOKEN_VARIABLE,
+)
+from launcher.request.builder import Placement, build_document, build_request
+from launcher.request.bundle import build_bundle, launch_script
+from launcher.request.source import SourceTree
+from launcher.spec import JobSpec, check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """What sending a job means: upload every object, then create the job from the request.
+
+    objects: content by URI; warnings: what the user should hear before.
+    """
+
+    request: Mapping[str, Any]
+    objects: Mapping[str, bytes]
+    warnings: tuple[str, ...]
+
+
+def prepare(spec: JobSpec, placement: Placement) -> Submission:
+    """Check a spec and build all that is sent for it; SpecError has every problem."""
+    warnings = check(spec, SourceTree(spec))
+    bundle = build_bundle(spec)
+    objects = {
+        LAUNCH_SCRIPT: launch_script(),
+        BUNDLE_FILE: bundle.content,
+        DOCUMENT_FILE: build_document(spec).to_json().encode(),
+    }
+    return Submission(
+        request=build_request(spec, placement),
+        objects={placement.code_uri + name: content for name, content in objects.items()},
+        warnings=(*warnings, *bundle.warnings),
+    )
+
+
+def redacted(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a request that may be shown: the job's token is taken out."""
+    shown = copy.deepcopy(dict(request))
+    if TOKEN_VARIABLE in shown.get("Environment", {}):
+        shown["Environment"][TOKEN_VARIABLE] = REDACTED
+    return shown

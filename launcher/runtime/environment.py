@@ -1,0 +1,112 @@
+"""Who am I? Everything a host knows about its job, read once from the platform's files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import (
+    ADDRESSES_VARIABLE,
+    CODE_CHANNEL,
+    CPUS_VARIABLE,
+    DOCUMENT_FILE,
+    PORT_BASE_VARIABLE,
+    TOKEN_VARIABLE,
+    JobDocument,
+    MlPaths,
+    Ports,
+)
+from launcher.errors import ContractError
+from launcher.runtime import hyperparameters
+from launcher.runtime.cluster import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """One host's view of its job; `os.environ` and the files are read here and nowhere else."""
+
+    paths: MlPaths
+    document: JobDocument
+    cluster: Cluster
+    ports: Ports
+    job_name: str
+    region: str
+    token: str
+    cpus: int
+    resource_config: Mapping[str, Any]
+    raw_hyperparameters: Mapping[str, str]
+    input_data_config: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def read(cls, paths: MlPaths, environ: Mapping[str, str] = os.environ) -> Environment:
+        """Read /opt/ml/input/config, with SM_* variables as fallback, and the job document.
+
+        Raises ContractError when the resource configuration or the document is absent or damaged.
+        """
+        document = JobDocument.from_json(_text(paths.channels / CODE_CHANNEL / DOCUMENT_FILE))
+        resource_config = _config(
+            paths.config / "resourceconfig.json", environ, "SM_RESOURCE_CONFIG"
+        )
+        if not resource_config:
+            raise ContractError(
+                f"{paths.config / 'resourceconfig.json'} does not exist and SM_RESOURCE_CONFIG is "
+                "not set: this is not the inside of a training job"
+            )
+        return cls(
+            paths=paths,
+            document=document,
+            cluster=Cluster.from_resource_config(
+                resource_config,
+                document.roles,
+                json.loads(environ.get(ADDRESSES_VARIABLE, "{}")),
+            ),
+            ports=Ports(int(environ[PORT_BASE_VARIABLE]))
+            if PORT_BASE_VARIABLE in environ
+            else Ports(),
+            job_name=environ.get("TRAINING_JOB_NAME", ""),
+            region=environ.get("AWS_REGION", ""),
+            token=environ.get(TOKEN_VARIABLE, ""),
+            cpus=int(environ.get(CPUS_VARIABLE, 0)) or len(os.sched_getaffinity(0)),
+            resource_config=resource_config,
+            raw_hyperparameters=_config(
+                paths.config / "hyperparameters.json", environ, "SM_RAW_HYPERPARAMETERS"
+            ),
+            input_data_config=_config(
+                paths.config / "inputdataconfig.json", environ, "SM_INPUT_DATA_CONFIG"
+            ),
+        )
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """The typed values meant for the user's script."""
+        values = hyperparameters.decode(
+            self.raw_hyperparameters, self.document.hyperparameter_types
+        )
+        return hyperparameters.for_script(values)
+
+    @property
+    def has_data_service(self) -> bool:
+        """Whether a data group was declared: then the loader streams, and never falls back."""
+        return bool(self.cluster.data_hosts)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ContractError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _config(path: Path, environ: Mapping[str, str], variable: str) -> dict[str, Any]:
+    text = path.read_text() if path.exists() else environ.get(variable, "{}")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ContractError(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ContractError(f"{path} should hold a JSON object, and holds {text[:80]!r}")
+    return value

@@ -1,0 +1,27 @@
+"""One line per event on the host's log, always saying where it comes from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from launcher.contract import format_event
+
+
+def emit(name: str, /, **fields: object) -> None:
+    """Print one event line with this process's host, group and rank (when it has them)."""
+    line = format_event(name, **_origin(os.environ), **fields)
+    # One write per line: lines of several processes on one pipe do not mix.
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _origin(environ: Mapping[str, str]) -> dict[str, object]:
+    origin: dict[str, object] = {
+        "host": environ.get("SM_CURRENT_HOST", "local"),
+        "group": environ.get("SM_CURRENT_INSTANCE_GROUP", "local"),
+    }
+    if "RANK" in environ:
+        origin["rank"] = int(environ["RANK"])
+    return origin

@@ -1,0 +1,76 @@
+"""Why a host failed, and the file that tells the platform."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
+
+#: What ranks say when another rank went away: the consequence of a failure, never its cause.
+_PEER_LOST = re.compile(
+    r"connection (closed|reset|refused)|closed by peer|broken pipe|gloo|nccl|"
+    r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One cause: where it happened, what happened, and the last lines that tell more."""
+
+    host: str
+    group: str
+    cause: str
+    rank: int | None = None
+    detail: str = ""
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether this reads like the loss of another process rather than a cause of its own."""
+        return bool(_PEER_LOST.search(self.cause))
+
+    def __str__(self) -> str:
+        """The reason as the platform will show it: the cause first, then the end of the detail."""
+        where = f"host {self.host} ({self.group})"
+        if self.rank is not None:
+            where += f", rank {self.rank}"
+        head = f"{where}: {self.cause}"
+        room = FAILURE_REASON_LIMIT - len(head) - 1
+        if not self.detail or room < 40:
+            return head[:FAILURE_REASON_LIMIT]
+        return f"{head}\n{_tail(self.detail, room)}"
+
+    def to_message(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Failure:
+        return cls(**message)
+
+    def write(self, paths: MlPaths) -> None:
+        """Write the failure file; one that the user's code has written stays."""
+        _write_once(paths.failure, str(self))
+
+
+def _tail(text: str, room: int) -> str:
+    """As many whole last lines as fit, or the end of the last one."""
+    lines = text.rstrip().splitlines()
+    kept: list[str] = []
+    for line in reversed(lines):
+        if sum(len(one) + 1 for one in kept) + len(line) > room:
+            break
+        kept.insert(0, line)
+    return "\n".join(kept) if kept else text.rstrip()[-room:]
+
+
+def _write_once(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x") as file:
+            file.write(text)
+    except FileExistsError:
+        return

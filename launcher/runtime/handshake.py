@@ -1,0 +1,99 @@
+"""Challenge and response on the job's token, the first thing said on every connection.
+
+Both sides prove that they know the token; it never crosses the wire. It keeps strangers in the
+subnet out; it does not encrypt (see encrypt_inter_container_traffic for that).
+
+    server -> client   launcher/1 <nonce>
+    client -> server   <nonce> <HMAC-SHA256(token, "client" + both nonces)>
+    server -> client   <HMAC-SHA256(token, "server" + both nonces)>
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+import socket
+
+from launcher.errors import AuthenticationError
+
+#: Seconds that the other side has for each line.
+TIMEOUT = 10.0
+_LINE_LIMIT = 256
+_GREETING = re.compile(rb"launcher/1 ([0-9a-f]{32})\n")
+_ANSWER = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{64})\n")
+_PROOF = re.compile(rb"([0-9a-f]{64})\n")
+
+
+def _nonce() -> bytes:
+    return secrets.token_hex(16).encode()
+
+
+def _proof(token: str, side: bytes, server_nonce: bytes, client_nonce: bytes) -> bytes:
+    message = b"|".join((side, server_nonce, client_nonce))
+    return hmac.new(token.encode(), message, hashlib.sha256).hexdigest().encode()
+
+
+def greet(connection: socket.socket, token: str) -> None:
+    """The server's side on a blocking socket; raises AuthenticationError."""
+    connection.settimeout(TIMEOUT)
+    challenge = _nonce()
+    connection.sendall(b"launcher/1 %s\n" % challenge)
+    answer = _match(_ANSWER, _read_line(connection))
+    _verify(answer[2], _proof(token, b"client", challenge, answer[1]))
+    connection.sendall(_proof(token, b"server", challenge, answer[1]) + b"\n")
+    connection.settimeout(None)
+
+
+def introduce(connection: socket.socket, token: str) -> None:
+    """The client's side on a blocking socket; raises AuthenticationError."""
+    connection.settimeout(TIMEOUT)
+    challenge = _match(_GREETING, _read_line(connection))[1]
+    nonce = _nonce()
+    connection.sendall(b"%s %s\n" % (nonce, _proof(token, b"client", challenge, nonce)))
+    proof = _match(_PROOF, _read_line(connection))[1]
+    _verify(proof, _proof(token, b"server", challenge, nonce))
+    connection.settimeout(None)
+
+
+async def greet_stream(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
+) -> None:
+    """The server's side on asyncio streams; raises AuthenticationError."""
+    challenge = _nonce()
+    writer.write(b"launcher/1 %s\n" % challenge)
+    try:
+        line = await asyncio.wait_for(reader.readuntil(b"\n"), TIMEOUT)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError) as error:
+        raise AuthenticationError(f"no answer to the challenge: {error!r}") from error
+    answer = _match(_ANSWER, line[:_LINE_LIMIT])
+    _verify(answer[2], _proof(token, b"client", challenge, answer[1]))
+    writer.write(_proof(token, b"server", challenge, answer[1]) + b"\n")
+
+
+def _verify(given: bytes, expected: bytes) -> None:
+    if not hmac.compare_digest(given, expected):
+        raise AuthenticationError("the other side does not know this job's token")
+
+
+def _match(pattern: re.Pattern[bytes], line: bytes) -> re.Match[bytes]:
+    match = pattern.fullmatch(line)
+    if match is None:
+        raise AuthenticationError(f"not the greeting of a Launcher job: {line[:40]!r}")
+    return match
+
+
+def _read_line(connection: socket.socket) -> bytes:
+    # Byte by byte: what follows the line belongs to the protocol that comes next.
+    line = bytearray()
+    try:
+        while not line.endswith(b"\n") and len(line) < _LINE_LIMIT:
+            byte = connection.recv(1)
+            if not byte:
+                break
+            line += byte
+    except TimeoutError as error:
+        raise AuthenticationError("the other side did not answer the challenge") from error
+    return bytes(line)

@@ -1,0 +1,110 @@
+"""JSON messages, one a line, over a blocking socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
+from launcher.runtime import handshake
+
+#: A longer message is an attack or a bug.
+MESSAGE_LIMIT = 64 * 1024 * 1024
+
+
+class LineConnection:
+    """Sends and receives JSON objects; sending is safe from several threads.
+
+    Receiving is for one thread at a time.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._buffer = bytearray()
+        self._sending = threading.Lock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message; raises OSError when the other side is gone."""
+        line = encode(message)
+        with self._sending:
+            self._socket.sendall(line)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message, or None at the end; raises WireError for anything else."""
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > MESSAGE_LIMIT:
+                raise WireError(f"a message of more than {MESSAGE_LIMIT} bytes")
+            try:
+                chunk = self._socket.recv(65536)
+            except ConnectionError:
+                return None
+            if not chunk:
+                return None
+            self._buffer += chunk
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return decode(line)
+
+    def close(self) -> None:
+        """Shut the connection down, which also wakes a receiver."""
+        with contextlib.suppress(OSError):  # the other side may have been quicker
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One message as its line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """One message from its line; raises WireError when it is not a JSON object."""
+    try:
+        message = json.loads(line)
+    except ValueError as error:
+        raise WireError(f"not a message: {line[:80]!r}") from error
+    if not isinstance(message, dict):
+        raise WireError(f"not a message: {line[:80]!r}")
+    return message
+
+
+def connect(address: tuple[str, int], token: str, *, patience: float, what: str) -> socket.socket:
+    """Connect and shake hands, trying for `patience` seconds.
+
+    Hosts of a job start minutes apart and their names resolve late, so refusals and unknown names
+    are waited out. Raises DataServiceUnavailable when the time is over, and AuthenticationError at
+    once when whoever answers does not know the token.
+    """
+    deadline = time.monotonic() + patience
+    pause = 0.05
+    while True:
+        try:
+            return _connect_once(address, token)
+        except AuthenticationError as error:
+            raise AuthenticationError(f"{what} at {address[0]}:{address[1]}: {error}") from error
+        except OSError as error:
+            if time.monotonic() + pause > deadline:
+                raise DataServiceUnavailable(
+                    f"{what} at {address[0]}:{address[1]} could not be reached for "
+                    f"{patience:.0f} s: {error}"
+                ) from error
+        time.sleep(pause)
+        pause = min(pause * 1.5, 2.0)
+
+
+def _connect_once(address: tuple[str, int], token: str) -> socket.socket:
+    connection = socket.create_connection(address, timeout=handshake.TIMEOUT)
+    try:
+        handshake.introduce(connection, token)
+    except BaseException:
+        connection.close()
+        raise
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection

@@ -1,0 +1,92 @@
+"""One host, from the platform's files to its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from launcher.contract import MlPaths, Role
+from launcher.errors import LauncherError
+from launcher.runtime import board, processes, serve, train
+from launcher.runtime.board import SETTLE
+from launcher.runtime.environment import Environment
+from launcher.runtime.events import emit
+from launcher.runtime.host import (
+    FAILURE_GRACE,
+    STOP_GRACE,
+    Host,
+    HostFailed,
+    JobOver,
+    StopRequested,
+)
+from launcher.runtime.variables import toolkit_variables
+
+ROLES: dict[Role, Callable[[Host], None]] = {Role.TRAIN: train.play, Role.DATA: serve.play}
+
+#: What a shell reports for a program that SIGTERM ended.
+TERMINATED = 143
+
+
+def run(root: Path) -> int:
+    """Play this host's role; returns its exit code.
+
+    0 when its part, and the job, ended well; 1 for a failure, here or elsewhere; 143 when stopped.
+    """
+    paths = MlPaths(root)
+    try:
+        environment = Environment.read(paths)
+        play = _role(environment)
+    except LauncherError as error:
+        return _fail_early(paths, error)
+    os.environ.update(toolkit_variables(environment))
+    processes.become_subreaper()
+    host = Host(environment, board.join(environment))
+    host.obey_signals()
+    emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
+    try:
+        play(host)
+    except HostFailed as error:
+        return _fail(host, error)
+    except JobOver as over:
+        host.board.farewell(SETTLE)
+        host.end_children(FAILURE_GRACE)
+        emit("host_ended", because="another host failed", origin=str(over.end.failure))
+        return 1
+    except StopRequested:
+        emit("host_stopping")
+        host.end_children(STOP_GRACE)
+        return TERMINATED
+    host.board.farewell(environment.document.start_timeout)
+    emit("host_ended", because="done")
+    return 0
+
+
+def _role(environment: Environment) -> Callable[[Host], None]:
+    role = environment.cluster.group.role
+    if role not in ROLES:
+        raise LauncherError(f"this version has no role {role.value!r}")
+    if environment.has_data_service and environment.document.data is None:
+        raise LauncherError("there are data hosts, but the job document says nothing to serve")
+    if len(environment.cluster.hosts) > 1 and not environment.token:
+        raise LauncherError("a job of several hosts needs LAUNCHER_TOKEN in its Environment")
+    return ROLES[role]
+
+
+def _fail(host: Host, error: HostFailed) -> int:
+    """Report the failure; the host where the job's failure began writes it for the platform."""
+    end = host.board.failed(error.failure)
+    emit("host_failed", cause=error.failure.cause, of_rank=error.failure.rank)
+    if end.failure is None or end.failure.host == error.failure.host:
+        (end.failure or error.failure).write(host.environment.paths)
+    host.board.farewell(SETTLE)
+    host.end_children(FAILURE_GRACE)
+    return 1
+
+
+def _fail_early(paths: MlPaths, error: LauncherError) -> int:
+    sys.stderr.write(f"{error}\n")
+    paths.output.mkdir(parents=True, exist_ok=True)
+    paths.failure.write_text(str(error))
+    return 1

@@ -1,0 +1,89 @@
+"""Child processes of a host: started as trees, signalled as trees, gone as trees."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants, as a container's init does, so that none is lost from sight."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def start(
+    command: Sequence[str], *, environment: Mapping[str, str], folder: Path
+) -> subprocess.Popen[bytes]:
+    """Start a child in a session of its own; it shares our stdout and stderr."""
+    return subprocess.Popen(
+        list(command),
+        env=dict(environment),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def descendants(root: int) -> list[int]:
+    """Every living process below `root`, also those that moved to another session."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (parent := _living_parent(entry)) is not None:
+            children.setdefault(parent, []).append(int(entry.name))
+    found: list[int] = []
+    frontier = [root]
+    while frontier:
+        below = children.get(frontier.pop(), [])
+        found += below
+        frontier += below
+    return found
+
+
+def _living_parent(entry: Path) -> int | None:
+    try:
+        # The fields after the command, which stands in parentheses and may hold anything.
+        state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+    except (OSError, ValueError):
+        return None
+    return None if state == "Z" else int(parent)
+
+
+def signal_all(pids: Sequence[int], number: signal.Signals) -> None:
+    """Send a signal to each; those that are gone already are no error."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def end_tree(alive: Callable[[], Sequence[int]], *, grace: float, poll: float = 0.05) -> None:
+    """SIGTERM to every process that `alive` lists, and SIGKILL to what is left after `grace` s.
+
+    The list is taken anew each time, for processes that start others while they end.
+    """
+    signal_all(alive(), signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while alive() and time.monotonic() < deadline:
+        time.sleep(poll)
+    while remaining := alive():
+        signal_all(remaining, signal.SIGKILL)
+        time.sleep(poll)
+
+
+def describe_exit(code: int) -> str:
+    """What an exit status means: "exit code 3", or the name of the signal that killed it."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = " (the kernel does this when memory runs out)" if name == "SIGKILL" else ""
+    return f"killed by {name}{hint}"

@@ -1,0 +1,84 @@
+"""Runs the user's script as one rank: `python -m launcher.runtime.rank SCRIPT ARGUMENT...`.
+
+The script runs as __main__ from its own folder, as under plain Python. Two things differ: a file
+of the user's called launcher.py cannot hide this package, and the way the script ended is left in
+a report that the host reads, since torchrun passes on exit codes only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+#: The folder for the reports, one file a rank.
+REPORTS_VARIABLE = "LAUNCHER_REPORTS"
+
+
+def main() -> int:
+    script, *arguments = sys.argv[1:]
+    folder = Path(script).parent
+    os.chdir(folder)
+    library = sys.path[0]  # python -m puts the folder it was started in first: ours
+    sys.path[:1] = [library, str(folder)]
+    sys.argv = [script, *arguments]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as stop:
+        return _leave(stop)
+    except BaseException as error:  # noqa: BLE001 - the end of the user's program, whatever it is
+        _report(_last_words(error), "".join(_format(error)))
+        sys.stderr.write("".join(_format(error)))
+        return 1
+    return 0
+
+
+def _leave(stop: SystemExit) -> int:
+    """sys.exit() as Python does it: None is 0, a number is itself, anything else is printed."""
+    if stop.code is None or isinstance(stop.code, int):
+        code = stop.code or 0
+    else:
+        sys.stderr.write(f"{stop.code}\n")
+        code = 1
+    if code:
+        _report(f"the script called sys.exit({stop.code!r})", "")
+    return code
+
+
+def _last_words(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+
+
+def _format(error: BaseException) -> list[str]:
+    """The traceback as the user's own script would print it, without our frames."""
+    return traceback.format_exception(type(error), error, _from_script(error.__traceback__))
+
+
+def _from_script(trace: TracebackType | None) -> TracebackType | None:
+    start = trace
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == sys.argv[0]:
+            return trace
+        trace = trace.tb_next
+    return start
+
+
+def _report(cause: str, detail: str) -> None:
+    folder = os.environ.get(REPORTS_VARIABLE)
+    if folder is None:
+        return
+    rank = int(os.environ.get("RANK", "0"))
+    report = {"rank": rank, "cause": cause, "detail": detail, "time": time.time()}
+    final = Path(folder) / f"rank-{rank}.json"
+    draft = final.with_suffix(".draft")
+    draft.write_text(json.dumps(report))
+    draft.replace(final)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

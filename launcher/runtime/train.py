@@ -1,0 +1,134 @@
+"""The role of the train group: torchrun (or plain Python) on the user's script."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import Launch
+from launcher.runtime import processes
+from launcher.runtime.host import Host, HostFailed, JobOver, Service
+from launcher.runtime.hyperparameters import as_arguments
+from launcher.runtime.rank import REPORTS_VARIABLE
+
+#: The abstract Unix socket on which a train host's receiver serves its ranks.
+RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
+
+
+def play(host: Host) -> None:
+    """Run the train host's part to its end; raises HostFailed, JobOver or StopRequested."""
+    services = _start_data_services(host)
+    reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
+    try:
+        _train(host, services, reports)
+    finally:
+        shutil.rmtree(reports, ignore_errors=True)
+    if receiver := services.get("receiver"):
+        receiver.close()  # passes on what the ranks have said last
+    host.board.done()
+    _wait_for_others(host)
+    if dispatcher := services.get("dispatcher"):
+        dispatcher.close()
+
+
+def _start_data_services(host: Host) -> dict[str, Service]:
+    if not host.environment.has_data_service:
+        return {}
+    services = {}
+    if host.environment.cluster.is_leader:
+        services["dispatcher"] = Service("dispatcher", host.start("launcher.data.dispatcher"))
+    host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
+    services["receiver"] = Service("receiver", host.start("launcher.data.receiver"))
+    return services
+
+
+def _train(host: Host, services: dict[str, Service], reports: Path) -> None:
+    environment = host.environment
+    trainer = environment.document.trainer
+    script = environment.paths.code / trainer.entry_point
+    if not script.is_file():
+        raise host.failure(f"the entry point {trainer.entry_point} is not in the bundle")
+    arguments = [str(script), *as_arguments(environment.hyperparameters)]
+    variables = {REPORTS_VARIABLE: str(reports)}
+    if trainer.launch is Launch.TORCHRUN:
+        child = host.start(
+            "launcher.runtime.torchrun", [*_torchrun_options(host), *arguments], variables
+        )
+    else:
+        child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
+    code = host.wait(child, list(services.values()))
+    if code != 0:
+        raise _failure(host, code, reports)
+
+
+def _torchrun_options(host: Host) -> list[str]:
+    """Static rendezvous over the train group alone; the leader holds the store."""
+    environment, cluster = host.environment, host.environment.cluster
+    return [
+        f"--nnodes={len(cluster.train_group.hosts)}",
+        f"--node-rank={cluster.host_rank}",
+        f"--nproc-per-node={environment.document.trainer.processes_per_host}",
+        "--rdzv-backend=static",
+        f"--master-addr={cluster.address(cluster.leader)}",
+        f"--master-port={environment.ports.rendezvous}",
+        f"--rdzv-id={environment.job_name}",
+        f"--rdzv-conf=timeout={int(environment.document.start_timeout)}",
+        "--module",
+        "launcher.runtime.rank",
+    ]
+
+
+def _plain_ranks(host: Host) -> dict[str, str]:
+    """Without torchrun there is one process a host; it finds its place as torchrun's would."""
+    environment, cluster = host.environment, host.environment.cluster
+    return {
+        "RANK": str(cluster.host_rank),
+        "WORLD_SIZE": str(len(cluster.train_group.hosts)),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": cluster.address(cluster.leader),
+        "MASTER_PORT": str(environment.ports.rendezvous),
+    }
+
+
+def _failure(host: Host, code: int, reports: Path) -> HostFailed:
+    """The first cause among this host's ranks: a signal, then a word of its own, then an echo."""
+    failures = [
+        host.failure(report["cause"], rank=report["rank"], detail=report["detail"])
+        for report in sorted(_read(reports, "rank-*.json"), key=lambda report: report["time"])
+    ]
+    spoken = {error.failure.rank for error in failures}
+    exits = {
+        int(rank): status
+        for exits in _read(reports, "torchrun.json")
+        for rank, status in exits.items()
+    }
+    silent = [
+        host.failure(processes.describe_exit(status), rank=rank)
+        for rank, status in sorted(exits.items())
+        if rank not in spoken
+        and status not in (0, -15)  # -15: torchrun ended it, for another's sake
+    ]
+    causes = sorted(silent + failures, key=lambda error: error.failure.is_echo)
+    if causes:
+        return causes[0]
+    return host.failure(f"the trainer ended: {processes.describe_exit(code)}")
+
+
+def _read(folder: Path, pattern: str) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in folder.glob(pattern)]
+
+
+def _wait_for_others(host: Host) -> None:
+    """The job goes on until every train host is done; then the board says so."""
+    try:
+        while True:
+            host.check()
+            host.pause()
+    except JobOver as over:
+        if over.end.failure is not None:
+            raise

@@ -1,0 +1,169 @@
+"""Every SM_* variable that SageMaker's training toolkit would set, for scripts that read them.
+
+Names, forms and spellings follow sagemaker-training 5.1.4.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import CODE_CHANNEL
+from launcher.runtime import hyperparameters
+from launcher.runtime.environment import Environment
+
+
+def toolkit_variables(environment: Environment) -> dict[str, str]:
+    """The variables for this host's child processes."""
+    facts = _facts(environment)
+    variables = {f"SM_{name.upper()}": _encode(value) for name, value in facts.items()}
+    variables |= {
+        f"SM_CHANNEL_{name.upper()}": path for name, path in _channel_folders(environment).items()
+    }
+    variables |= {
+        f"SM_HP_{name.upper()}": _encode(value)
+        for name, value in environment.hyperparameters.items()
+    }
+    variables["SM_TRAINING_ENV"] = json.dumps(_training_env(environment, facts))
+    variables |= {
+        "CURRENT_HOST": environment.cluster.host,
+        "SAGEMAKER_JOB_NAME": environment.job_name,
+        "SAGEMAKER_REGION": environment.region,
+    }
+    return variables
+
+
+def _facts(environment: Environment) -> dict[str, Any]:
+    cluster, paths = environment.cluster, environment.paths
+    script = environment.document.trainer.entry_point
+    groups = {
+        group.name: {
+            "instance_group_name": group.name,
+            "instance_type": group.instance_type,
+            "hosts": list(group.hosts),
+        }
+        for group in cluster.groups
+    }
+    values = environment.hyperparameters
+    return {
+        "hosts": list(cluster.hosts),
+        "current_host": cluster.host,
+        "current_instance_type": cluster.group.instance_type,
+        "current_instance_group": cluster.group.name,
+        "current_instance_group_hosts": list(cluster.group.hosts),
+        "instance_groups": list(groups),
+        "instance_groups_dict": groups,
+        "distribution_instance_groups": [cluster.train_group.name],
+        "is_hetero": len(groups) > 1,
+        "network_interface_name": cluster.interface,
+        "hps": values,
+        "user_args": hyperparameters.as_arguments(values),
+        "channels": sorted(_channel_folders(environment)),
+        "input_dir": str(paths.input),
+        "input_config_dir": str(paths.config),
+        "input_data_config": _user_channels(environment),
+        "model_dir": str(paths.model),
+        "output_dir": str(paths.output),
+        "output_data_dir": str(paths.output_data),
+        "output_intermediate_dir": str(paths.output_intermediate),
+        "num_cpus": environment.cpus,
+        "num_gpus": count_gpus(),
+        "num_neurons": count_neurons(),
+        "log_level": 20,
+        "module_name": Path(script).stem,
+        "module_dir": str(paths.code),
+        "user_entry_point": script,
+        "framework_module": "",
+        "framework_params": _toolkit_parameters(environment),
+        "resource_config": dict(environment.resource_config),
+    }
+
+
+def _training_env(environment: Environment, facts: dict[str, Any]) -> dict[str, Any]:
+    cluster = environment.cluster
+    return {
+        **facts,
+        "hyperparameters": facts["hps"],
+        "channel_input_dirs": _channel_folders(environment),
+        "job_name": environment.job_name,
+        "master_hostname": cluster.leader,
+        "is_master": cluster.is_leader,
+        "distribution_hosts": list(cluster.train_group.hosts),
+        "additional_framework_parameters": facts["framework_params"],
+    }
+
+
+def _user_channels(environment: Environment) -> dict[str, Any]:
+    return {
+        name: dict(config)
+        for name, config in environment.input_data_config.items()
+        if name != CODE_CHANNEL
+    }
+
+
+def _channel_folders(environment: Environment) -> dict[str, str]:
+    return {name: str(environment.paths.channels / name) for name in _user_channels(environment)}
+
+
+def _toolkit_parameters(environment: Environment) -> dict[str, Any]:
+    values = hyperparameters.decode(environment.raw_hyperparameters, {})
+    prefix = hyperparameters.TOOLKIT_PREFIX
+    return {name: value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _encode(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def count_gpus() -> int:
+    """GPUs that this host really has."""
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    listing = subprocess.run(
+        ["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False
+    )
+    return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())
+
+
+def count_neurons() -> int:
+    """Trainium cores that this host really has."""
+    if shutil.which("neuron-ls") is None:
+        return 0
+    listing = subprocess.run(["neuron-ls", "-j"], capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        return 0
+    return sum(device.get("nc_count", 0) for device in json.loads(listing.stdout))
+
+
+def child_environment(environment: Environment) -> dict[str, str]:
+    """What a child process of this host starts with.
+
+    Our package comes before the user's code on PYTHONPATH, so that a user's file called
+    launcher.py does not hide it.
+    """
+    interface = environment.cluster.interface
+    inherited = os.environ.get("PYTHONPATH", "")
+    paths = [str(environment.paths.library), str(environment.paths.code), inherited]
+    return {
+        **_thread_variables(environment),
+        **os.environ,
+        **toolkit_variables(environment),
+        "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
+        "PYTHONUNBUFFERED": "1",
+        "GLOO_SOCKET_IFNAME": interface,
+        "NCCL_SOCKET_IFNAME": interface,
+        "TP_SOCKET_IFNAME": interface,
+    }
+
+
+def _thread_variables(environment: Environment) -> dict[str, str]:
+    """One OpenMP thread a process where processes share a host, as torchrun has it.
+
+    Also where hosts share a machine: sums on CPU then do not depend on how many hosts there are.
+    """
+    shared = environment.document.trainer.processes_per_host > 1 or environment.cluster.addresses
+    return {"OMP_NUM_THREADS": "1"} if shared else {}

@@ -1,0 +1,1 @@
+"""Where a job runs: the ports of a platform, and the platforms that answer them."""

@@ -1,0 +1,115 @@
+"""Input channels: which files of this machine each host of a job gets.
+
+A channel's URI is a prefix of S3 keys, as on SageMaker: a folder means everything below it, and
+otherwise every file whose path begins with it. ShardedByS3Key deals the sorted objects out over
+the hosts of the channel's groups (over groups this is our reading: AWS does not document it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.sessions.local.cluster import Host
+from launcher.sessions.local.storage import path_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """One channel of a request; `groups` is None when every group gets it."""
+
+    name: str
+    prefix: Path
+    sharded: bool
+    groups: tuple[str, ...] | None
+    config: Mapping[str, str]
+
+    def reaches(self, group: str) -> bool:
+        return self.groups is None or group in self.groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supply:
+    """What one host gets of one channel: a whole folder, or single files by their names in it."""
+
+    channel: Channel
+    folder: Path | None = None
+    files: Mapping[str, Path]
+
+
+def channels_of(request: Mapping[str, Any]) -> tuple[Channel, ...]:
+    """The channels of a request that was checked."""
+    default_mode = request["AlgorithmSpecification"].get("TrainingInputMode", "File")
+    return tuple(_channel(raw, default_mode) for raw in request.get("InputDataConfig", ()))
+
+
+def supplies(channels: Sequence[Channel], hosts: Sequence[Host]) -> dict[Host, list[Supply]]:
+    """What each host gets; OSError when a folder cannot be read."""
+    given: dict[Host, list[Supply]] = {host: [] for host in hosts}
+    for channel in channels:
+        readers = [host for host in hosts if channel.reaches(host.group)]
+        for host, supply in zip(readers, _split(channel, len(readers)), strict=True):
+            given[host].append(supply)
+    return given
+
+
+def objects(prefix: Path) -> dict[str, Path]:
+    """The files that a prefix names, by their names in the channel, in the order of S3 keys."""
+    found = {name: path for name, path in _candidates(prefix) if path.is_file()}
+    return dict(sorted(found.items(), key=lambda item: item[0].encode()))
+
+
+def has_objects(prefix: Path) -> bool:
+    """Whether a prefix names at least one file."""
+    return any(path.is_file() for _, path in _candidates(prefix))
+
+
+def _channel(raw: Mapping[str, Any], default_mode: str) -> Channel:
+    source = raw["DataSource"]["S3DataSource"]
+    distribution = source.get("S3DataDistributionType", "FullyReplicated")
+    config = {
+        "TrainingInputMode": raw.get("InputMode", default_mode),
+        "S3DistributionType": distribution,
+        "RecordWrapperType": raw.get("RecordWrapperType", "None"),
+    }
+    if "ContentType" in raw:
+        config["ContentType"] = raw["ContentType"]
+    groups = source.get("InstanceGroupNames")
+    return Channel(
+        name=raw["ChannelName"],
+        prefix=path_of(source["S3Uri"]),
+        sharded=distribution == "ShardedByS3Key",
+        groups=tuple(groups) if groups else None,
+        config=config,
+    )
+
+
+def _split(channel: Channel, parts: int) -> list[Supply]:
+    if not channel.sharded:
+        return [_replica(channel)] * parts
+    found = list(objects(channel.prefix).items())
+    return [Supply(channel=channel, files=dict(found[part::parts])) for part in range(parts)]
+
+
+def _replica(channel: Channel) -> Supply:
+    if channel.prefix.is_dir():
+        return Supply(channel=channel, folder=channel.prefix, files={})
+    return Supply(channel=channel, files=objects(channel.prefix))
+
+
+def _candidates(prefix: Path) -> Iterator[tuple[str, Path]]:
+    """(name in the channel, path) of what may be a file below a prefix."""
+    if prefix.is_dir():
+        yield from _below(prefix, prefix)
+    elif prefix.parent.is_dir():
+        for entry in prefix.parent.iterdir():
+            if entry.name.startswith(prefix.name):
+                yield from _below(entry, prefix.parent)
+
+
+def _below(path: Path, root: Path) -> Iterator[tuple[str, Path]]:
+    entries = path.rglob("*") if path.is_dir() else [path]
+    for entry in entries:
+        yield entry.relative_to(root).as_posix(), entry

@@ -1,0 +1,60 @@
+"""The hosts of a request: algo-1..N, in the order of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.contract import HOMOGENEOUS_GROUP
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One instance of the job.
+
+    number: 1 for algo-1; address: the loopback address that stands for it.
+    """
+
+    number: int
+    group: str
+    instance_type: str
+    address: str
+
+    @property
+    def name(self) -> str:
+        return f"algo-{self.number}"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.group})"
+
+
+def groups_of(request: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """(name, instance type, count) of each group; a job without groups is one group."""
+    resources = request["ResourceConfig"]
+    if groups := resources.get("InstanceGroups"):
+        return [(g["InstanceGroupName"], g["InstanceType"], g["InstanceCount"]) for g in groups]
+    return [(HOMOGENEOUS_GROUP, resources["InstanceType"], resources["InstanceCount"])]
+
+
+def hosts_of(request: Mapping[str, Any], slot: int) -> tuple[Host, ...]:
+    """The hosts of a job that holds a slot of this machine: algo-h lives at 127.<slot>.0.h."""
+    members = [
+        (group, instance_type)
+        for group, instance_type, count in groups_of(request)
+        for _ in range(count)
+    ]
+    return tuple(
+        Host(
+            number=number,
+            group=group,
+            instance_type=instance_type,
+            address=f"127.{slot}.{number // 256}.{number % 256}",
+        )
+        for number, (group, instance_type) in enumerate(members, start=1)
+    )
+
+
+def host_number(name: str) -> int:
+    """10 for "algo-10": what hosts are sorted by, since "algo-10" < "algo-9" as text."""
+    return int(name.rpartition("-")[2])

@@ -1,0 +1,133 @@
+"""The DescribeTrainingJob document of a local job, and how it changes from state to state.
+
+Times are seconds since the epoch in the file, and become aware datetimes when presented. The
+states and their order are SageMaker's (API reference, DescribeTrainingJob, SecondaryStatus).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from launcher.contract import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
+from launcher.sessions.base import TERMINAL_STATUSES
+
+ACCOUNT = "000000000000"
+REGION = "local"
+
+_MESSAGES = {
+    "Starting": "Starting the training job",
+    "Downloading": "Preparing the input data of every host",
+    "Training": "Every host was started. Training in progress.",
+    "Stopping": "Stopping the training job",
+    "Uploading": "Packing the model and the output data",
+    "Completed": "Training job completed",
+    "Failed": "Training job failed",
+    "Stopped": "Training job stopped",
+    "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
+}
+#: Secondary statuses that end a job, and the status that goes with each.
+_ENDINGS = {
+    "Completed": "Completed",
+    "Failed": "Failed",
+    "Stopped": "Stopped",
+    "MaxRuntimeExceeded": "Stopped",
+}
+
+
+def job_arn(name: str) -> str:
+    """The ARN of a local job."""
+    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name}"
+
+
+def opened(request: Mapping[str, Any], *, isolation: str, now: float) -> dict[str, Any]:
+    """The document of a job that was accepted just now: the request's fields, token redacted."""
+    document = copy.deepcopy(dict(request))
+    if TOKEN_VARIABLE in document.get("Environment", {}):
+        document["Environment"][TOKEN_VARIABLE] = REDACTED
+    document |= {
+        "TrainingJobArn": job_arn(request["TrainingJobName"]),
+        "TrainingJobStatus": "InProgress",
+        "CreationTime": now,
+        "SecondaryStatusTransitions": [],
+        "LocalIsolation": isolation,
+        "LocalNotes": [],
+    }
+    return entered(document, "Starting", now=now)
+
+
+def entered(document: Mapping[str, Any], secondary: str, *, now: float) -> dict[str, Any]:
+    """The document of a job that enters a state."""
+    transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
+    if transitions:
+        transitions[-1]["EndTime"] = now
+    transitions.append(
+        {"Status": secondary, "StartTime": now, "StatusMessage": _MESSAGES[secondary]}
+    )
+    status = "Stopping" if secondary == "Stopping" else document["TrainingJobStatus"]
+    return {
+        **document,
+        "TrainingJobStatus": status,
+        "SecondaryStatus": secondary,
+        "SecondaryStatusTransitions": transitions,
+        "LastModifiedTime": now,
+    }
+
+
+def closed(
+    document: Mapping[str, Any], ending: str, *, now: float, reason: str | None = None
+) -> dict[str, Any]:
+    """The document of a job that has ended; `reason` is the FailureReason of a failed one."""
+    final = entered(document, ending, now=now)
+    final["TrainingJobStatus"] = _ENDINGS[ending]
+    final["SecondaryStatusTransitions"][-1]["EndTime"] = now
+    if reason is not None:
+        final["FailureReason"] = reason[:FAILURE_REASON_LIMIT]
+        final["SecondaryStatusTransitions"][-1]["StatusMessage"] = final["FailureReason"]
+    if start := final.get("TrainingStartTime"):
+        seconds = math.ceil(now - start)
+        final |= {
+            "TrainingEndTime": now,
+            "TrainingTimeInSeconds": seconds,
+            "BillableTimeInSeconds": seconds,
+        }
+    return final
+
+
+def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
+    """How a job looks from the moment it was asked to stop until the platform says so itself."""
+    return {**document, "TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
+
+
+def is_terminal(document: Mapping[str, Any]) -> bool:
+    return document["TrainingJobStatus"] in TERMINAL_STATUSES
+
+
+def presented(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document as boto3 would return it: times are datetimes."""
+    return {key: _presented(key, value) for key, value in document.items()}
+
+
+def summarised(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document's entry in ListTrainingJobs."""
+    fields = (
+        "TrainingJobName",
+        "TrainingJobArn",
+        "CreationTime",
+        "TrainingEndTime",
+        "LastModifiedTime",
+        "TrainingJobStatus",
+        "SecondaryStatus",
+    )
+    return presented({field: document[field] for field in fields if field in document})
+
+
+def _presented(key: str, value: Any) -> Any:
+    if key in ("SecondaryStatusTransitions", "FinalMetricDataList"):
+        return [presented(entry) for entry in value]
+    if key.endswith("Time") or key == "Timestamp":
+        return datetime.fromtimestamp(value, tz=timezone.utc)
+    return value

@@ -1,0 +1,46 @@
+"""The environment of a host: what a training container has, and nothing of the caller's."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import ADDRESSES_VARIABLE, CPUS_VARIABLE, PORT_BASE_VARIABLE
+from launcher.sessions.local.cluster import Host
+from launcher.sessions.local.description import REGION, job_arn
+from launcher.sessions.local.processes import HOST_VARIABLE
+from launcher.sessions.local.slots import port_base
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def host_environment(
+    request: Mapping[str, Any], hosts: Sequence[Host], slot: int, mark: Path
+) -> dict[str, str]:
+    """The variables of a host; `mark` is the folder by which its processes are recognised."""
+    name = request["TrainingJobName"]
+    return {
+        # As the framework images set them.
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "UTF-8",
+        "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        **request.get("Environment", {}),
+        "TRAINING_JOB_NAME": name,
+        "TRAINING_JOB_ARN": job_arn(name),
+        "AWS_REGION": REGION,
+        ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
+        PORT_BASE_VARIABLE: str(port_base(slot)),
+        CPUS_VARIABLE: str(_fair_share(len(hosts))),
+        HOST_VARIABLE: str(mark),
+    }
+
+
+def _fair_share(hosts: int) -> int:
+    """CPUs of this machine for each of so many hosts, at least one."""
+    return max(1, len(os.sched_getaffinity(0)) // hosts)

@@ -1,0 +1,124 @@
+"""The folder of one local job: all that is known about it, for any process that asks.
+
+jobs/<name>/request.json     the CreateTrainingJob request, as it came
+            settings.json    how this machine runs it (Settings)
+            status.json      the DescribeTrainingJob document, replaced at each change
+            lock             held (flock) by the platform process for as long as it lives
+            stop             exists when someone asked the job to stop
+            scratch          link to the hosts' short temporary folder
+            platform.log     what the platform process has to say
+            logs/            one file per host: algo-1-<start>.log
+            hosts/algo-1/    one tree per host: ml/ is its /opt/ml
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.sessions.local.files import read_json, write_json
+from launcher.sessions.local.isolation import Isolation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the request does not say, because it is about this machine.
+
+    stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
+    """
+
+    isolation: Isolation
+    stop_grace_seconds: float = 120.0
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """The names of the files, and the few ways they are read and written."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def hosts(self) -> Path:
+        return self.path / "hosts"
+
+    @property
+    def platform_log(self) -> Path:
+        return self.path / "platform.log"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def stop(self) -> Path:
+        return self.path / "stop"
+
+    @property
+    def scratch(self) -> Path:
+        return self.path / "scratch"
+
+    @property
+    def _request(self) -> Path:
+        return self.path / "request.json"
+
+    @property
+    def _settings(self) -> Path:
+        return self.path / "settings.json"
+
+    @property
+    def _status(self) -> Path:
+        return self.path / "status.json"
+
+    def write(
+        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+    ) -> None:
+        """Fill a new folder."""
+        for folder in (self.logs, self.hosts):
+            folder.mkdir()
+        self.lock.touch()
+        write_json(self._request, request)
+        write_json(self._settings, asdict(settings))
+        write_json(self._status, status)
+
+    def request(self) -> dict[str, Any]:
+        request: dict[str, Any] = read_json(self._request)
+        return request
+
+    def settings(self) -> Settings:
+        raw = read_json(self._settings)
+        return Settings(
+            isolation=Isolation(raw["isolation"]), stop_grace_seconds=raw["stop_grace_seconds"]
+        )
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = read_json(self._status)
+        return status
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        write_json(self._status, status)
+
+    def take_lock(self) -> int | None:
+        """A descriptor that holds the job's lock, or None while another process holds it.
+
+        The lock belongs to the open file: a child that inherits the descriptor keeps it, and it
+        falls when the last copy is closed, however its process ended.
+        """
+        descriptor = os.open(self.lock, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor

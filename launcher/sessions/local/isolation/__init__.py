@@ -1,0 +1,8 @@
+"""What stands between the hosts of a local job, and how a host is started behind it."""
+
+from __future__ import annotations
+
+from launcher.sessions.local.isolation.berth import Berth, StartPlan
+from launcher.sessions.local.isolation.choice import Isolation, choose_isolation, plan_start
+
+__all__ = ["Isolation", "choose_isolation", "Berth", "StartPlan", "plan_start"]

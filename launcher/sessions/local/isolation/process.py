@@ -1,0 +1,50 @@
+"""Isolation `process`: a host is a process tree with its own folders, and nothing is hidden.
+
+Its /opt/ml is a folder that SAGEMAKER_BASE_DIR names, and channels are links to the user's data.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from launcher.contract import ML_ROOT_VARIABLE
+from launcher.sessions.local.isolation.berth import (
+    Berth,
+    StartPlan,
+    place_links,
+    with_running_python,
+)
+
+_ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")
+
+
+def plan_start(berth: Berth) -> StartPlan:
+    """Put the host's channels in place and say what to run."""
+    root = berth.tree.ml.root
+    _place_channels(berth)
+    return StartPlan(
+        command=with_running_python([_moved(word, root) for word in berth.command]),
+        environment={
+            **berth.environment,
+            "HOME": str(berth.tree.home),
+            "TMPDIR": str(berth.scratch),
+            ML_ROOT_VARIABLE: str(root),
+        },
+        folder=berth.tree.ml.code,
+    )
+
+
+def _place_channels(berth: Berth) -> None:
+    for supply in berth.supplies:
+        place = berth.tree.ml.channels / supply.channel.name
+        if supply.folder is not None:
+            place.symlink_to(supply.folder.resolve())
+        else:
+            place.mkdir()
+            place_links(place, supply.files)
+
+
+def _moved(word: str, root: Path) -> str:
+    """A word of the command in which /opt/ml is where it really is."""
+    return _ML_ROOT.sub(lambda _: str(root), word)

@@ -1,0 +1,85 @@
+"""The tree of a host's /opt/ml: its folders, and the files that the platform writes for it.
+
+The files and their fields are those seen on SageMaker: hyperparameters.json,
+inputdataconfig.json and resourceconfig.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import MlPaths
+from launcher.sessions.local.channels import Supply
+from launcher.sessions.local.cluster import Host
+from launcher.sessions.local.files import write_json
+
+
+@dataclass(frozen=True)
+class HostTree:
+    """What one host owns on disk, below its folder."""
+
+    path: Path
+
+    @property
+    def ml(self) -> MlPaths:
+        """What the host knows as /opt/ml."""
+        return MlPaths(self.path / "ml")
+
+    @property
+    def home(self) -> Path:
+        return self.path / "home"
+
+    def make(self) -> None:
+        """Make every folder that a training container finds."""
+        ml = self.ml
+        for folder in (
+            ml.code,
+            ml.config,
+            ml.channels,
+            ml.model,
+            ml.output_data,
+            ml.output_intermediate,
+            ml.checkpoints,
+            self.home,
+        ):
+            folder.mkdir(parents=True)
+
+
+def write_config(
+    tree: HostTree,
+    host: Host,
+    hosts: Sequence[Host],
+    request: Mapping[str, Any],
+    supplies: Sequence[Supply],
+) -> None:
+    """Write the host's input/config."""
+    folder = tree.ml.config
+    write_json(folder / "resourceconfig.json", resource_config(host, hosts))
+    write_json(folder / "hyperparameters.json", request.get("HyperParameters", {}))
+    write_json(
+        folder / "inputdataconfig.json",
+        {supply.channel.name: dict(supply.channel.config) for supply in supplies},
+    )
+
+
+def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:
+    """The document that tells a host who it is and who the others are."""
+    groups: dict[str, dict[str, Any]] = {}
+    for each in hosts:
+        group = groups.setdefault(
+            each.group,
+            {"instance_group_name": each.group, "instance_type": each.instance_type, "hosts": []},
+        )
+        group["hosts"].append(each.name)
+    return {
+        "current_host": host.name,
+        "current_instance_type": host.instance_type,
+        "current_group_name": host.group,
+        "hosts": [each.name for each in hosts],
+        "instance_groups": list(groups.values()),
+        "network_interface_name": "lo",
+        "topology": None,
+    }

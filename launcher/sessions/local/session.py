@@ -1,0 +1,133 @@
+"""LocalSession: the ports of a platform, answered by this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import PlatformError
+from launcher.sessions.base import LogStream
+from launcher.sessions.local import description, logs, storage
+from launcher.sessions.local.checks import check_request
+from launcher.sessions.local.death import settled_status
+from launcher.sessions.local.folder import JobFolder, Settings
+from launcher.sessions.local.isolation import choose_isolation
+from launcher.sessions.local.start import start_platform
+from launcher.sessions.local.store import Store, default_root
+
+if TYPE_CHECKING:
+    from launcher.spec import JobSpec
+
+
+class LocalSession:
+    """Runs training jobs on this machine: one process tree per instance, no cloud account.
+
+    root: where jobs and their results are kept; default $LAUNCHER_HOME, or ~/.launcher.
+    isolation: "process" or "sandbox"; default: sandbox where it works.
+    stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        isolation: str | None = None,
+        *,
+        stop_grace_seconds: float = 120.0,
+    ) -> None:
+        if not sys.platform.startswith("linux"):
+            raise PlatformError(f"local jobs need Linux, and this is {sys.platform}")
+        self.root = Path(root or default_root()).expanduser().resolve()
+        self._isolation = isolation
+        self._stop_grace_seconds = stop_grace_seconds
+        self._store = Store(self.root)
+
+    # identity ----------------------------------------------------------------------------------
+
+    @property
+    def region(self) -> str:
+        return description.REGION
+
+    @property
+    def account(self) -> str:
+        return description.ACCOUNT
+
+    def role_arn(self, role: str | None) -> str:
+        """A role is not needed here; one that is given is echoed."""
+        if role is not None and role.startswith("arn:"):
+            return role
+        return f"arn:aws:iam::{description.ACCOUNT}:role/{role or 'local'}"
+
+    def default_location(self) -> str:
+        return storage.uri_of(self.root / "storage")
+
+    def default_image(self, spec: JobSpec) -> str | None:
+        """A local job runs in the Python that created it, whatever the image is called."""
+        return "local"
+
+    # jobs --------------------------------------------------------------------------------------
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        check_request(request)
+        settings = Settings(
+            isolation=choose_isolation(self._isolation),
+            stop_grace_seconds=self._stop_grace_seconds,
+        )
+        status = description.opened(request, isolation=settings.isolation.value, now=time.time())
+        folder, lock = self._store.create(request, settings, status)
+        try:
+            start_platform(folder, lock)
+        finally:
+            os.close(lock)
+        return {"TrainingJobArn": status["TrainingJobArn"]}
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        return description.presented(_status(self._store.find(TrainingJobName)))
+
+    def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        folder = self._store.find(TrainingJobName)
+        if not description.is_terminal(settled_status(folder)):
+            folder.stop.touch()
+
+    def list_training_jobs(
+        self,
+        *,
+        NameContains: str | None = None,  # noqa: N803 (AWS)
+        StatusEquals: str | None = None,  # noqa: N803 (AWS)
+    ) -> dict[str, Any]:
+        statuses = [
+            _status(folder) for folder in self._store.all() if (NameContains or "") in folder.name
+        ]
+        statuses.sort(key=lambda status: status["CreationTime"], reverse=True)
+        return {
+            "TrainingJobSummaries": [
+                description.summarised(status)
+                for status in statuses
+                if StatusEquals in (None, status["TrainingJobStatus"])
+            ]
+        }
+
+    # storage -----------------------------------------------------------------------------------
+
+    def upload(self, content: bytes, uri: str) -> None:
+        storage.upload(content, uri)
+
+    def download(self, uri: str, path: Path) -> None:
+        storage.download(uri, path)
+
+    # logs --------------------------------------------------------------------------------------
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        return logs.log_streams(self._store.find(job_name))
+
+    def read_log(self, job_name: str, stream: str, position: int) -> tuple[list[str], int]:
+        return logs.read_log(self._store.find(job_name), stream, position)
+
+
+def _status(folder: JobFolder) -> dict[str, Any]:
+    """The description as it is to be seen now."""
+    status = settled_status(folder)
+    asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()
+    return description.stopping(status) if asked_to_stop else status

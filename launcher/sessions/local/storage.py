@@ -1,0 +1,47 @@
+"""Storage of the local platform: file:// URIs name files and folders of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from launcher.errors import PlatformError
+from launcher.sessions.local.files import write_whole
+
+_SCHEME = "file://"
+
+
+def path_of(uri: str) -> Path:
+    """The path that a file:// URI names; PlatformError for any other URI.
+
+    >>> path_of("file:///data/my%20digits")
+    PosixPath('/data/my digits')
+    """
+    path = unquote(uri.removeprefix(_SCHEME))
+    if not uri.startswith(_SCHEME) or not path.startswith("/"):
+        raise PlatformError(
+            f"{uri!r} is not a file of this machine: a local job reads and writes "
+            "file:///absolute/path"
+        )
+    return Path(path)
+
+
+def uri_of(path: Path) -> str:
+    """The file:// URI of an absolute path."""
+    return _SCHEME + quote(str(path))
+
+
+def upload(content: bytes, uri: str) -> None:
+    """Store one object; readers see it whole or not at all."""
+    path = path_of(uri)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content)
+
+
+def download(uri: str, path: Path) -> None:
+    """Copy one object into a file; PlatformError when there is no such object."""
+    source = path_of(uri)
+    if not source.is_file():
+        raise PlatformError(f"there is no object {uri}: {source} is not a file")
+    shutil.copyfile(source, path)

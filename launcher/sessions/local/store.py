@@ -1,0 +1,77 @@
+"""All local jobs of one root folder: ~/.launcher, or where LAUNCHER_HOME points."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import JobNotFound, PlatformError
+from launcher.sessions.local.folder import JobFolder, Settings
+
+ROOT_VARIABLE = "LAUNCHER_HOME"
+
+
+def default_root() -> Path:
+    """$LAUNCHER_HOME, or ~/.launcher."""
+    return Path(os.environ.get(ROOT_VARIABLE) or "~/.launcher").expanduser()
+
+
+@dataclass(frozen=True)
+class Store:
+    """The jobs below a root folder; a job is there with all its files, or not at all."""
+
+    root: Path
+
+    @property
+    def _jobs(self) -> Path:
+        return self.root / "jobs"
+
+    def create(
+        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+    ) -> tuple[JobFolder, int]:
+        """A new job's folder, and the descriptor that holds its lock.
+
+        Raises PlatformError when the name was ever used.
+        """
+        self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = request["TrainingJobName"]
+        draft = JobFolder(Path(tempfile.mkdtemp(dir=self._jobs, prefix=".new-")))
+        draft.write(request, settings, status)
+        lock = draft.take_lock()
+        assert lock is not None, "nobody else knows this folder yet"
+        folder = JobFolder(self._jobs / name)
+        try:
+            draft.path.rename(folder.path)
+        except OSError as error:
+            os.close(lock)
+            shutil.rmtree(draft.path)
+            if not folder.path.exists():
+                raise
+            raise PlatformError(
+                f"the name of job {name!r} was used before (see {folder.path}): use another name"
+            ) from error
+        return folder, lock
+
+    def find(self, name: str) -> JobFolder:
+        """The folder of a job; JobNotFound when there is none of that name."""
+        names = self._names()
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "`launcher list` names them all"
+            raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
+        return JobFolder(self._jobs / name)
+
+    def all(self) -> list[JobFolder]:
+        """The folders of all jobs."""
+        return [JobFolder(self._jobs / name) for name in self._names()]
+
+    def _names(self) -> list[str]:
+        if not self._jobs.is_dir():
+            return []
+        return sorted(entry.name for entry in self._jobs.iterdir() if entry.name[0] != ".")

@@ -1,0 +1,83 @@
+"""The training phase: from the first started host to the last that has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from launcher.sessions.local.processes import reap_orphans
+from launcher.sessions.local.running import RunningHost
+
+_TICK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """When training ends before its hosts do.
+
+    max_seconds: MaxRuntimeInSeconds; grace_seconds: from SIGTERM to SIGKILL.
+    """
+
+    max_seconds: float
+    grace_seconds: float
+    stop_requested: Callable[[], bool]
+
+
+@dataclass
+class Supervision:
+    """Watches the hosts of a job until all of them have ended.
+
+    ended: the hosts in the order of their ends; ending: the secondary status that follows.
+    on_ending: called once, when a job is stopped or out of time and its hosts are asked to end.
+    on_tick: called often.
+    """
+
+    hosts: Sequence[RunningHost]
+    terms: Terms
+    on_ending: Callable[[], None]
+    on_tick: Callable[[], None]
+    ended: list[RunningHost] = field(default_factory=list)
+    ending: str = "Completed"
+
+    def run(self) -> str:
+        """The ending: Completed, Failed, Stopped or MaxRuntimeExceeded."""
+        deadline = time.monotonic() + self.terms.max_seconds
+        while self._alive():
+            self._collect()
+            if ending := self._reason_to_end(deadline):
+                self._end_all(ending)
+            self.on_tick()
+            time.sleep(_TICK_SECONDS)
+        return self.ending
+
+    def _alive(self) -> list[RunningHost]:
+        return [host for host in self.hosts if host.exit_code is None]
+
+    def _collect(self) -> None:
+        reap_orphans({host.pid for host in self._alive()})
+        self.ended += [host for host in self.hosts if host.poll()]
+
+    def _reason_to_end(self, deadline: float) -> str | None:
+        if any(host.exit_code for host in self.ended):
+            return "Failed"
+        if not self._alive():
+            return None
+        if self.terms.stop_requested():
+            return "Stopped"
+        return "MaxRuntimeExceeded" if time.monotonic() > deadline else None
+
+    def _end_all(self, ending: str) -> None:
+        """SIGTERM to every host, and SIGKILL to those that live after the grace period."""
+        self.ending = ending
+        if ending != "Failed":
+            self.on_ending()
+        deadline = time.monotonic() + self.terms.grace_seconds
+        unasked = self._alive()
+        while self._alive():
+            unasked = [host for host in unasked if not host.terminate()]
+            if time.monotonic() > deadline:
+                for host in self._alive():
+                    host.kill()
+            self._collect()
+            time.sleep(_TICK_SECONDS)

@@ -1,0 +1,89 @@
+"""From a spec to a running job: names and locations are found here, then the request is sent."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timezone
+from pathlib import Path
+
+from launcher.errors import Problem, SpecError
+from launcher.request.builder import Placement
+from launcher.request.names import check_name, job_name
+from launcher.request.submission import Submission
+from launcher.sessions.base import Session
+from launcher.spec import JobSpec
+
+
+def new_job_name(spec: JobSpec) -> str:
+    """A name of its own for one run of a spec: its base, the time, four random digits."""
+    base = spec.base_job_name or Path(spec.entry_point).stem
+    return job_name(base, datetime.now(timezone.utc), secrets.token_hex(2))
+
+
+def place(spec: JobSpec, session: Session, name: str) -> Placement:
+    """Where a session runs a spec; SpecError when the spec must say more for this session."""
+    problems = check_name(name)
+    image = spec.image_uri or session.default_image(spec)
+    if image is None:
+        problems.append(_missing("image_uri", "the URI of a training image"))
+    if problems:
+        raise SpecError(problems)
+    code = _own_location(spec.code_location, session)
+    return Placement(
+        job_name=name,
+        role_arn=session.role_arn(spec.role),
+        image_uri=str(image),
+        code_uri=f"{code}/{name}/code/",
+        output_uri=_own_location(spec.output_path, session),
+        token=secrets.token_hex(16),
+    )
+
+
+def place_offline(spec: JobSpec, name: str) -> Placement:
+    """Where SageMaker would run a spec, from the spec alone; SpecError names what it must say."""
+    problems = check_name(name)
+    if spec.image_uri is None:
+        problems.append(_missing("image_uri", "the URI of a training image"))
+    if spec.role is None or not spec.role.startswith("arn:"):
+        problems.append(_missing("role", "the ARN of the job's IAM role"))
+    if spec.output_path is None:
+        problems.append(_missing("output_path", "s3://BUCKET/PREFIX for the job's results"))
+    if problems:
+        raise SpecError(problems)
+    output = str(spec.output_path).rstrip("/")
+    code = (spec.code_location or output).rstrip("/")
+    return Placement(
+        job_name=name,
+        role_arn=str(spec.role),
+        image_uri=str(spec.image_uri),
+        code_uri=f"{code}/{name}/code/",
+        output_uri=output,
+        token=secrets.token_hex(16),
+    )
+
+
+def send(submission: Submission, session: Session) -> None:
+    """Upload what the request refers to, then create the job."""
+    for uri, content in submission.objects.items():
+        session.upload(content, uri)
+    session.create_training_job(**submission.request)
+
+
+def _own_location(uri: str | None, session: Session) -> str:
+    """The spec's location when the session can reach it; a laptop does not write to S3."""
+    default = session.default_location().rstrip("/")
+    if uri is None or _scheme(uri) != _scheme(default):
+        return default
+    return uri.rstrip("/")
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0]
+
+
+def _missing(field: str, meaning: str) -> Problem:
+    return Problem(
+        what=f"the request needs {field}, and the spec does not say it",
+        where=field,
+        fix=f"give {field}: {meaning} (--set {field}=... on the command line)",
+    )

@@ -1,0 +1,21 @@
+"""What a job is, apart from where it runs: pure values, their rules, and their YAML."""
+
+from launcher.spec.distribution import DataParallel, DataService
+from launcher.spec.groups import InstanceGroup
+from launcher.spec.inputs import TrainingInput
+from launcher.spec.job import JobSpec
+from launcher.spec.metrics import MetricDefinition
+from launcher.spec.roles import infer_roles
+from launcher.spec.rules import Source, check
+
+__all__ = [
+    "JobSpec",
+    "InstanceGroup",
+    "TrainingInput",
+    "DataParallel",
+    "DataService",
+    "MetricDefinition",
+    "infer_roles",
+    "check",
+    "Source",
+]

@@ -1,0 +1,193 @@
+"""Plain values (as YAML or JSON gives them) into a JobSpec, guided by the declared types.
+
+The dataclasses are the only list of fields: a field that is added there can be read here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.spec.distribution import DataParallel, DataService
+from launcher.spec.findings import FieldPath, Finding, choice_fix, did_you_mean
+from launcher.spec.groups import InstanceGroup
+from launcher.spec.inputs import TrainingInput
+from launcher.spec.job import JobSpec
+from launcher.spec.metrics import MetricDefinition
+
+#: What a reader of an error knows the types as.
+_NOUNS: dict[Any, str] = {
+    JobSpec: "a job",
+    InstanceGroup: "an instance group",
+    TrainingInput: "an input",
+    DataParallel: "a distribution",
+    DataService: "data_service",
+    MetricDefinition: "a metric definition",
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+#: Stands for a value that could not be read; the Reading says why.
+_UNREAD: Any = object()
+
+
+@dataclass
+class Reading:
+    """What went wrong while values were read.
+
+    broken: fields whose value is not what the author meant; no rule should judge them.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    broken: set[FieldPath] = field(default_factory=set)
+
+    def reject(self, path: FieldPath, what: str, fix: str) -> Any:
+        self.findings.append(Finding(path=path, what=what, fix=fix))
+        self.broken.add(path)
+        return _UNREAD
+
+
+def read_spec(values: Mapping[Any, Any], reading: Reading) -> JobSpec:
+    """The job that the values describe; what cannot be read has its default, or is left out."""
+    spec: JobSpec = _read_dataclass(JobSpec, values, (), reading)
+    return spec
+
+
+def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if declared is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):  # only ever "X | None"
+        return None if value is None else _read(arguments[0], value, path, reading)
+    if origin is tuple:
+        return _read_list(arguments[0], value, path, reading)
+    if origin is not None:
+        return _read_mapping(arguments[1], value, path, reading)
+    if dataclasses.is_dataclass(declared):
+        return _read_dataclass(declared, *_written_out(declared, value, path), reading)
+    if issubclass(declared, enum.Enum):
+        return _read_choice(declared, value, path, reading)
+    return _read_scalar(declared, value, path, reading)
+
+
+def _read_list(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
+    if not isinstance(value, list):
+        return reading.reject(path, f"{shown(value)} is not a list", f"write [{shown(value)}]")
+    items = [_read(declared, item, (*path, index), reading) for index, item in enumerate(value)]
+    return tuple(item for item in items if item is not _UNREAD)
+
+
+def _read_mapping(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
+    if not isinstance(value, Mapping):
+        return reading.reject(path, f"{shown(value)} is not a mapping", "write key: value pairs")
+    read = {}
+    for key, item in value.items():
+        here = (*path, str(key))
+        if isinstance(key, str):
+            read[key] = _read(declared, item, here, reading)
+        else:
+            reading.reject(here, f"the key {shown(key)} is not text", f'write "{key}"')
+    return {key: item for key, item in read.items() if item is not _UNREAD}
+
+
+def _read_dataclass(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
+    if not isinstance(value, Mapping):
+        return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", _example(declared))
+    hints = typing.get_type_hints(declared)
+    _reject_unknown_keys(declared, value, path, reading)
+    read = {}
+    for part in written_fields(declared):
+        here = (*path, part.name)
+        if value.get(part.name) is not None:
+            read[part.name] = _read(hints[part.name], value[part.name], here, reading)
+        elif _is_required(part) and not reading.broken & {here, ()}:
+            reading.reject(here, f'"{part.name}" is missing', f'write "{part.name}: ..."')
+        if _is_required(part) and read.get(part.name, _UNREAD) is _UNREAD:
+            read[part.name] = ""  # every required field is a text
+    return declared(**{name: item for name, item in read.items() if item is not _UNREAD})
+
+
+def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, FieldPath]:
+    """The short forms of some values, written out; and the path of what they hold."""
+    if declared is TrainingInput and isinstance(value, str):
+        return {"s3_data": value}, path
+    if declared is MetricDefinition and isinstance(value, Mapping):
+        return {{"Name": "name", "Regex": "regex"}.get(k, k): v for k, v in value.items()}, path
+    if declared is DataParallel and value == "data_parallel":
+        return {}, path
+    if declared is DataParallel and isinstance(value, Mapping) and list(value) == ["data_parallel"]:
+        return value["data_parallel"] or {}, (*path, "data_parallel")
+    return value, path
+
+
+def _reject_unknown_keys(
+    declared: Any, value: Mapping[Any, Any], path: FieldPath, reading: Reading
+) -> None:
+    known = [part.name for part in written_fields(declared)]
+    for key in value:
+        if key not in known:
+            near = did_you_mean(str(key), (name for name in known if name not in value))
+            fix = f'did you mean "{near}"?' if near else _known_fields(declared)
+            reading.reject((*path, str(key)), f'"{key}" is not a field of {_noun(declared)}', fix)
+            reading.broken.update({(*path, near)} if near else ())
+
+
+def _read_choice(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
+    known = [member.value for member in declared]
+    if value in known:
+        return declared(value)
+    what = f"{shown(value)} is not a {declared.__name__.lower()}"
+    return reading.reject(path, what, choice_fix(value, known))
+
+
+def _read_scalar(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
+    if isinstance(value, declared) and (declared is bool or not isinstance(value, bool)):
+        return value
+    fix = f"write {_noun(declared)}"
+    if declared is str and isinstance(value, bool | int | float):
+        fix = f'write it in quotes: "{shown(value)}"'
+    return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", fix)
+
+
+def written_fields(declared: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields that a document may have: those that make two values differ."""
+    return tuple(part for part in dataclasses.fields(declared) if part.compare)
+
+
+def _is_required(part: dataclasses.Field[Any]) -> bool:
+    """Whether a field of a dataclass has no default."""
+    missing = dataclasses.MISSING
+    return part.default is missing and part.default_factory is missing
+
+
+def shown(value: Any) -> str:
+    """The value as an author of YAML knows it, cut short."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _noun(declared: Any) -> str:
+    return _NOUNS[declared]
+
+
+def _known_fields(declared: Any) -> str:
+    if declared is DataParallel:
+        return _example(declared)
+    return f"known fields: {', '.join(part.name for part in written_fields(declared))}"
+
+
+def _example(declared: Any) -> str:
+    if declared is DataParallel:
+        return "write data_parallel, or {data_parallel: {processes_per_host: 1}}"
+    names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])
+    return f"write {{{names}}}"

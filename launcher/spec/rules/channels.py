@@ -1,0 +1,137 @@
+"""Rules of the input channels.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html and the pages of
+its parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from launcher.contract import CODE_CHANNEL, Role
+from launcher.spec.findings import FieldPath, Finding, choice_fix
+from launcher.spec.inputs import TrainingInput
+from launcher.spec.job import JobSpec
+from launcher.spec.roles import assign_roles
+
+_INPUTS = ("inputs",)
+#: SageMaker's limit is 20, and the code takes one.
+_CHANNELS_LIMIT = 19
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_URI_LIMIT = 1024
+_S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
+INPUT_MODES = ("File", "FastFile", "Pipe")
+_CHOICES = {
+    "distribution": ("FullyReplicated", "ShardedByS3Key"),
+    "compression": (None, "None", "Gzip"),
+    "record_wrapping": (None, "None", "RecordIO"),
+    "s3_data_type": ("S3Prefix", "ManifestFile", "AugmentedManifestFile"),
+    "input_mode": (None, *INPUT_MODES),
+}
+
+
+def find_problems(spec: JobSpec) -> Iterator[Finding]:
+    """What is wrong with the channels."""
+    if len(spec.inputs) > _CHANNELS_LIMIT:
+        what = f"{len(spec.inputs)} channels"
+        fix = f"use {_CHANNELS_LIMIT} at most (SageMaker takes 20, and the code needs one)"
+        yield Finding(path=_INPUTS, what=what, fix=fix)
+    for name, channel in spec.inputs.items():
+        path = (*_INPUTS, name)
+        yield from _name_problems(name, path)
+        yield from uri_problems(channel.s3_data, (*path, "s3_data"))
+        yield from _choice_problems(channel, path)
+        yield from _manifest_problems(spec, channel, path)
+        yield from _routing_problems(spec, channel, path)
+        yield from _sharding_problems(spec, channel, path)
+
+
+def uri_problems(uri: str, path: FieldPath) -> Iterator[Finding]:
+    """What is wrong with a place where data lies or goes."""
+    if uri.startswith("file://") and len(uri) > len("file://"):
+        return
+    if "://" not in uri:
+        fix = f'write "file://{uri}" for a folder of this machine, or s3://bucket/prefix'
+    elif uri.lower().startswith("s3://"):
+        fix = "write s3://bucket/prefix; a bucket has 3 to 63 of a-z, 0-9, dot and hyphen"
+    else:
+        fix = "write s3://bucket/prefix, or file:///folder"
+    if not _S3_URI.fullmatch(uri):
+        yield Finding(path=path, what=f'"{uri}" is not the URI of data', fix=fix)
+    elif len(uri) > _URI_LIMIT:
+        what = f"the URI has {len(uri)} characters"
+        yield Finding(path=path, what=what, fix=f"use {_URI_LIMIT} at most")
+
+
+def _name_problems(name: str, path: FieldPath) -> Iterator[Finding]:
+    if name == CODE_CHANNEL:
+        what = f'the channel name "{name}" is taken: the code travels in it'
+        yield Finding(path=path, what=what, fix="give the channel another name")
+    elif not _NAME.fullmatch(name):
+        what = f'"{name}" cannot be the name of a channel'
+        yield Finding(path=path, what=what, fix="use 1 to 64 letters, digits, dots, - and _")
+
+
+def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[Finding]:
+    for field, known in _CHOICES.items():
+        value = getattr(channel, field)
+        if value not in known:
+            fix = choice_fix(value, (word for word in known if word))
+            yield Finding(path=(*path, field), what=f'"{value}" is no known {field}', fix=fix)
+
+
+def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Finding]:
+    is_augmented = channel.s3_data_type == "AugmentedManifestFile"
+    if is_augmented and not channel.attribute_names:
+        what = "an augmented manifest without attribute_names"
+        fix = "list the manifest's attributes that the job reads"
+        yield Finding(path=(*path, "attribute_names"), what=what, fix=fix)
+    if channel.attribute_names and not is_augmented:
+        what = f"attribute_names are given for {channel.s3_data_type}"
+        fix = "remove them, or use s3_data_type: AugmentedManifestFile"
+        yield Finding(path=(*path, "attribute_names"), what=what, fix=fix)
+    mode = channel.input_mode or spec.input_mode
+    if mode == "FastFile" and channel.s3_data_type != "S3Prefix":
+        what = f"input mode FastFile cannot read {channel.s3_data_type}"
+        fix = "use S3Prefix, or input mode File"
+        yield Finding(path=path, about=(("input_mode",),), what=what, fix=fix)
+
+
+def _routing_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Finding]:
+    known = [group.instance_group_name for group in spec.instance_groups]
+    for index, name in enumerate(channel.instance_groups):
+        here = (*path, "instance_groups", index)
+        if not known:
+            what = f'the channel goes to group "{name}", but the job has no instance groups'
+            fix = "remove the channel's instance_groups"
+            yield Finding(path=here, about=(("instance_groups",),), what=what, fix=fix)
+        elif name not in known:
+            what = f'the channel goes to group "{name}", which is not in the job'
+            names = tuple(_group_name(index) for index in range(len(known)))
+            yield Finding(path=here, about=names, what=what, fix=choice_fix(name, known))
+
+
+def _group_name(index: int) -> FieldPath:
+    return ("instance_groups", index, "instance_group_name")
+
+
+def _sharding_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Finding]:
+    """A batch may be prepared by any data host, so each of them needs the whole channel."""
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    readers = channel.instance_groups or tuple(roles)
+    data_hosts = sum(
+        group.instance_count
+        for group in spec.groups
+        if group.instance_group_name in readers
+        and roles.get(group.instance_group_name) is Role.DATA
+    )
+    if channel.distribution == "ShardedByS3Key" and data_hosts > 1:
+        yield Finding(
+            path=(*path, "distribution"),
+            about=(("instance_groups",), ("data_service",)),
+            what=f"each of the {data_hosts} data hosts gets only its share of the channel, "
+            "though any of them may be asked for any sample",
+            fix="use FullyReplicated, unless no dataset reads this channel",
+            is_warning=True,
+        )

@@ -1,0 +1,154 @@
+"""Rules of the code: the training script, and the functions that give the datasets.
+
+User code is parsed, never imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from launcher.spec.findings import FieldPath, Finding, choice_fix
+from launcher.spec.job import JobSpec
+
+_ENTRY_POINT = ("entry_point",)
+_DATASETS = ("data_service", "datasets")
+_REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+
+
+class Source(Protocol):
+    """The files that travel with a job, by their path below a host's code folder."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of that path."""
+
+    def read_text(self, path: str) -> str:
+        """The file's text; only asked for a path that exists."""
+
+
+def find_problems_of_names(spec: JobSpec) -> Iterator[Finding]:
+    """What is wrong with the names of scripts and functions, whatever the files hold."""
+    yield from _entry_point_problems(spec)
+    for index, reference in enumerate(_references(spec)):
+        path = (*_DATASETS, index)
+        if not _REFERENCE.fullmatch(reference):
+            what = f'"{reference}" does not name a function of a module'
+            yield Finding(path=path, what=what, fix='write "module:function"')
+        elif reference in _references(spec)[:index]:
+            yield Finding(path=path, what=f'"{reference}" is listed twice', fix="keep one of them")
+
+
+def find_problems_in(
+    spec: JobSpec, files: Source, *, known: Iterable[Finding]
+) -> Iterator[Finding]:
+    """What is wrong with the files, for the names that are not `known` to be wrong already."""
+    wrong = {finding.path for finding in known if not finding.is_warning}
+    if _ENTRY_POINT not in wrong:
+        yield from _script_problems(spec, files)
+    for index, reference in enumerate(_references(spec)):
+        if not wrong & {(*_DATASETS, index), _DATASETS, ("data_service",), _ENTRY_POINT}:
+            yield from _dataset_problems(spec, files, reference, (*_DATASETS, index))
+
+
+def _references(spec: JobSpec) -> tuple[str, ...]:
+    return spec.data_service.datasets if spec.data_service else ()
+
+
+def _entry_point_problems(spec: JobSpec) -> Iterator[Finding]:
+    script = PurePosixPath(spec.entry_point)
+    if script.suffix != ".py":
+        what = f'entry_point "{spec.entry_point}" is not a Python file'
+        yield Finding(path=_ENTRY_POINT, what=what, fix="name a script that ends in .py")
+    elif spec.source_dir is not None and _leaves_its_folder(script):
+        what = f'entry_point "{spec.entry_point}" is outside source_dir "{spec.source_dir}"'
+        fix = "write the script's path relative to source_dir"
+        yield Finding(path=_ENTRY_POINT, about=(("source_dir",),), what=what, fix=fix)
+
+
+def _leaves_its_folder(path: PurePosixPath) -> bool:
+    depth = 0
+    for part in path.parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return True
+    return path.is_absolute()
+
+
+def _script_problems(spec: JobSpec, files: Source) -> Iterator[Finding]:
+    if not files.exists(spec.script):
+        place = f'source_dir "{spec.source_dir}"' if spec.source_dir else "that place"
+        yield Finding(
+            path=_ENTRY_POINT,
+            what=f'there is no file "{spec.entry_point}" in {place}, or it is ignored',
+            fix="check the name, .gitignore and .launcherignore",
+        )
+    elif isinstance(parsed := _parse(files.read_text(spec.script)), SyntaxError):
+        yield Finding(
+            path=_ENTRY_POINT,
+            what=f"{spec.script}, line {parsed.lineno}, is not valid Python here: {parsed.msg}",
+            fix="mend it, unless the job's image has a newer Python than this machine",
+            is_warning=True,
+        )
+
+
+def _dataset_problems(
+    spec: JobSpec, files: Source, reference: str, path: FieldPath
+) -> Iterator[Finding]:
+    module, _, function = reference.partition(":")
+    file = _module_file(module, files)
+    if file is None:
+        fix = f"write {module.replace('.', '/')}.py into source_dir, or mend the module's name"
+        if spec.source_dir is None:
+            fix = 'write "source_dir: ."; without it only the training script travels'
+        what = f'"{reference}": there is no module "{module}" in source_dir, or it is ignored'
+        yield Finding(path=path, about=(("source_dir",),), what=what, fix=fix)
+        return
+    parsed = _parse(files.read_text(file))
+    if isinstance(parsed, SyntaxError):
+        what = f'"{reference}": {file}, line {parsed.lineno}, is not valid Python: {parsed.msg}'
+        yield Finding(path=path, what=what, fix=f"mend {file}")
+        return
+    names = set(_top_names(parsed.body))
+    if function not in names and "*" not in names:
+        fix = choice_fix(function, sorted(names)) if names else f"define it: def {function}(): ..."
+        yield Finding(path=path, what=f'"{reference}": {file} defines no "{function}"', fix=fix)
+
+
+def _module_file(module: str, files: Source) -> str | None:
+    stem = module.replace(".", "/")
+    return next((p for p in (f"{stem}.py", f"{stem}/__init__.py") if files.exists(p)), None)
+
+
+def _parse(text: str) -> ast.Module | SyntaxError:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except ValueError as error:  # null bytes, before Python 3.12
+        return SyntaxError(str(error))
+
+
+def _top_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """The names that a module's statements bind, also inside its if, try and with blocks."""
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement.name
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
+        else:
+            yield from _assigned_names(statement)
+            for block in ("body", "orelse", "finalbody"):
+                yield from _top_names(getattr(statement, block, ()))
+            for handler in getattr(statement, "handlers", ()):
+                yield from _top_names(handler.body)
+
+
+def _assigned_names(statement: ast.stmt) -> Iterator[str]:
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    for target in targets:
+        for node in ast.walk(target) if isinstance(target, ast.AST) else ():
+            if isinstance(node, ast.Name):
+                yield node.id

@@ -1,0 +1,132 @@
+"""The instance types, held against what AWS's own tools know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+import botocore.loaders
+import pytest
+from moto import mock_aws
+
+from launcher import catalogue
+
+FAMILIES = {"c5", "c6i", "c7i", "m5", "g4dn", "g5", "g6", "p3", "p4d", "p5", "trn1"}
+LOCAL = {"local", "local_gpu"}
+#: AWS has retired these from EC2, so moto does not describe them any more.
+RETIRED = {"ml.p3.2xlarge", "ml.p3.8xlarge", "ml.p3.16xlarge"}
+
+
+@pytest.fixture(scope="module")
+def ec2_types() -> Mapping[str, Mapping[str, Any]]:
+    with mock_aws():
+        client = boto3.client(
+            "ec2", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+        )
+        pages = client.get_paginator("describe_instance_types").paginate()
+        return {f"ml.{t['InstanceType']}": t for page in pages for t in page["InstanceTypes"]}
+
+
+def test_every_family_of_the_examples_is_there() -> None:
+    known = {name.split(".")[1] for name in catalogue.instance_types() if name not in LOCAL}
+
+    assert known >= FAMILIES
+
+
+def test_sagemaker_trains_on_every_type() -> None:
+    model = botocore.loaders.Loader().load_service_model("sagemaker", "service-2")
+
+    assert set(catalogue.instance_types()) - LOCAL <= set(
+        model["shapes"]["TrainingInstanceType"]["enum"]
+    )
+
+
+@pytest.mark.parametrize("name", sorted(set(catalogue.instance_types()) - LOCAL - RETIRED))
+def test_sizes_are_those_that_ec2_describes(
+    name: str, ec2_types: Mapping[str, Mapping[str, Any]]
+) -> None:
+    ours, theirs = catalogue.find(name), ec2_types[name]
+    assert ours is not None
+
+    assert ours.vcpu == theirs["VCpuInfo"]["DefaultVCpus"]
+    assert ours.memory_gib == theirs["MemoryInfo"]["SizeInMiB"] / 1024
+    assert (
+        ours.accelerators,
+        ours.accelerator_name,
+        ours.accelerator_memory_gib,
+        ours.accelerator_cores,
+    ) == pytest.approx(_accelerators(theirs), abs=0.01)
+
+
+def _accelerators(theirs: Mapping[str, Any]) -> tuple[Any, ...]:
+    if "GpuInfo" in theirs:
+        (gpu,) = theirs["GpuInfo"]["Gpus"]
+        memory = gpu["MemoryInfo"]["SizeInMiB"] / 1024
+        return gpu["Count"], f"{gpu['Manufacturer']} {gpu['Name']}", memory, 1
+    if "NeuronInfo" in theirs:
+        (chip,) = theirs["NeuronInfo"]["NeuronDevices"]
+        memory = chip["MemoryInfo"]["SizeInMiB"] / 1024
+        return chip["Count"], f"AWS {chip['Name']}", memory, chip["CoreInfo"]["Count"]
+    return 0, None, None, 0
+
+
+def test_the_retired_types_keep_what_aws_said_of_them() -> None:
+    p3 = [catalogue.find(f"ml.p3.{size}xlarge") for size in (2, 8, 16)]
+
+    assert [(t.vcpu, t.memory_gib, t.accelerators) for t in p3 if t] == [
+        (8, 61, 1),
+        (32, 244, 4),
+        (64, 488, 8),
+    ]
+
+
+def test_a_price_is_a_number_of_dollars_or_unknown() -> None:
+    prices = {name: t.price_per_hour for name, t in catalogue.instance_types().items()}
+
+    assert prices["ml.c5.xlarge"] == 0.204
+    assert prices["ml.p3.16xlarge"] == 28.152
+    assert prices["ml.p4d.24xlarge"] is None
+    assert prices["local"] == 0
+    assert all(price is None or 0 <= price < 200 for price in prices.values())
+
+
+@pytest.mark.parametrize("family", ["c5", "m5"])
+def test_prices_of_a_cpu_family_grow_with_its_size(family: str) -> None:
+    for known in catalogue.instance_types().values():
+        if known.name.startswith(f"ml.{family}.") and known.vcpu:
+            assert known.price_per_hour is not None
+            assert known.price_per_hour / known.vcpu == pytest.approx(
+                0.051 if family == "c5" else 0.0576, rel=0.01
+            )
+
+
+def test_a_local_type_has_what_this_machine_has() -> None:
+    local, local_gpu = catalogue.find("local"), catalogue.find("local_gpu")
+
+    assert local is not None
+    assert local_gpu is not None
+    assert (local.vcpu, local.memory_gib, local.accelerators, local.processes) == (None, None, 0, 1)
+    assert (local_gpu.accelerators, local_gpu.processes) == (1, 1)
+
+
+def test_an_unknown_type_is_none() -> None:
+    assert catalogue.find("ml.c5.3xlarge") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "nearest"),
+    [
+        ("c5.2xlarge", "ml.c5.2xlarge"),
+        ("ml.c5.2xlrge", "ml.c5.2xlarge"),
+        ("ml.g4nd.xlarge", "ml.g4dn.xlarge"),
+        ("ML.P4D.24XLARGE", "ml.p4d.24xlarge"),
+        ("Local", "local"),
+    ],
+)
+def test_a_misspelled_type_has_a_near_one(written: str, nearest: str) -> None:
+    assert catalogue.near(written)[0] == nearest
+
+
+def test_what_looks_like_nothing_has_none() -> None:
+    assert catalogue.near("a big one") == ()

@@ -1,0 +1,41 @@
+"""launcher init: the first job that a user sees."""
+
+import json
+
+import pytest
+
+FILES = {"job.yaml", "pipeline.py", "train.py", ".launcherignore"}
+
+
+def test_init_writes_a_job_that_describes_itself(terminal):
+    folder = terminal.folder / "new"
+    result = terminal("init", folder)
+    assert result.exit_code == 0
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert f"launcher run {folder / 'job.yaml'} --local" in result.stderr
+    request = terminal("run", folder / "job.yaml", "--local", "--dry-run")
+    assert request.exit_code == 0, request.stderr
+    groups = json.loads(request.stdout)["ResourceConfig"]["InstanceGroups"]
+    assert [group["InstanceGroupName"] for group in groups] == ["data_group", "train_group"]
+
+
+def test_init_overwrites_nothing(terminal):
+    (terminal.folder / "train.py").write_text("mine")
+    result = terminal("init", terminal.folder)
+    assert result.exit_code == 2
+    assert "train.py" in result.stderr
+    assert [path.name for path in terminal.folder.iterdir()] == ["train.py"]
+    assert (terminal.folder / "train.py").read_text() == "mine"
+
+
+def test_the_job_of_init_runs_at_once(terminal):
+    pytest.importorskip("torch")
+    terminal("init", terminal.folder)
+    result = terminal("run", terminal.folder / "job.yaml", "--local", "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["metrics"]["accuracy"] > 0.9
+    prepared = summary["data"]["batches_by_host"]
+    received = summary["data"]["batches_received"]
+    assert list(prepared) == ["algo-1"]
+    assert sum(prepared.values()) == sum(received.values()) == 3 * 4096 // 32

@@ -1,0 +1,153 @@
+"""launcher run, list, status, logs and stop on real jobs of this machine."""
+
+import json
+import signal
+import tarfile
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+WRITES_A_MODEL = """\
+import os, pathlib
+print("score=0.5")
+print("score=0.75")
+pathlib.Path(os.environ["SM_MODEL_DIR"], "weights.txt").write_text("1 2 3")
+"""
+METRIC = 'metric_definitions: [{Name: score, Regex: "score=([0-9.]+)"}]\n'
+WAITS_FOREVER = """\
+import signal, time
+print("waiting", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+def test_a_job_that_completes(terminal):
+    job = terminal.write(WRITES_A_MODEL, terminal.one_host + METRIC)
+    result = terminal("run", job, "--local", "--name", "job-1", "-o", "json")
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    model = summary.pop("model_artifacts")
+    billable = summary["groups"][0].pop("billable_seconds")
+    assert summary == {
+        "name": "job-1",
+        "status": "Completed",
+        "secondary_status": "Completed",
+        "failure_reason": None,
+        "exit_code": 0,
+        "groups": [
+            {
+                "name": "homogeneousCluster",
+                "role": "train",
+                "instance_type": "local",
+                "hosts": ["algo-1"],
+            }
+        ],
+        "metrics": {"score": 0.75},
+        "data": None,
+    }
+    assert billable >= 1
+    with tarfile.open(unquote(urlsplit(model).path)) as archive:
+        assert archive.extractfile("weights.txt").read() == b"1 2 3"
+
+
+def test_the_talk_has_states_and_lines_with_group_and_host(terminal):
+    result = terminal("run", terminal.write(), "--local", "--name", "job-1")
+    assert "[Training]" in result.stderr
+    assert "homogeneousCluster/algo-1 | hello" in result.stderr
+    assert "hello" not in result.stdout
+    assert "Completed" in result.stdout
+    assert "launcher logs job-1" in result.stdout
+
+
+def test_a_script_that_raises_fails_the_job_with_its_last_words(terminal):
+    result = terminal("run", terminal.write("raise ValueError('no such luck')\n"), "--local")
+    assert result.exit_code == 1
+    assert "Failed" in result.stdout
+    assert "ValueError: no such luck" in result.stdout
+
+
+def test_a_job_can_be_looked_at_afterwards(terminal):
+    job = terminal.write(job=terminal.one_host.replace("count: 1", "count: 2"))
+    first = terminal("run", job, "--local", "--name", "job-1", "-o", "json")
+    terminal("run", terminal.write("raise SystemExit(3)"), "--local", "--name", "job-2")
+
+    status = terminal("status", "job-1", "-o", "json")
+    assert json.loads(status.stdout) == json.loads(first.stdout)
+    assert status.exit_code == 0
+    assert terminal("status", "job-2").exit_code == 1
+
+    jobs = json.loads(terminal("list", "-o", "json").stdout)["jobs"]
+    assert [(job["name"], job["status"]) for job in jobs] == [
+        ("job-2", "Failed"),
+        ("job-1", "Completed"),
+    ]
+    listed = terminal("list", "--status", "Failed").stdout
+    assert "job-2" in listed
+    assert "job-1" not in listed
+
+    lines = terminal("logs", "job-1", "--host", "algo-2", "-o", "json").stdout.splitlines()
+    assert {"group": "homogeneousCluster", "host": "algo-2", "text": "hello"} in [
+        json.loads(line) for line in lines
+    ]
+    assert {json.loads(line)["host"] for line in lines} == {"algo-2"}
+
+
+@pytest.mark.parametrize("verb", ["status", "logs", "stop"])
+def test_a_job_that_does_not_exist(terminal, verb):
+    result = terminal(verb, "nothing")
+    assert result.exit_code == 2
+    assert "nothing" in result.stderr
+
+
+def test_no_jobs_yet(terminal):
+    assert json.loads(terminal("list", "-o", "json").stdout) == {"jobs": []}
+    assert "launcher init" in terminal("list").stderr
+
+
+def test_a_group_or_host_that_the_job_does_not_have(terminal):
+    terminal("run", terminal.write(), "--local", "--name", "job-1")
+    result = terminal("logs", "job-1", "--host", "algo-7", "--group", "homogenousCluster")
+    assert result.exit_code == 2
+    assert "algo-1" in result.stderr
+    assert "--group homogeneousCluster" in result.stderr
+
+
+def wait_for(stream, text):
+    """Read a process's lines until one has the text; its end is a failure."""
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if text in line:
+            return
+    pytest.fail(f"{text!r} never came:\n{''.join(lines)}")
+
+
+def test_stop_ends_a_job_and_run_says_stopped(terminal):
+    process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
+    wait_for(process.stderr, "| waiting")
+    assert terminal("stop", "job-1").exit_code == 0
+    stdout, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "Stopped" in stdout
+    again = terminal("stop", "job-1")
+    assert again.exit_code == 0
+    assert "ended already" in again.stderr
+
+
+def test_interrupting_leaves_the_job_running_and_says_how_to_come_back(terminal):
+    process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
+    wait_for(process.stderr, "| waiting")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "launcher logs -f job-1" in stderr
+    status = json.loads(terminal("status", "job-1", "-o", "json").stdout)
+    assert status["status"] == "InProgress"
+
+    follower = terminal.start("logs", "-f", "job-1")
+    wait_for(follower.stdout, "| waiting")
+    terminal("stop", "job-1")
+    follower.communicate(timeout=60)
+    assert follower.returncode == 0
+    assert terminal("status", "job-1").exit_code == 3

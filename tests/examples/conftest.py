@@ -1,0 +1,49 @@
+"""The digits example's own files, as a test reads them."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"digits_{name}", DIGITS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def prepare():
+    pytest.importorskip("sklearn", reason="the example needs the extra 'examples'")
+    return _load("prepare").prepare
+
+
+@pytest.fixture(scope="session")
+def pipeline():
+    pytest.importorskip("PIL", reason="the example needs the extra 'examples'")
+    return _load("pipeline")
+
+
+@pytest.fixture(scope="session")
+def train():
+    pytest.importorskip("torch")
+    return _load("train")
+
+
+@pytest.fixture(scope="session")
+def images(prepare, tmp_path_factory):
+    """The folder of the channel, written once."""
+    folder = tmp_path_factory.mktemp("digits") / "data"
+    assert prepare(folder)
+    return folder
+
+
+@pytest.fixture
+def channel(images, monkeypatch):
+    """The images, where a host of the job finds them."""
+    monkeypatch.setenv("SM_CHANNEL_DIGITS", str(images))
+    return images

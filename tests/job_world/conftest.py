@@ -1,0 +1,86 @@
+"""Fixtures for jobs made of real hosts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+
+from launcher.contract import DataPart, JobDocument, Launch, Role, TrainerPart
+
+#: Augmentation from all three global generators that people use, on samples that tell who they are.
+PIPELINE = """
+import random
+import numpy as np
+
+class Digits:
+    def __len__(self):
+        return 103
+
+    def __getitem__(self, index):
+        noise = np.random.rand(4, 4).astype(np.float32) * random.random()
+        return {"image": noise + index, "label": index, "name": f"digit {index}"}
+
+def train_set():
+    return Digits()
+"""
+
+#: Prints one hash over all bytes of all batches, epoch by epoch, as a plain script would.
+READER = """
+import hashlib, os
+from launcher.data import DataLoader
+
+loader = DataLoader("pipeline:train_set", batch_size=8, shuffle=True, seed=3)
+for epoch in range(2):
+    digest = hashlib.sha256()
+    for batch in loader:
+        digest.update(batch["image"].tobytes() + batch["label"].tobytes())
+        digest.update(repr(batch["name"]).encode())
+    print(f"rank={os.environ['RANK']} epoch={epoch} sha256={digest.hexdigest()}", flush=True)
+"""
+
+
+@pytest.fixture
+def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
+    """Makes clusters (data=, train= hosts each) and kills what is left of them afterwards."""
+    made: list[Hosts] = []
+    numbers = itertools.count()
+
+    def make(
+        files: dict[str, str],
+        *,
+        data: int = 0,
+        train: int = 1,
+        launch: Launch = Launch.PYTHON,
+        processes_per_host: int = 1,
+        workers_per_host: int | None = 1,
+        start_timeout: float = 60.0,
+        prefetch_bytes: int = 1 << 20,
+        entry_point: str = "train.py",
+        **options: object,
+    ) -> Hosts:
+        groups = {"data_group": data, "train_group": train} if data else {"train_group": train}
+        roles = {"data_group": Role.DATA, "train_group": Role.TRAIN}
+        document = JobDocument(
+            roles={group: roles[group] for group in groups},
+            trainer=TrainerPart(
+                entry_point=entry_point, launch=launch, processes_per_host=processes_per_host
+            ),
+            data=DataPart(
+                datasets=("pipeline:train_set",),
+                workers_per_host=workers_per_host,
+                prefetch_bytes=prefetch_bytes,
+            ),
+            start_timeout=start_timeout,
+        )
+        made.append(
+            Hosts(tmp_path / f"cluster-{next(numbers)}", document, groups, files, **options)
+        )
+        return made[-1]
+
+    yield make
+    for hosts in made:
+        hosts.kill()

@@ -1,0 +1,226 @@
+"""A cluster of real hosts for tests of the job world alone: folders, launch.py, and no SDK.
+
+It writes what a platform writes and starts one process per host, with loopback addresses of their
+own. The local session does the same job for users; this one has no part of it, so that the job
+world is tested against the contract and in interpreters that have nothing but numpy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launcher.contract import (
+    ADDRESSES_VARIABLE,
+    BUNDLE_FILE,
+    CPUS_VARIABLE,
+    DOCUMENT_FILE,
+    JOB_WORLD,
+    LAUNCH_SCRIPT,
+    PORT_BASE_VARIABLE,
+    TOKEN_VARIABLE,
+    JobDocument,
+    MlPaths,
+    Ports,
+    parse_event,
+)
+
+REPOSITORY = Path(__file__).parents[2]
+#: Subnets 127.k.0.x of this process's clusters, away from those of the local session.
+_SUBNETS = itertools.count(100 + os.getpid() % 100)
+
+
+def eventually(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> object:
+    """Poll until the condition gives something true, and return that."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what or condition}"
+        time.sleep(0.02)
+    return value
+
+
+@dataclass
+class Host:
+    name: str
+    paths: MlPaths
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+    @property
+    def failure(self) -> str | None:
+        return self.paths.failure.read_text() if self.paths.failure.exists() else None
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        """The fields of this host's event lines of one name."""
+        parsed = (parse_event(line) for line in self.output.splitlines())
+        return [fields for event, fields in filter(None, parsed) if event == name]
+
+    def wait(self, seconds: float = 90.0) -> int:
+        assert self.process is not None
+        return self.process.wait(seconds)
+
+
+@dataclass
+class Hosts:
+    """groups: {group name: number of hosts}; files: the user's code by name."""
+
+    folder: Path
+    document: JobDocument
+    groups: Mapping[str, int]
+    files: Mapping[str, str]
+    hyperparameters: Mapping[str, object] = field(default_factory=dict)
+    python: str = sys.executable
+    environment: Mapping[str, str] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    cpus: int = 1
+
+    def __post_init__(self) -> None:
+        names = (f"algo-{number}" for number in itertools.count(1))
+        self.members = {group: [next(names) for _ in range(n)] for group, n in self.groups.items()}
+        subnet = next(_SUBNETS) % 100 + 100
+        everyone = [host for hosts in self.members.values() for host in hosts]
+        self.addresses = {h: f"127.{subnet}.0.{i}" for i, h in enumerate(everyone, 1)}
+        self.port_base = _free_ports(self.addresses[everyone[0]])
+        self.hosts = {host: self._lay_out(host) for host in everyone}
+
+    def __getitem__(self, host: str) -> Host:
+        return self.hosts[host]
+
+    def start(self, *hosts: str) -> None:
+        """Start the named hosts, or all."""
+        for name in hosts or self.hosts:
+            host = self.hosts[name]
+            host.process = subprocess.Popen(
+                [self.python, str(host.paths.channels / "code" / LAUNCH_SCRIPT)],
+                env=self._variables(host),
+                stdout=host.log.open("ab"),
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def wait(self, seconds: float = 90.0) -> dict[str, int]:
+        """The exit codes of all started hosts."""
+        deadline = time.monotonic() + seconds
+        return {
+            name: host.wait(max(0.1, deadline - time.monotonic()))
+            for name, host in self.hosts.items()
+            if host.process is not None
+        }
+
+    def processes(self) -> list[int]:
+        """Every living process of this cluster, found by its environment."""
+        marker = f"{TOKEN_VARIABLE}={self.token}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+                if alive and marker in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+        return found
+
+    def kill(self) -> None:
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def output(self) -> str:
+        return "\n".join(f"--- {name}\n{host.output}" for name, host in self.hosts.items())
+
+    def _variables(self, host: Host) -> dict[str, str]:
+        return {
+            "PATH": f"{Path(self.python).parent}:{os.environ['PATH']}",
+            "HOME": os.environ.get("HOME", "/"),
+            "SAGEMAKER_BASE_DIR": str(host.paths.root),
+            "TRAINING_JOB_NAME": "test-job",
+            "AWS_REGION": "us-east-1",
+            TOKEN_VARIABLE: self.token,
+            ADDRESSES_VARIABLE: json.dumps(self.addresses),
+            PORT_BASE_VARIABLE: str(self.port_base),
+            CPUS_VARIABLE: str(self.cpus),
+            **self.environment,
+        }
+
+    def _lay_out(self, name: str) -> Host:
+        paths = MlPaths(self.folder / name / "ml")
+        code = paths.channels / "code"
+        for folder in (code, paths.config, paths.model, paths.output_data):
+            folder.mkdir(parents=True)
+        shutil.copy(REPOSITORY / "entrypoints" / LAUNCH_SCRIPT, code)
+        (code / DOCUMENT_FILE).write_text(self.document.to_json())
+        self._write_bundle(code / BUNDLE_FILE)
+        group = next(group for group, hosts in self.members.items() if name in hosts)
+        write = {
+            "resourceconfig.json": {
+                "current_host": name,
+                "current_group_name": group,
+                "current_instance_type": "local",
+                "hosts": sorted(self.addresses),
+                "instance_groups": [
+                    {"instance_group_name": group, "instance_type": "local", "hosts": hosts}
+                    for group, hosts in self.members.items()
+                ],
+                "network_interface_name": "lo",
+            },
+            "hyperparameters.json": {k: json.dumps(v) for k, v in self.hyperparameters.items()},
+            "inputdataconfig.json": {"code": {"TrainingInputMode": "File"}},
+        }
+        for file, content in write.items():
+            (paths.config / file).write_text(json.dumps(content))
+        return Host(name, paths, self.folder / name / "log")
+
+    def _write_bundle(self, path: Path) -> None:
+        staged = path.parent / "staged"
+        staged.mkdir()
+        for name, text in self.files.items():
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            (staged / name).write_text(text)
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(staged, "code")
+            for part in JOB_WORLD:
+                if (source := REPOSITORY / "launcher" / part).exists():
+                    archive.add(source, f"lib/launcher/{part}")
+        shutil.rmtree(staged)
+
+
+@contextlib.contextmanager
+def running(hosts: Hosts, *names: str) -> Iterator[Hosts]:
+    """Start hosts, and leave nothing of them behind."""
+    hosts.start(*names)
+    try:
+        yield hosts
+    finally:
+        hosts.kill()
+
+
+def _free_ports(address: str) -> int:
+    """The base of a block of ports that nobody listens on now."""
+    for base in range(21000 + os.getpid() % 500 * 10, 30000, 10):
+        ports = Ports(base)
+        try:
+            for port in (ports.dispatcher, ports.receiver, ports.board):
+                socket.create_server((address, port)).close()
+            socket.create_server(("", ports.rendezvous)).close()  # torchrun listens on all
+        except OSError:
+            continue
+        return base
+    raise RuntimeError("no free ports")

@@ -1,0 +1,365 @@
+"""Whole jobs on real hosts: roles, identical batches, and endings that tell the truth."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import PIPELINE, READER
+from hosts import Hosts, eventually
+
+from launcher.contract import Launch
+
+MakeHosts = Callable[..., Hosts]
+FILES = {"pipeline.py": PIPELINE, "train.py": READER}
+
+
+def run(hosts: Hosts, *names: str) -> dict[str, int]:
+    hosts.start(*names)
+    return hosts.wait()
+
+
+def lines(hosts: Hosts, pattern: str) -> set[str]:
+    return set(re.findall(pattern, hosts.output(), re.MULTILINE))
+
+
+def hashes(hosts: Hosts) -> set[str]:
+    found = lines(hosts, r"^rank=\d+ epoch=\d+ sha256=\w+$")
+    assert found, hosts.output()
+    return found
+
+
+# The same batches everywhere -----------------------------------------------------------------
+
+
+def test_batches_are_the_same_with_any_number_of_data_hosts_and_in_process(
+    make_hosts: MakeHosts,
+) -> None:
+    seen = {}
+    for data in (0, 1, 2, 3):
+        hosts = make_hosts(FILES, data=data, train=2)
+        assert set(run(hosts).values()) == {0}, hosts.output()
+        seen[data] = hashes(hosts)
+    assert len(seen[0]) == 4  # two ranks, two epochs, each with bytes of its own
+    assert seen[0] == seen[1] == seen[2] == seen[3]
+
+
+def test_the_sum_of_prepared_batches_is_what_the_ranks_received(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts(FILES, data=2, train=2)
+    run(hosts)
+    (served,) = hosts["algo-3"].events("batches_served")
+    read = [e for name in ("algo-3", "algo-4") for e in hosts[name].events("data_epoch")]
+    assert set(served["by_host"]) == {"algo-1", "algo-2"}
+    assert sum(served["by_host"].values()) == sum(epoch["steps"] for epoch in read) == 28
+    assert served["received"] == {"0": 14, "1": 14}
+
+
+def test_several_ranks_on_one_host_under_torchrun(make_hosts: MakeHosts) -> None:
+    pytest.importorskip("torch")
+    plain = make_hosts(FILES, train=2)
+    torchrun = make_hosts(FILES, data=1, launch=Launch.TORCHRUN, processes_per_host=2)
+    for hosts in (plain, torchrun):
+        assert set(run(hosts).values()) == {0}, hosts.output()
+    assert hashes(torchrun) == hashes(plain)
+
+
+def test_hosts_may_start_in_any_order_long_apart(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts(FILES, data=1, train=2)
+    hosts.start("algo-1")
+    eventually(lambda: hosts["algo-1"].events("host_started"))
+    hosts.start("algo-3")
+    eventually(lambda: hosts["algo-3"].events("host_started"))
+    hosts.start("algo-2")
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert hosts.processes() == []
+
+
+def test_prefetch_is_bounded_in_bytes(make_hosts: MakeHosts) -> None:
+    """A rank that does not read holds the service to its budget: 1 MiB of batches of 128 KiB."""
+    files = {
+        "pipeline.py": PIPELINE.replace("(4, 4)", "(128, 32)").replace("4, 4", "128, 32"),
+        "train.py": """
+import sys, time
+from launcher.data import DataLoader
+batches = iter(DataLoader("pipeline:train_set", batch_size=8))
+next(batches)
+print("reading stops", flush=True)
+sys.stdin.read()
+time.sleep(1000)
+""",
+    }
+    hosts = make_hosts(files, data=1, workers_per_host=2)
+    hosts.start()
+    eventually(lambda: "reading stops" in hosts["algo-2"].output)
+    (receiver,) = [pid for pid in hosts.processes() if "launcher.data.receiver" in command(pid)]
+
+    def slabs() -> int:
+        return len({entry for entry in links(receiver) if "launcher-slab" in entry})
+
+    window = (1 << 20) // (3 * 65536)  # a batch of 128 KiB and its labels take three units
+    eventually(lambda: slabs() >= window, what="the prefetch to fill up")
+    assert slabs() <= window + 1  # and the one that the script holds
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def links(pid: int) -> list[str]:
+    return [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+# Where reading goes on -----------------------------------------------------------------------
+
+RESUME = """
+import hashlib, json, os, pathlib
+from launcher.data import DataLoader
+
+folder = pathlib.Path(os.environ["STATE"])
+stop = int(os.environ["STOP"])
+loader = DataLoader("pipeline:train_set", batch_size=4, shuffle=True, seed=1)
+if (folder / "state.json").exists():
+    loader.load_state_dict(json.loads((folder / "state.json").read_text()))
+for step, batch in enumerate(loader, 1):
+    print("ids=" + ",".join(map(str, batch["label"])), flush=True)
+    print("bytes=" + hashlib.sha256(batch["image"].tobytes()).hexdigest(), flush=True)
+    if step == stop:
+        break
+if os.environ["RANK"] == "0":
+    state = json.dumps(loader.state_dict())
+    assert len(state) < 500
+    (folder / "state.json").write_text(state)
+"""
+
+
+@pytest.mark.parametrize("data", [0, 1], ids=["in-process", "service"])
+def test_reading_goes_on_after_a_restart_with_another_number_of_ranks(
+    make_hosts: MakeHosts, tmp_path: Path, data: int
+) -> None:
+    def part(train: int, stop: int) -> list[int]:
+        hosts = make_hosts(
+            {"pipeline.py": PIPELINE, "train.py": RESUME},
+            data=data,
+            train=train,
+            environment={"STATE": str(tmp_path), "STOP": str(stop)},
+        )
+        assert set(run(hosts).values()) == {0}, hosts.output()
+        return [int(i) for line in lines(hosts, r"^ids=.*$") for i in line[4:].split(",")]
+
+    first, second, last = part(2, 3), part(1, 5), part(3, 99)
+    assert (len(first), len(second)) == (24, 20)
+    counts = Counter(first + second + last)
+    assert set(counts) == set(range(103))
+    assert counts.total() == 103 + 1  # 59 samples were left for three ranks: one pad
+
+
+# Endings -------------------------------------------------------------------------------------
+
+
+def test_a_killed_worker_that_held_leases_changes_nothing(make_hosts: MakeHosts) -> None:
+    slow = PIPELINE.replace("noise = ", "import time; time.sleep(0.01)\n        noise = ")
+    calm, disturbed = (
+        make_hosts({**FILES, "pipeline.py": slow}, data=2, train=2) for _ in range(2)
+    )
+    run(calm)
+    disturbed.start()
+    leader = disturbed["algo-3"]
+    joined = eventually(
+        lambda: (
+            leader.events("worker_joined")
+            if any("epoch" in line for line in leader.output.splitlines())
+            else None
+        )
+    )
+    os.kill(joined[0]["pid"], signal.SIGKILL)
+    assert set(disturbed.wait().values()) == {0}, disturbed.output()
+    left = [e for e in leader.events("worker_left") if e["pid"] == joined[0]["pid"]]
+    assert left
+    assert left[0]["leases"], disturbed.output()
+    assert hashes(disturbed) == hashes(calm)
+
+
+FAILING = """
+import os, signal, sys, time
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 1:
+    {end}
+import torch
+while True:
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "cause"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", r"rank 1: killed by SIGKILL"),
+        ("raise ValueError('loss is nan')", r"rank 1: ValueError: loss is nan"),
+        ("sys.exit(3)", r"rank 1: the script called sys\.exit\(3\)"),
+        ("os._exit(7)", r"rank 1: exit code 7"),
+    ],
+    ids=["SIGKILL", "exception", "sys.exit", "os._exit"],
+)
+@pytest.mark.parametrize("train", [1, 2], ids=["one host", "two hosts"])
+def test_the_host_where_a_rank_failed_says_which_and_why(
+    make_hosts: MakeHosts, end: str, cause: str, train: int
+) -> None:
+    pytest.importorskip("torch")
+    hosts = make_hosts(
+        {**FILES, "train.py": FAILING.format(end=end)},
+        data=1,
+        train=train,
+        launch=Launch.TORCHRUN,
+        processes_per_host=2 // train,
+    )
+    codes = run(hosts)
+    origin = f"algo-{train + 1}"
+    assert codes.pop("algo-1") == 0  # the data host did its part
+    assert set(codes.values()) == {1}
+    assert re.match(rf"host {origin} \(train_group\), {cause}", hosts[origin].failure or ""), (
+        hosts.output()
+    )
+    assert [name for name in hosts.hosts if hosts[name].failure] == [origin]
+    assert hosts.processes() == []
+
+
+def test_a_script_that_raises_leaves_its_traceback_in_the_failure(make_hosts: MakeHosts) -> None:
+    script = "def inner():\n    raise KeyError('weights')\n\ninner()\n"
+    hosts = make_hosts({"train.py": script})
+    assert run(hosts) == {"algo-1": 1}
+    failure = hosts["algo-1"].failure or ""
+    assert failure.startswith("host algo-1 (train_group), rank 0: KeyError: 'weights'\n")
+    assert "line 2, in inner" in failure
+    assert "runpy" not in failure
+
+
+def test_a_dataset_that_raises_fails_the_job_with_its_own_traceback(make_hosts: MakeHosts) -> None:
+    broken = PIPELINE.replace("noise =", "assert index != 50, 'bad pixel'\n        noise =")
+    hosts = make_hosts({**FILES, "pipeline.py": broken}, data=2)
+    assert run(hosts)["algo-3"] == 1
+    failure = hosts["algo-3"].failure or ""
+    assert "pipeline:train_set raised AssertionError for sample 50: bad pixel" in failure
+    assert "(on data host algo-" in failure
+    assert hosts.processes() == []
+
+
+def test_a_dataset_module_that_does_not_import_fails_the_job(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts({**FILES, "pipeline.py": "import no_such_module\n"}, data=1)
+    assert run(hosts)["algo-2"] == 1
+    assert "No module named 'no_such_module'" in (hosts["algo-2"].failure or "")
+
+
+def test_an_unreachable_data_group_fails_the_job_and_is_never_replaced(
+    make_hosts: MakeHosts,
+) -> None:
+    hosts = make_hosts(FILES, data=2, start_timeout=3.0)
+    codes = run(hosts, "algo-3")  # the data hosts never start
+    assert codes == {"algo-3": 1}
+    failure = hosts["algo-3"].failure or ""
+    assert "DataServiceUnavailable: no data worker has registered for" in failure
+    assert "data hosts: algo-1, algo-2" in failure
+    assert "sha256" not in hosts["algo-3"].output
+
+
+def test_a_process_that_lost_its_environment_does_not_load_in_process(
+    make_hosts: MakeHosts,
+) -> None:
+    script = "import os\ndel os.environ['LAUNCHER_RECEIVER']\n" + READER
+    hosts = make_hosts({**FILES, "train.py": script}, data=1)
+    assert run(hosts)["algo-2"] == 1
+    assert "this job declares a data group, but LAUNCHER_RECEIVER is not set" in (
+        hosts["algo-2"].failure or ""
+    )
+
+
+def test_ranks_that_read_a_stream_in_two_ways_are_refused(make_hosts: MakeHosts) -> None:
+    script = READER.replace("batch_size=8", "batch_size=8 + int(os.environ['RANK'])")
+    hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
+    codes = run(hosts)
+    assert (codes["algo-2"], codes["algo-3"]) == (1, 1)
+    failures = "".join(host.failure or "" for host in hosts.hosts.values())
+    assert "is read in two ways, batch_size=" in failures
+
+
+def test_a_dataset_that_the_job_does_not_declare_is_not_served(make_hosts: MakeHosts) -> None:
+    script = READER.replace("pipeline:train_set", "os:getcwd")
+    hosts = make_hosts({**FILES, "train.py": script}, data=1)
+    assert run(hosts)["algo-2"] == 1
+    assert "'os:getcwd' is not served by this job" in (hosts["algo-2"].failure or "")
+
+
+def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
+    script = "import time\nprint('training', flush=True)\ntime.sleep(1000)\n"
+    hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
+    hosts.start()
+    eventually(lambda: "training" in hosts["algo-2"].output)
+    leader = hosts["algo-2"].process
+    assert leader is not None
+    leader.kill()
+    assert hosts["algo-3"].wait(20) == 1
+    assert hosts["algo-1"].wait(20) == 0
+    assert 'origin="host algo-2 (train_group): the leader died"' in hosts["algo-3"].output
+
+
+def test_sigterm_reaches_the_script_and_gives_it_time(make_hosts: MakeHosts) -> None:
+    script = """
+import signal, sys, time
+def save(*_):
+    time.sleep(0.5)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("training", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+    hosts = make_hosts({**FILES, "train.py": script}, data=1)
+    hosts.start()
+    eventually(lambda: "training" in hosts["algo-2"].output)
+    for host in hosts.hosts.values():
+        assert host.process is not None
+        host.process.terminate()
+    codes = hosts.wait(20)
+    assert "saved" in hosts["algo-2"].output
+    assert codes["algo-2"] == 143
+    assert hosts["algo-2"].failure is None
+    assert hosts.processes() == []
+
+
+# The user's own names ------------------------------------------------------------------------
+
+
+def test_a_script_called_launcher_py_does_not_hide_the_package(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts(
+        {"pipeline.py": PIPELINE, "launcher.py": READER}, data=1, entry_point="launcher.py"
+    )
+    assert set(run(hosts).values()) == {0}, hosts.output()
+    assert len(hashes(hosts)) == 2
+
+
+def test_the_script_gets_its_hyperparameters_and_variables(make_hosts: MakeHosts) -> None:
+    script = """
+import os, sys
+print(sys.argv[1:])
+print(os.environ["SM_HP_EPOCHS"], os.environ["SM_CURRENT_HOST"], __name__)
+import sibling
+"""
+    hosts = make_hosts(
+        {"train.py": script, "sibling.py": "print('sibling', flush=True)"},
+        hyperparameters={"epochs": 3, "name": "a b", "l": [1]},
+    )
+    assert run(hosts) == {"algo-1": 0}, hosts.output()
+    assert "['--epochs', '3', '-l', '[1]', '--name', 'a b']" in hosts["algo-1"].output
+    assert "3 algo-1 __main__\nsibling" in hosts["algo-1"].output

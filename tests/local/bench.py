@@ -1,0 +1,150 @@
+"""Real jobs on this machine: a bench with a session, a folder for data, and few words to run."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.sessions.base import TERMINAL_STATUSES
+from launcher.sessions.local import LocalSession
+
+#: Prepended to every host's script: who am I, and where is my /opt/ml.
+PREAMBLE = """\
+import json, os, signal, socket, subprocess, sys, time
+from pathlib import Path
+ml = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
+config = {p.stem: json.loads(p.read_text()) for p in (ml / "input/config").iterdir()}
+me = config["resourceconfig"]
+host, group = me["current_host"], me["current_group_name"]
+
+def escape():
+    # A process that leaves its parent's session and group, outlives it, and ignores SIGTERM.
+    program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+
+def on_sigterm(action):
+    signal.signal(signal.SIGTERM, action if action == signal.SIG_IGN else lambda *_: action())
+
+"""
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """The first true value of a condition; fails after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{condition} was not met in {seconds} s"
+        time.sleep(0.02)
+    return value
+
+
+def processes_mentioning(text: str) -> dict[int, str]:
+    """Living processes whose command line or environment has a text: (pid, command line)."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes()
+                if text.encode() in command + (entry / "environ").read_bytes():
+                    found[int(entry.name)] = command.replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+    return found
+
+
+def group(name: str, count: int) -> dict[str, Any]:
+    return {"InstanceGroupName": name, "InstanceType": "ml.c5.xlarge", "InstanceCount": count}
+
+
+def channel(name: str, uri: str, **source: Any) -> dict[str, Any]:
+    fields = {"S3DataType": "S3Prefix", "S3Uri": uri, **source}
+    return {"ChannelName": name, "DataSource": {"S3DataSource": fields}}
+
+
+class Bench:
+    """A local session and what its jobs need; every job is named "job" unless said otherwise."""
+
+    def __init__(self, folder: Path, isolation: str | None, grace: float = 20.0) -> None:
+        self.folder = folder
+        self.output = folder / "output"
+        self.session = LocalSession(folder / "home", isolation, stop_grace_seconds=grace)
+
+    def request(
+        self,
+        script: str,
+        *,
+        name: str = "job",
+        hosts: int = 1,
+        groups: Sequence[Mapping[str, Any]] = (),
+        channels: Sequence[Mapping[str, Any]] = (),
+        **fields: Any,
+    ) -> dict[str, Any]:
+        """A CreateTrainingJob request for a script that every host runs."""
+        code = self.folder / "code" / name
+        code.mkdir(parents=True, exist_ok=True)
+        (code / "launch.py").write_text(PREAMBLE + textwrap.dedent(script))
+        routed = {"InstanceGroupNames": [each["InstanceGroupName"] for each in groups]}
+        is_routed = any("InstanceGroupNames" in str(each) for each in channels)
+        return {
+            "TrainingJobName": name,
+            "RoleArn": "arn:aws:iam::000000000000:role/local",
+            "AlgorithmSpecification": {
+                "TrainingImage": "local",
+                "TrainingInputMode": "File",
+                "ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/launch.py"],
+            },
+            "ResourceConfig": {"VolumeSizeInGB": 30, "InstanceGroups": list(groups)}
+            if groups
+            else {"VolumeSizeInGB": 30, "InstanceType": "ml.c5.xlarge", "InstanceCount": hosts},
+            "OutputDataConfig": {"S3OutputPath": f"file://{self.output}"},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+            "InputDataConfig": [
+                *channels,
+                channel("code", f"file://{code}", **(routed if is_routed else {})),
+            ],
+        } | fields
+
+    def start(self, script: str, **options: Any) -> str:
+        """Create a job; its name."""
+        request = self.request(script, **options)
+        self.session.create_training_job(**request)
+        return str(request["TrainingJobName"])
+
+    def run(self, script: str, **options: Any) -> dict[str, Any]:
+        """Create a job and wait for its end; its description."""
+        return self.end_of(self.start(script, **options))
+
+    def describe(self, name: str = "job") -> dict[str, Any]:
+        return self.session.describe_training_job(TrainingJobName=name)
+
+    def end_of(self, name: str = "job") -> dict[str, Any]:
+        """The description of a job at its end, when no process of its hosts may be left."""
+
+        def ended() -> dict[str, Any] | None:
+            now = self.describe(name)
+            return now if now["TrainingJobStatus"] in TERMINAL_STATUSES else None
+
+        description: dict[str, Any] = wait_until(ended)
+        assert processes_mentioning(f"{self.job_folder(name)}/hosts") == {}
+        wait_until(lambda: not processes_mentioning(str(self.job_folder(name))))
+        return description
+
+    def stop(self, name: str = "job") -> None:
+        self.session.stop_training_job(TrainingJobName=name)
+
+    def job_folder(self, name: str = "job") -> Path:
+        return self.session.root / "jobs" / name
+
+    def lines(self, name: str = "job") -> dict[str, list[str]]:
+        """What each host has printed so far, by host."""
+        return {
+            stream.host: self.session.read_log(name, stream.name, 0)[0]
+            for stream in self.session.log_streams(name)
+        }
+
+    def wait_for_line(self, text: str, *, name: str = "job", hosts: int = 1) -> None:
+        """Wait until so many hosts have printed a line."""
+        wait_until(lambda: sum(text in lines for lines in self.lines(name).values()) >= hosts)

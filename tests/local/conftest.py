@@ -1,0 +1,61 @@
+"""Benches for real local jobs, in each isolation that works here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench import Bench
+
+from launcher.errors import PlatformError
+from launcher.sessions.local.isolation import choose_isolation
+
+
+def _skip_where_impossible(isolation: str) -> None:
+    try:
+        choose_isolation(isolation)
+    except PlatformError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["process", "sandbox"])
+def isolation(request: pytest.FixtureRequest) -> str:
+    _skip_where_impossible(request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, isolation: str) -> Iterator[Bench]:
+    """A bench in each isolation."""
+    yield from _with_clean_end(Bench(tmp_path, isolation))
+
+
+@pytest.fixture
+def impatient(tmp_path: Path, isolation: str) -> Iterator[Bench]:
+    """A bench in each isolation whose grace period is one second."""
+    yield from _with_clean_end(Bench(tmp_path, isolation, grace=1.0))
+
+
+@pytest.fixture
+def plain_bench(tmp_path: Path) -> Iterator[Bench]:
+    """A bench for what does not depend on the isolation."""
+    yield from _with_clean_end(Bench(tmp_path, "process"))
+
+
+@pytest.fixture
+def sandbox_bench(tmp_path: Path) -> Iterator[Bench]:
+    _skip_where_impossible("sandbox")
+    yield from _with_clean_end(Bench(tmp_path, "sandbox"))
+
+
+def _with_clean_end(bench: Bench) -> Iterator[Bench]:
+    """A test that fails leaves no job behind."""
+    yield bench
+    names = [
+        job["TrainingJobName"] for job in bench.session.list_training_jobs()["TrainingJobSummaries"]
+    ]
+    for name in names:
+        bench.stop(name)
+    for name in names:
+        bench.end_of(name)

@@ -1,0 +1,261 @@
+"""Every way in which a job can end; the bench asserts that no process of it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from bench import Bench, group, processes_mentioning, wait_until
+
+SLEEP = 'escape(); print("up"); time.sleep(600)'
+DEAF = f"on_sigterm(signal.SIG_IGN); {SLEEP}"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        pytest.param("sys.exit(3)", "host algo-1 (homogeneousCluster): exit code 3", id="exit 3"),
+        pytest.param(
+            'raise ValueError("no")', "host algo-1 (homogeneousCluster): exit code 1", id="raises"
+        ),
+        pytest.param(
+            "os.kill(os.getpid(), 9)",
+            "host algo-1 (homogeneousCluster): killed by SIGKILL",
+            id="kills itself",
+        ),
+        pytest.param(
+            "os.kill(os.getpid(), signal.SIGSEGV)",
+            "host algo-1 (homogeneousCluster): killed by SIGSEGV",
+            id="segmentation fault",
+        ),
+    ],
+)
+def test_a_host_that_fails_fails_the_job(bench: Bench, script: str, reason: str) -> None:
+    description = bench.run("escape(); " + script)
+
+    assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Failed"
+    assert description["FailureReason"] == reason
+    assert [each["Status"] for each in description["SecondaryStatusTransitions"]][-2:] == [
+        "Uploading",
+        "Failed",
+    ]
+
+
+def test_the_traceback_is_in_the_log(bench: Bench) -> None:
+    bench.run('raise ValueError("no")')
+    assert bench.lines()["algo-1"][-1] == "ValueError: no"
+
+
+def test_the_failure_file_is_the_reason(bench: Bench) -> None:
+    description = bench.run(
+        '(ml / "output" / "failure").write_text("é" * 3000); sys.exit(1)', hosts=1
+    )
+    assert description["FailureReason"] == "é" * 1024
+
+
+def test_the_failure_file_of_a_host_that_did_not_fail_is_no_reason(bench: Bench) -> None:
+    script = """
+    (ml / "output" / "failure").write_text("a success after all")
+    if host == "algo-2":
+        sys.exit(4)
+    """
+    description = bench.run(script, hosts=1)
+    assert description["TrainingJobStatus"] == "Completed"
+
+
+def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(bench: Bench) -> None:
+    script = """
+    def leave():
+        (ml / "output" / "failure").write_text("the peers went away")
+        sys.exit(1)
+    on_sigterm(leave)
+    print("up")
+    if host == "algo-2":
+        time.sleep(0.3)
+        (ml / "output" / "failure").write_text("out of range")
+        sys.exit(2)
+    time.sleep(600)
+    """
+    description = bench.run(script, groups=[group("data", 1), group("train", 2)])
+    assert description["FailureReason"] == "out of range"
+
+
+def test_when_a_host_fails_the_others_are_asked_to_end(bench: Bench) -> None:
+    script = """
+    def leave():
+        print("asked to end")
+        sys.exit(0)
+    on_sigterm(leave)
+    print("up")
+    while host == "algo-2" and not Path(sys.argv[1]).exists():
+        time.sleep(0.02)
+    if host == "algo-2":
+        sys.exit(3)
+    time.sleep(600)
+    """
+    request = bench.request(script, groups=[group("data", 1), group("train", 2)])
+    go = bench.folder / "code" / "job" / "go"
+    request["AlgorithmSpecification"]["ContainerArguments"] = ["/opt/ml/input/data/code/go"]
+    bench.session.create_training_job(**request)
+    bench.wait_for_line("up", hosts=3)
+    go.touch()
+
+    assert bench.end_of()["FailureReason"] == "host algo-2 (train): exit code 3"
+    assert bench.lines() == {
+        "algo-1": ["up", "asked to end"],
+        "algo-2": ["up"],
+        "algo-3": ["up", "asked to end"],
+    }
+
+
+def test_a_host_that_is_killed_from_outside(bench: Bench) -> None:
+    bench.start(SLEEP, groups=[group("data", 1), group("train", 1)])
+    bench.wait_for_line("up", hosts=2)
+    victims = processes_mentioning(f"{bench.job_folder()}/hosts/algo-2")
+    entry = min(pid for pid, command in victims.items() if "launch.py" in command)
+
+    os.kill(entry, signal.SIGKILL)
+    assert bench.end_of()["FailureReason"] == "host algo-2 (train): killed by SIGKILL"
+
+
+def test_stop(bench: Bench) -> None:
+    script = """
+    def leave():
+        (ml / "model" / "checkpoint").write_text("step 7")
+        print("saved")
+        sys.exit(0)
+    on_sigterm(leave)
+    escape()
+    print("up")
+    time.sleep(600)
+    """
+    bench.start(script, hosts=2)
+    bench.wait_for_line("up", hosts=2)
+
+    bench.stop()
+    assert bench.describe()["TrainingJobStatus"] in ("Stopping", "Stopped")
+    bench.stop()
+    description = bench.end_of()
+    assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Stopped"
+    assert [each["Status"] for each in description["SecondaryStatusTransitions"]][-3:] == [
+        "Stopping",
+        "Uploading",
+        "Stopped",
+    ]
+    assert all("saved" in lines for lines in bench.lines().values())
+    assert "FailureReason" not in description
+    assert "ModelArtifacts" in description
+
+
+def test_stopping_reaches_the_whole_tree(bench: Bench) -> None:
+    script = """
+    child = '''
+    import signal, sys, time
+    def leave(*_):
+        print("child asked to end", flush=True)
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, leave)
+    print("up", flush=True)
+    time.sleep(600)
+    '''
+    import textwrap
+    on_sigterm(lambda: None)
+    command = [sys.executable, "-c", textwrap.dedent(child)]
+    subprocess.run(command, start_new_session=True)
+    """
+    bench.start(script)
+    bench.wait_for_line("up")
+    bench.stop()
+
+    assert bench.end_of()["TrainingJobStatus"] == "Stopped"
+    assert bench.lines()["algo-1"] == ["up", "child asked to end"]
+
+
+def test_a_host_that_ignores_sigterm_is_killed_after_the_grace_period(impatient: Bench) -> None:
+    impatient.start(DEAF, hosts=2)
+    impatient.wait_for_line("up", hosts=2)
+    impatient.stop()
+
+    assert impatient.end_of()["TrainingJobStatus"] == "Stopped"
+
+
+def test_stopping_a_job_that_has_ended_changes_nothing(plain_bench: Bench) -> None:
+    description = plain_bench.run("pass")
+    plain_bench.stop()
+    assert plain_bench.describe() == description
+
+
+def test_a_job_stopped_at_once(bench: Bench) -> None:
+    bench.start(SLEEP, hosts=3)
+    bench.stop()
+
+    assert bench.end_of()["TrainingJobStatus"] == "Stopped"
+
+
+def test_the_time_is_up(impatient: Bench) -> None:
+    description = impatient.run(DEAF, StoppingCondition={"MaxRuntimeInSeconds": 1})
+
+    assert description["TrainingJobStatus"] == "Stopped"
+    assert description["SecondaryStatus"] == "MaxRuntimeExceeded"
+
+
+def test_a_host_that_ends_leaves_nothing_behind_while_others_run(bench: Bench) -> None:
+    bench.start('escape(); print("up"); time.sleep(600 if host == "algo-2" else 0)', hosts=2)
+    bench.wait_for_line("up", hosts=2)
+
+    wait_until(lambda: not processes_mentioning(f"{bench.job_folder()}/hosts/algo-1"))
+    assert bench.describe()["TrainingJobStatus"] == "InProgress"
+    bench.stop()
+    bench.end_of()
+
+
+@pytest.mark.parametrize("hears", [True, False], ids=["hosts that hear", "hosts that are deaf"])
+def test_a_platform_process_that_is_killed_fails_the_job(bench: Bench, hears: bool) -> None:
+    bench.start(SLEEP if hears else DEAF, hosts=2)
+    bench.wait_for_line("up", hosts=2)
+    (platform,) = [
+        pid
+        for pid, command in processes_mentioning(str(bench.job_folder())).items()
+        if "launcher.sessions.local.platform" in command
+    ]
+    scratch = (bench.job_folder() / "scratch").readlink()
+    assert scratch.is_dir()
+
+    os.kill(platform, signal.SIGKILL)
+    description = bench.end_of()
+    assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Failed"
+    assert "the local platform process died" in description["FailureReason"]
+    assert not scratch.exists()
+    assert bench.describe() == description
+
+
+def test_a_platform_process_that_is_asked_to_end_stops_its_job(bench: Bench) -> None:
+    bench.start(SLEEP, hosts=2)
+    bench.wait_for_line("up", hosts=2)
+    (platform,) = [
+        pid
+        for pid, command in processes_mentioning(str(bench.job_folder())).items()
+        if "launcher.sessions.local.platform" in command
+    ]
+
+    os.kill(platform, signal.SIGTERM)
+    assert bench.end_of()["TrainingJobStatus"] == "Stopped"
+
+
+def test_an_entry_point_that_cannot_run(plain_bench: Bench) -> None:
+    request = plain_bench.request("")
+    request["AlgorithmSpecification"]["ContainerEntrypoint"] = ["no-such-program"]
+    plain_bench.session.create_training_job(**request)
+
+    description = plain_bench.end_of()
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "cannot start 'no-such-program'" in description["FailureReason"]
+
+
+def test_output_that_cannot_be_written(plain_bench: Bench) -> None:
+    plain_bench.output.write_text("a file where a folder is needed")
+
+    description = plain_bench.run("pass")
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "the local platform cannot run the job" in description["FailureReason"]

@@ -1,0 +1,169 @@
+"""Requests that this machine cannot run are refused before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench, channel, group
+
+from launcher.errors import PlatformError
+
+Request = dict[str, Any]
+
+
+def set_in(*path: Any, to: Any) -> Callable[[Request], None]:
+    """Change one field of a request."""
+
+    def change(request: Request) -> None:
+        part: Any = request
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = to
+
+    return change
+
+
+def source(**fields: Any) -> Callable[[Request], None]:
+    """Change fields of the code channel's source."""
+    return lambda request: request["InputDataConfig"][0]["DataSource"]["S3DataSource"].update(
+        fields
+    )
+
+
+def groups(*each: Request) -> Callable[[Request], None]:
+    return set_in("ResourceConfig", to={"InstanceGroups": list(each)})
+
+
+def also(extra: Request) -> Callable[[Request], None]:
+    return lambda request: request["InputDataConfig"].append(extra)
+
+
+def metric(regex: str) -> Callable[[Request], None]:
+    definitions = [{"Name": "loss", "Regex": regex}]
+    return set_in("AlgorithmSpecification", "MetricDefinitions", to=definitions)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(set_in("TrainingJobName", to="a_b"), "'a_b' is not a legal", id="name"),
+        pytest.param(set_in("TrainingJobName", to="../up"), "'../up' is not a legal", id="path"),
+        pytest.param(set_in("TrainingJobName", to="a" * 64), "not a legal job name", id="long"),
+        pytest.param(
+            lambda request: request.pop("OutputDataConfig"), "no OutputDataConfig", id="no output"
+        ),
+        pytest.param(
+            set_in("OutputDataConfig", "S3OutputPath", to="s3://bucket"),
+            "'s3://bucket' is not a file of this machine",
+            id="output in the cloud",
+        ),
+        pytest.param(
+            lambda request: request["AlgorithmSpecification"].pop("ContainerEntrypoint"),
+            "no ContainerEntrypoint",
+            id="no entry point",
+        ),
+        pytest.param(metric("loss=(["), "does not compile", id="metric"),
+        pytest.param(metric("loss=.*"), "has no group", id="metric without group"),
+        pytest.param(
+            set_in("StoppingCondition", "MaxRuntimeInSeconds", to=0), "is 0", id="no time"
+        ),
+        pytest.param(
+            set_in("HyperParameters", to={"lr": 0.1}), "0.1 is not a string", id="hyperparameter"
+        ),
+        pytest.param(set_in("Environment", to={"A": 1}), "1 is not a string", id="environment"),
+        pytest.param(
+            set_in("ResourceConfig", "InstanceGroups", to=[group("a", 1)]),
+            "InstanceType or InstanceCount cannot be specified with InstanceGroups",
+            id="type and groups",
+        ),
+        pytest.param(set_in("ResourceConfig", to={}), "neither InstanceGroups", id="no hosts"),
+        pytest.param(groups(group("a", 1), group("a", 2)), "2 groups are named 'a'", id="twins"),
+        pytest.param(groups(group("a", 0)), "InstanceCount is 0", id="count 0"),
+        pytest.param(
+            groups(*(group(name, 1) for name in "abcdef")), "6 instance groups", id="six groups"
+        ),
+        pytest.param(also(channel("code", "file:///")), "2 channels are named", id="same channel"),
+        pytest.param(also(channel("a b", "file:///etc")), "'a b' is not a channel", id="channel"),
+        pytest.param(also(channel("x", "s3://b/x")), "'s3://b/x' is not a file", id="s3 channel"),
+        pytest.param(also(channel("x", "file://x/y")), "not a file of this", id="relative channel"),
+        pytest.param(
+            also(channel("x", "file:///no/such")), "no file is found at file:///no/such", id="none"
+        ),
+        pytest.param(
+            also({"ChannelName": "x", "DataSource": {"FileSystemDataSource": {}}}),
+            "no S3DataSource",
+            id="file system",
+        ),
+        pytest.param(
+            source(InstanceGroupNames=["gone"]), "there is no group 'gone'", id="unknown group"
+        ),
+        pytest.param(
+            also(channel("x", "file:///etc/hosts", InstanceGroupNames=["a"])),
+            r"assigned instance groups: \['x'\] while others not: \['code'\]",
+            id="partial routing",
+        ),
+        pytest.param(source(S3DataType="ManifestFile"), "S3DataType 'ManifestFile'", id="manifest"),
+        pytest.param(
+            set_in("AlgorithmSpecification", "TrainingInputMode", to="Pipe"),
+            "InputMode 'Pipe'",
+            id="pipe",
+        ),
+        pytest.param(
+            set_in("InputDataConfig", 0, "CompressionType", to="Gzip"),
+            "CompressionType 'Gzip'",
+            id="compressed",
+        ),
+    ],
+)
+def test_refused(plain_bench: Bench, change: Callable[[Request], None], message: str) -> None:
+    request = plain_bench.request("pass")
+    change(request)
+
+    with pytest.raises(PlatformError, match=message):
+        plain_bench.session.create_training_job(**request)
+    assert plain_bench.session.list_training_jobs() == {"TrainingJobSummaries": []}
+
+
+def test_an_empty_folder_is_no_input(plain_bench: Bench) -> None:
+    (plain_bench.folder / "empty" / "deeper").mkdir(parents=True)
+    with pytest.raises(PlatformError, match="no file is found"):
+        plain_bench.start("pass", channels=[channel("x", f"file://{plain_bench.folder}/empty")])
+
+
+def test_all_problems_come_at_once(plain_bench: Bench) -> None:
+    request = plain_bench.request("pass", name="job", channels=[channel("x", "file:///no/such")])
+    request |= {"TrainingJobName": "a_b", "ResourceConfig": {}}
+
+    with pytest.raises(PlatformError) as caught:
+        plain_bench.session.create_training_job(**request)
+    assert str(caught.value).count("error:") == 3
+    assert str(caught.value).count("fix:") == 3
+
+
+def test_what_has_no_effect_here_is_said(plain_bench: Bench) -> None:
+    description = plain_bench.run("pass", VpcConfig={"Subnets": ["s"], "SecurityGroupIds": ["g"]})
+    assert description["LocalNotes"] == ["VpcConfig has no effect on a local job"]
+
+
+def test_storage(plain_bench: Bench, tmp_path: Path) -> None:
+    session = plain_bench.session
+    uri = f"{session.default_location()}/job/code/launch.py"
+    session.upload(b"content", uri)
+    session.upload(b"new content", uri)
+    session.download(uri, tmp_path / "copy")
+
+    assert (tmp_path / "copy").read_bytes() == b"new content"
+    with pytest.raises(PlatformError, match="there is no object"):
+        session.download(f"{uri}.not", tmp_path / "copy")
+    with pytest.raises(PlatformError, match="s3://b/k"):
+        session.upload(b"", "s3://b/k")
+
+
+def test_identity(plain_bench: Bench) -> None:
+    session = plain_bench.session
+    assert session.region == "local"
+    assert session.role_arn("Trainer") == f"arn:aws:iam::{session.account}:role/Trainer"
+    assert session.role_arn("arn:aws:iam::111122223333:role/X").endswith("111122223333:role/X")

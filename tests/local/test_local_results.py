@@ -1,0 +1,177 @@
+"""What a job leaves: model, output, metrics, logs."""
+
+from __future__ import annotations
+
+import tarfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench, wait_until
+
+from launcher.errors import PlatformError
+
+
+def contents(archive: Path) -> dict[str, str]:
+    """The files of an archive."""
+    with tarfile.open(archive) as tar:
+        members = [member for member in tar.getmembers() if member.isfile()]
+        return {member.name: tar.extractfile(member).read().decode() for member in members}
+
+
+def archives(bench: Bench, name: str = "job") -> dict[str, dict[str, str]]:
+    folder = bench.output / name / "output"
+    return {path.name: contents(path) for path in sorted(folder.iterdir())}
+
+
+def test_the_models_of_all_hosts_are_merged(bench: Bench) -> None:
+    script = """
+    (ml / "model" / "parts").mkdir()
+    (ml / "model" / "parts" / host).write_text(host)
+    (ml / "model" / "config").write_text("the same")
+    """
+    description = bench.run(script, hosts=2)
+
+    assert archives(bench) == {
+        "model.tar.gz": {"parts/algo-1": "algo-1", "parts/algo-2": "algo-2", "config": "the same"}
+    }
+    assert description["LocalNotes"] == []
+
+
+def test_the_first_host_wins_a_conflict_and_the_job_says_so(bench: Bench) -> None:
+    description = bench.run('(ml / "model" / "weights").write_text(host)', hosts=11)
+
+    assert archives(bench) == {"model.tar.gz": {"weights": "algo-1"}}
+    assert description["LocalNotes"][0] == (
+        "model.tar.gz has weights of algo-1; that of algo-2 differs and was left out"
+    )
+    assert len(description["LocalNotes"]) == 10
+    assert description["LocalNotes"][0] in (bench.job_folder() / "platform.log").read_text()
+
+
+def test_output_data_is_packed_when_there_is_any(bench: Bench) -> None:
+    bench.run('(ml / "output" / "data" / "predictions").write_text("7")')
+    assert archives(bench) == {"model.tar.gz": {}, "output.tar.gz": {"predictions": "7"}}
+
+
+def test_sockets_and_pipes_are_not_packed(plain_bench: Bench) -> None:
+    script = """
+    os.mkfifo(ml / "model" / "pipe")
+    os.symlink("weights", ml / "model" / "latest")
+    (ml / "model" / "weights").write_text("w")
+    """
+    plain_bench.run(script)
+
+    with tarfile.open(plain_bench.output / "job/output/model.tar.gz") as tar:
+        assert tar.getnames() == ["latest", "weights"]
+
+
+def test_a_failed_job_keeps_its_files_but_has_no_model(plain_bench: Bench) -> None:
+    description = plain_bench.run('(ml / "model" / "partial").write_text("w"); sys.exit(1)')
+
+    assert "ModelArtifacts" not in description
+    assert archives(plain_bench) == {"model.tar.gz": {"partial": "w"}}
+
+
+METRICS = [
+    {"Name": "loss", "Regex": "loss=([-0-9.e]+)"},
+    {"Name": "accuracy", "Regex": "accuracy=(\\S+)"},
+    {"Name": "never", "Regex": "never=(.)"},
+]
+
+
+def with_metrics(bench: Bench, script: str, **options: Any) -> dict[str, Any]:
+    request = bench.request(script, **options)
+    request["AlgorithmSpecification"]["MetricDefinitions"] = METRICS
+    return request
+
+
+def test_the_last_value_of_each_metric(bench: Bench) -> None:
+    script = """
+    print("epoch 1 loss=0.5 accuracy=0.9")
+    print("epoch 2 loss=-2.5e-1, loss=0.125 accuracy=unknown", end="")
+    """
+    bench.session.create_training_job(**with_metrics(bench, script))
+    metrics = bench.end_of()["FinalMetricDataList"]
+
+    assert [(each["MetricName"], each["Value"]) for each in metrics] == [
+        ("loss", 0.125),
+        ("accuracy", 0.9),
+    ]
+    assert all(isinstance(each["Timestamp"], datetime) for each in metrics)
+
+
+def test_metrics_are_known_while_the_job_runs(plain_bench: Bench) -> None:
+    plain_bench.session.create_training_job(
+        **with_metrics(plain_bench, 'print("loss=0.5"); time.sleep(600)')
+    )
+    wait_until(lambda: plain_bench.describe().get("FinalMetricDataList"))
+    plain_bench.stop()
+    plain_bench.end_of()
+
+
+def test_the_last_value_is_the_last_in_time_over_all_hosts(plain_bench: Bench) -> None:
+    script = """
+    if host == "algo-1":
+        time.sleep(2.5)
+    print("loss=" + host[-1])
+    """
+    plain_bench.session.create_training_job(**with_metrics(plain_bench, script, hosts=2))
+    (metric,) = plain_bench.end_of()["FinalMetricDataList"]
+    assert metric["Value"] == 1.0
+
+
+def test_a_log_is_read_in_complete_lines(bench: Bench) -> None:
+    script = """
+    print("first")
+    print("ünï", end="", flush=True)
+    while not (ml / "input/data/code/go").exists():
+        time.sleep(0.02)
+    print("code")
+    print("to stderr", file=sys.stderr)
+    print("the end", end="")
+    """
+    bench.start(script)
+    (stream,) = wait_until(lambda: bench.session.log_streams("job"))
+    lines, position = wait_until(
+        lambda: (answer := bench.session.read_log("job", stream.name, 0))[0] and answer
+    )
+    assert (lines, position) == (["first"], len("first\n"))
+    assert bench.session.read_log("job", stream.name, position) == ([], position)
+
+    (bench.folder / "code" / "job" / "go").touch()
+    bench.end_of()
+    lines, end = bench.session.read_log("job", stream.name, position)
+    assert lines == ["ünïcode", "to stderr", "the end"]
+    assert bench.session.read_log("job", stream.name, end) == ([], end)
+
+
+def test_a_long_log_comes_in_pieces(plain_bench: Bench) -> None:
+    plain_bench.run('print("x" * 3_000_000); print("\\n".join(map(str, range(300_000))))')
+    (stream,) = plain_bench.session.log_streams("job")
+
+    pieces, position = [], -1
+    text = ""
+    while True:
+        lines, new = plain_bench.session.read_log("job", stream.name, max(position, 0))
+        if new == position:
+            break
+        pieces.append(lines)
+        position = new
+    flat = [line for lines in pieces for line in lines]
+    text = "".join(line for line in flat if line.startswith("x"))
+    assert text == "x" * 3_000_000
+    assert flat[-300_000:] == [str(number) for number in range(300_000)]
+    assert len(pieces) > 3
+
+
+def test_lines_that_are_not_text(plain_bench: Bench) -> None:
+    plain_bench.run(r'os.write(1, b"\xff\xfe\r\n50%\r100%\r\n\n\x0cpage\n")')
+    assert plain_bench.lines() == {"algo-1": ["��", "50%\r100%", "", "\x0cpage"]}
+
+
+def test_a_stream_that_does_not_exist(plain_bench: Bench) -> None:
+    plain_bench.run("pass")
+    with pytest.raises(PlatformError, match="has no log stream"):
+        plain_bench.session.read_log("job", "../../lock", 0)

@@ -1,0 +1,153 @@
+"""What the sandbox adds, as root and as an unprivileged user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench, channel
+
+import launcher
+from launcher.errors import PlatformError
+from launcher.sessions.local import LocalSession
+
+REPOSITORY = Path(launcher.__file__).parent.parent
+SCENARIO = Path(__file__).with_name("sandbox_scenario.py")
+
+
+def _as_me() -> list[str]:
+    return [sys.executable]
+
+
+def _as_nobody() -> list[str]:
+    """A Python that runs as the user nobody; a skip where there is none."""
+    if os.geteuid() != 0 or shutil.which("runuser") is None:
+        pytest.skip("only root can become another user")
+    for python in (sys.executable, "/usr/bin/python3"):
+        command = ["runuser", "-u", "nobody", "--", python]
+        program = "import sys, launcher.sessions.local; assert sys.version_info >= (3, 10)"
+        probe = subprocess.run(
+            [*command, "-c", program], cwd="/", env=_environment(), capture_output=True, text=True
+        )
+        if probe.returncode == 0:
+            return command
+    pytest.skip(f"nobody can run no Python with this package: {probe.stderr.strip()}")
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture(scope="module", params=[_as_me, _as_nobody], ids=["as me", "as nobody"])
+def report(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the scenario found."""
+    result = subprocess.run(
+        [*request.param(), str(SCENARIO)],
+        cwd="/",
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    if "obstacle" in found:
+        pytest.skip(found["obstacle"])
+    return found
+
+
+def test_the_job_completes(report: dict[str, Any]) -> None:
+    assert report["status"] == "Completed"
+    assert report["isolation"] == "sandbox"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        pytest.param("hostname", "{host}", id="its own host name"),
+        pytest.param("resolved", ["algo-1", "algo-2", "localhost"], id="names of all hosts"),
+        pytest.param("ml", "/opt/ml", id="its own /opt/ml"),
+        pytest.param("opt", True, id="the other children of /opt"),
+        pytest.param("pid", 2, id="its own process table"),
+        pytest.param("strangers", [], id="no processes of others"),
+        pytest.param("tmp", [], id="an empty /tmp"),
+        pytest.param("shm", [], id="an empty /dev/shm"),
+        pytest.param("tmp_is_writable", True, id="a writable /tmp"),
+        pytest.param("home_is_writable", True, id="a writable home"),
+        pytest.param("machine_is_writable", False, id="a read-only machine"),
+        pytest.param("data_is_writable", False, id="read-only data"),
+        pytest.param("data", ["a", "b"], id="the data"),
+        pytest.param("shard", {"algo-1": ["a"], "algo-2": ["b"]}, id="a shard of the data"),
+        pytest.param("shard_is_writable", False, id="a read-only shard"),
+        pytest.param("other_hosts", True, id="a way to the other hosts"),
+    ],
+)
+def test_a_host_has(report: dict[str, Any], question: str, answer: Any) -> None:
+    for host, found in report["hosts"].items():
+        expected = answer
+        if question == "hostname":
+            expected = host
+        elif question == "shard":
+            expected = answer[host]
+        assert found[question] == expected
+
+
+def test_the_users_data_is_as_it_was(report: dict[str, Any]) -> None:
+    assert report["data_after"] == {"a": "content of a", "b": "content of b"}
+
+
+def test_stopping(report: dict[str, Any]) -> None:
+    assert report["stopped"] == "Stopped"
+    assert report["left_over"] == []
+
+
+def test_the_sandbox_is_the_default_where_it_works(sandbox_bench: Bench) -> None:
+    sandbox_bench.session = LocalSession(sandbox_bench.session.root)
+    assert sandbox_bench.run("pass")["LocalIsolation"] == "sandbox"
+
+
+def test_without_bubblewrap_the_default_is_process(
+    plain_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    plain_bench.session = LocalSession(plain_bench.session.root)
+    assert plain_bench.run("pass")["LocalIsolation"] == "process"
+
+
+def test_a_sandbox_that_does_not_work_is_an_error(
+    plain_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = plain_bench.folder / "bin" / "bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    plain_bench.session = LocalSession(plain_bench.session.root, "sandbox")
+
+    with pytest.raises(PlatformError, match="setting up uid map: Permission denied"):
+        plain_bench.start("pass")
+    assert plain_bench.session.list_training_jobs() == {"TrainingJobSummaries": []}
+
+
+def test_an_unknown_isolation(plain_bench: Bench) -> None:
+    plain_bench.session = LocalSession(plain_bench.session.root, "docker")
+    with pytest.raises(PlatformError, match="isolation 'docker' is not known"):
+        plain_bench.start("pass")
+
+
+def test_data_below_tmp_is_seen(sandbox_bench: Bench) -> None:
+    """Pytest's own folders are below /tmp, which the host's /tmp hides."""
+    data = sandbox_bench.folder / "data"
+    (data / "deep").mkdir(parents=True)
+    (data / "deep" / "x").write_text("seen")
+    sandbox_bench.run(
+        'print((ml / "input/data/digits/deep/x").read_text())',
+        channels=[channel("digits", f"file://{data}")],
+    )
+    assert sandbox_bench.lines() == {"algo-1": ["seen"]}

@@ -1,0 +1,220 @@
+"""Estimator and PyTorch: requests without a cloud, and jobs that run on this machine."""
+
+import json
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from launcher import (
+    CloudError,
+    DataParallel,
+    DataService,
+    Estimator,
+    InstanceGroup,
+    Job,
+    JobFailed,
+    JobNotFound,
+    JobSpec,
+    LocalSession,
+    PlatformError,
+    PyTorch,
+    SpecError,
+    TrainingInput,
+)
+
+IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1"
+ROLE = "arn:aws:iam::111122223333:role/Training"
+PLACES = {"image_uri": IMAGE, "role": ROLE, "output_path": "s3://my-bucket/output"}
+SAVES_ITS_INPUT = """\
+import os, pathlib, sys
+text = pathlib.Path(os.environ["SM_CHANNEL_TRAINING"], "numbers.txt").read_text()
+print("read", text)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "model.txt").write_text(text)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "arguments.txt").write_text(" ".join(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a script; jobs are kept beside it."""
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.py").write_text(SAVES_ITS_INPUT)
+    (source / "pipeline.py").write_text("def train_set(): ...\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "numbers.txt").write_text("1 2 3")
+    return source
+
+
+def estimator(folder, **arguments):
+    machines = {"instance_type": "local", "instance_count": 1}
+    return PyTorch("train.py", source_dir=str(folder), **{**machines, **arguments})
+
+
+# Requests --------------------------------------------------------------------------------------
+
+
+def test_a_request_needs_no_session_when_all_is_given(folder):
+    job = Estimator(
+        IMAGE,
+        ROLE,
+        2,
+        "ml.p3.8xlarge",
+        entry_point="train.py",
+        source_dir=str(folder),
+        output_path="s3://my-bucket/output",
+        hyperparameters={"epochs": 3},
+        tags=[{"Key": "team", "Value": "x"}],
+    )
+    request = job.request(job_name="job-1", inputs={"train": "s3://my-bucket/train"})
+    assert request["TrainingJobName"] == "job-1"
+    assert request["AlgorithmSpecification"]["TrainingImage"] == IMAGE
+    assert request["ResourceConfig"]["InstanceType"] == "ml.p3.8xlarge"
+    assert request["HyperParameters"] == {"epochs": "3"}
+    assert request["Tags"] == [{"Key": "team", "Value": "x"}]
+    assert [channel["ChannelName"] for channel in request["InputDataConfig"]] == ["train", "code"]
+
+
+def test_a_request_says_everything_that_is_missing(folder):
+    with pytest.raises(SpecError) as caught:
+        estimator(folder, instance_type="ml.m5.xlarge").request()
+    assert [problem.where for problem in caught.value.problems] == [
+        "image_uri",
+        "role",
+        "output_path",
+    ]
+
+
+def test_a_notebook_ports_by_changing_the_import(folder):
+    """Objects as the sagemaker package makes them, and SDK v2's distribution."""
+    cpu, gpu = (
+        SimpleNamespace(instance_group_name=name, instance_type=kind, instance_count=count)
+        for name, kind, count in [("a", "ml.c5.2xlarge", 2), ("b", "ml.p3.8xlarge", 1)]
+    )
+    source = {"S3DataType": "S3Prefix", "S3Uri": "s3://my-bucket/x", "InstanceGroupNames": ["a"]}
+    foreign = SimpleNamespace(config={"DataSource": {"S3DataSource": source}})
+    ported = PyTorch(
+        entry_point="train.py",
+        source_dir=str(folder),
+        framework_version="2.2",
+        py_version="py310",
+        instance_groups=[cpu, gpu],
+        distribution={"torch_distributed": {"enabled": True}, "instance_groups": [gpu]},
+        data_service=DataService(datasets=["pipeline:train_set"]),
+        **PLACES,
+    )
+    ours = PyTorch(
+        entry_point="train.py",
+        source_dir=str(folder),
+        instance_groups=[
+            InstanceGroup("a", "ml.c5.2xlarge", 2),
+            InstanceGroup("b", "ml.p3.8xlarge", 1, role="train"),
+        ],
+        distribution=DataParallel(),
+        data_service=DataService(datasets=["pipeline:train_set"]),
+        **PLACES,
+    )
+    routed = TrainingInput("s3://my-bucket/x", instance_groups=["a"])
+    requests = [
+        ported.request(job_name="job-1", inputs={"x": foreign}),
+        ours.request(job_name="job-1", inputs={"x": routed}),
+    ]
+    for request in requests:
+        request["Environment"].pop("LAUNCHER_TOKEN")
+    assert requests[0] == requests[1]
+
+
+def test_every_job_has_its_own_token_and_name(folder):
+    job = estimator(folder, instance_type="ml.m5.xlarge", instance_count=2, **PLACES)
+    first, second = job.request(), job.request()
+    assert first["TrainingJobName"] != second["TrainingJobName"]
+    assert first["Environment"]["LAUNCHER_TOKEN"] != second["Environment"]["LAUNCHER_TOKEN"]
+
+
+def test_the_yaml_describes_the_same_job(folder):
+    job = estimator(folder, hyperparameters={"epochs": 3}, max_run=60)
+    spec = JobSpec.from_yaml(job.to_yaml(inputs="file://data"))
+    assert spec.hyperparameters == {"epochs": 3}
+    assert spec.inputs["training"].s3_data == f"file://{Path.cwd() / 'data'}"
+    assert spec.entry_point == "train.py"
+
+
+def test_a_cloud_job_is_not_sent_by_this_version(folder):
+    with pytest.raises(CloudError, match="local=True"):
+        estimator(folder, instance_type="ml.m5.xlarge", **PLACES).fit()
+
+
+# Jobs ------------------------------------------------------------------------------------------
+
+
+FOREIGN_LOCAL = SimpleNamespace(local_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "make_session", "fit"),
+    [
+        pytest.param("local", lambda: None, {}, id="instance type local"),
+        pytest.param("ml.m5.xlarge", lambda: None, {"local": True}, id="fit(local=True)"),
+        pytest.param("ml.m5.xlarge", LocalSession, {}, id="our LocalSession"),
+        pytest.param("ml.m5.xlarge", lambda: FOREIGN_LOCAL, {}, id="sagemaker's LocalSession"),
+    ],
+)
+def test_a_job_runs_here(folder, instance_type, make_session, fit, capsys):
+    arguments = {"instance_type": instance_type, "sagemaker_session": make_session()}
+    trainer = estimator(folder, hyperparameters={"epochs": 3}, **arguments)
+    job = trainer.fit("file://data", **fit)
+    assert job is trainer.latest_training_job
+    assert job.status == job.secondary_status == "Completed"
+    assert "homogeneousCluster/algo-1 | read 1 2 3" in capsys.readouterr().out
+    with tarfile.open(unquote(urlsplit(trainer.model_data).path)) as model:
+        assert model.extractfile("model.txt").read() == b"1 2 3"
+        assert model.extractfile("arguments.txt").read() == b"--epochs 3"
+
+
+def test_a_job_that_fails_raises_its_reason(folder):
+    (folder / "train.py").write_text("raise ValueError('no such luck')")
+    trainer = estimator(folder)
+    with pytest.raises(JobFailed, match="ValueError: no such luck"):
+        trainer.fit(logs=False, job_name="job-1")
+    assert trainer.latest_training_job.status == "Failed"
+    with pytest.raises(JobFailed):
+        trainer.model_data  # noqa: B018 (the access is the test)
+
+
+def test_without_waiting_the_job_goes_on_alone_and_can_be_attached(folder, capsys):
+    trainer = estimator(folder)
+    trainer.fit("file://data", wait=False, job_name="job-1")
+    job = Estimator.attach("job-1")
+    job.wait().raise_for_status()
+    assert [line.text for line in job.logs() if line.text.startswith("read")] == ["read 1 2 3"]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_name_is_used_once(folder):
+    trainer = estimator(folder)
+    trainer.fit("file://data", logs=False, job_name="job-1")
+    with pytest.raises(PlatformError, match="job-1"):
+        trainer.fit("file://data", logs=False, job_name="job-1")
+
+
+def test_attaching_to_nothing(folder):
+    with pytest.raises(JobNotFound):
+        Estimator.attach("nothing")
+
+
+def test_a_bad_spec_starts_nothing(folder):
+    with pytest.raises(SpecError) as caught:
+        estimator(folder, max_run=-1, volume_size=0).fit()
+    assert len(caught.value.problems) == 2
+    assert LocalSession().list_training_jobs() == {"TrainingJobSummaries": []}
+
+
+def test_the_summary_is_plain(folder):
+    job = estimator(folder).fit("file://data", logs=False)
+    assert isinstance(job, Job)
+    assert json.loads(json.dumps(job.summary())) == job.summary()

@@ -1,0 +1,79 @@
+"""`import launcher` costs nothing, and its public names are all there."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import launcher
+from launcher.contract import JOB_WORLD
+
+HEAVY = ("boto3", "botocore", "yaml", "click", "rich", "torch", "numpy")
+_LOADED = "import json, sys; print(json.dumps(sorted(m.split('.')[0] for m in sys.modules)))"
+
+
+def modules_after(statement, **options):
+    run = subprocess.run(
+        [sys.executable, "-c", f"{statement}\n{_LOADED}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        **options,
+    )
+    return set(json.loads(run.stdout))
+
+
+def test_importing_launcher_loads_nothing_heavy():
+    assert not modules_after("import launcher") & set(HEAVY)
+
+
+def test_describing_a_job_needs_no_cloud_and_no_numbers():
+    statement = "from launcher import Estimator, InstanceGroup, JobSpec, LocalSession, SpecError"
+    heavy = {"boto3", "botocore", "torch", "numpy", "click", "rich"}
+    assert not modules_after(statement) & heavy
+
+
+@pytest.mark.parametrize("name", launcher.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(launcher, name).__name__ == name
+    assert name in dir(launcher)
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Estimater"):
+        launcher.Estimater  # noqa: B018 (the access is the test)
+
+
+@pytest.fixture
+def job_world(tmp_path):
+    """Only what travels with a job, as on a host."""
+    package = Path(launcher.__file__).parent
+    for part in JOB_WORLD:
+        if (package / part).is_dir():
+            shutil.copytree(package / part, tmp_path / "launcher" / part)
+        elif (package / part).exists():
+            (tmp_path / "launcher").mkdir(exist_ok=True)
+            shutil.copy(package / part, tmp_path / "launcher" / part)
+    return tmp_path
+
+
+def in_job_world(root, statement):
+    statement = f"import sys; sys.path[:0] = [{str(root)!r}]\n{statement}"
+    command = [sys.executable, "-I", "-S", "-c", statement]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_job_world_has_its_own_names(job_world):
+    run = in_job_world(job_world, "from launcher import DataError, LauncherError")
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("name", ["Estimator", "JobSpec", "LocalSession", "Job"])
+def test_in_a_job_a_name_of_the_sdk_is_refused_clearly(job_world, name):
+    run = in_job_world(job_world, f"from launcher import {name}")
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert f"launcher.{name} is not available inside a training job" in last

@@ -1,0 +1,120 @@
+"""What became of a job, from its description and its hosts' lines."""
+
+import pytest
+
+from launcher.contract import JobDocument, Role, TrainerPart, format_event
+from launcher.outcome import host_groups, summarise
+
+
+def group(name, instance_type, count):
+    return {
+        "InstanceGroupName": name,
+        "InstanceType": instance_type,
+        "InstanceCount": count,
+    }
+
+
+def description(**fields):
+    return {
+        "TrainingJobName": "job-1",
+        "TrainingJobStatus": "Completed",
+        "SecondaryStatus": "Completed",
+        "ResourceConfig": {
+            "InstanceGroups": [group("a", "ml.c5.xlarge", 2), group("b", "ml.g5.xlarge", 1)]
+        },
+        **fields,
+    }
+
+
+DOCUMENT = JobDocument(
+    roles={"a": Role.DATA, "b": Role.TRAIN}, trainer=TrainerPart(entry_point="train.py")
+)
+
+
+def epoch(rank, wait, total):
+    return format_event(
+        "data_epoch", host="algo-3", rank=rank, wait_seconds=wait, total_seconds=total
+    )
+
+
+SERVED = format_event(
+    "batches_served",
+    host="algo-3",
+    group="b",
+    by_host={"algo-1": 20, "algo-2": 21},
+    received={"0": 21, "1": 20},
+)
+
+
+def data(*lines):
+    return summarise(description(), DOCUMENT, lines)["data"]
+
+
+def test_hosts_are_numbered_in_the_order_of_the_groups():
+    groups = host_groups(description())
+    assert [(group.name, group.hosts) for group in groups] == [
+        ("a", ("algo-1", "algo-2")),
+        ("b", ("algo-3",)),
+    ]
+
+
+def test_a_job_without_groups_has_one():
+    resources = {"InstanceType": "ml.m5.xlarge", "InstanceCount": 11}
+    (only,) = host_groups(description(ResourceConfig=resources))
+    assert only.name == "homogeneousCluster"
+    assert only.hosts[9:] == ("algo-10", "algo-11")
+
+
+def test_billable_seconds_count_every_host():
+    groups = summarise(description(BillableTimeInSeconds=60), DOCUMENT, [])["groups"]
+    assert [(group["role"], group["billable_seconds"]) for group in groups] == [
+        ("data", 120),
+        ("train", 60),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("Completed", 0), ("Failed", 1), ("Stopped", 3), ("InProgress", None), ("Stopping", None)],
+)
+def test_exit_codes(status, code):
+    assert summarise(description(TrainingJobStatus=status), DOCUMENT, [])["exit_code"] == code
+
+
+def test_without_a_document_the_roles_are_not_known():
+    groups = summarise(description(), None, [])["groups"]
+    assert [group["role"] for group in groups] == [None, None]
+
+
+def test_the_data_measure():
+    assert data("text", epoch(0, 0.5, 4.0), epoch(1, 0.3, 4.0), SERVED) == {
+        "batches_by_host": {"algo-1": 20, "algo-2": 21},
+        "batches_received": {"0": 21, "1": 20},
+        "wait_share": 0.1,
+    }
+
+
+def test_a_data_host_that_prepared_nothing_is_named():
+    served = format_event("batches_served", by_host={"algo-1": 41, "algo-2": 0}, received={"0": 41})
+    assert data(served)["batches_by_host"] == {"algo-1": 41, "algo-2": 0}
+
+
+def test_in_process_loading_has_a_wait_and_no_data_hosts():
+    assert data(epoch(0, 1.0, 4.0)) == {
+        "batches_by_host": {},
+        "batches_received": {},
+        "wait_share": 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("launcher: batches_served by_host=5 received={}", id="another type"),
+        pytest.param("launcher: data_epoch rank=0", id="fields missing"),
+        pytest.param("launcher: data_epoch wait_seconds=0.1 total_seconds=0.launcher:", id="torn"),
+        pytest.param("  " + SERVED, id="not at the start"),
+    ],
+)
+def test_lines_that_only_look_like_events_count_nothing(line):
+    assert data(line) is None

@@ -1,0 +1,87 @@
+"""What the sagemaker package's objects and dictionaries become."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from launcher import DataParallel, InstanceGroup, SpecError, TrainingInput
+from launcher.contract import Role
+from launcher.porting import as_distribution, as_groups, as_inputs, as_tags
+
+
+def foreign_group(name="dnn", instance_type="ml.p3.8xlarge", count=2):
+    """The attributes of sagemaker.instance_group.InstanceGroup."""
+    return SimpleNamespace(
+        instance_group_name=name, instance_type=instance_type, instance_count=count
+    )
+
+
+def foreign_input(**source):
+    """The attributes of sagemaker.inputs.TrainingInput: the Channel in `config`."""
+    return SimpleNamespace(config={"DataSource": {"S3DataSource": {"S3Uri": "s3://b/x", **source}}})
+
+
+def test_groups_of_the_sagemaker_package_are_taken_by_their_attributes():
+    assert as_groups([foreign_group()], None) == (InstanceGroup("dnn", "ml.p3.8xlarge", 2),)
+
+
+def test_our_groups_keep_their_role():
+    group = InstanceGroup("a", "ml.c5.xlarge", 1, Role.DATA)
+    assert as_groups([group], None) == (group,)
+
+
+@pytest.mark.parametrize("by_name", [False, True], ids=["by object", "by name"])
+def test_the_group_that_a_distribution_names_is_the_one_that_trains(by_name):
+    cpu, dnn = foreign_group("x"), foreign_group("y")
+    named = "y" if by_name else foreign_group("y")  # an equal copy is as good as the same object
+    distribution = {"torch_distributed": {"enabled": True}, "instance_groups": [named]}
+    assert [group.role for group in as_groups([cpu, dnn], distribution)] == [None, Role.TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(None, None, id="none"),
+        pytest.param({}, None, id="empty"),
+        pytest.param({"torch_distributed": {"enabled": True}}, DataParallel(), id="torchrun"),
+        pytest.param({"torch_distributed": {"enabled": False}}, None, id="torchrun, off"),
+        pytest.param({"pytorchddp": {"enabled": True}}, DataParallel(), id="pytorchddp"),
+        pytest.param(
+            DataParallel(processes_per_host=2), DataParallel(processes_per_host=2), id="ours"
+        ),
+    ],
+)
+def test_distributions(given, expected):
+    assert as_distribution(given) == expected
+
+
+def test_a_distribution_that_this_version_cannot_run_is_refused():
+    with pytest.raises(SpecError, match="'mpi'") as caught:
+        as_distribution({"mpi": {"enabled": True}})
+    assert "DataParallel()" in caught.value.problems[0].fix
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(None, {}, id="none"),
+        pytest.param("s3://b/x", {"training": TrainingInput("s3://b/x")}, id="a URI"),
+        pytest.param({"a": "s3://b/x"}, {"a": TrainingInput("s3://b/x")}, id="by channel"),
+        pytest.param(
+            {"a": TrainingInput("s3://b/x", instance_groups=("g",))},
+            {"a": TrainingInput("s3://b/x", instance_groups=("g",))},
+            id="ours",
+        ),
+        pytest.param(
+            foreign_input(S3DataDistributionType="ShardedByS3Key", InstanceGroupNames=["g"]),
+            {"training": TrainingInput("s3://b/x", "ShardedByS3Key", instance_groups=("g",))},
+            id="foreign",
+        ),
+    ],
+)
+def test_inputs(given, expected):
+    assert as_inputs(given) == expected
+
+
+def test_tags_may_be_awss_list():
+    assert as_tags([{"Key": "team", "Value": "x"}]) == as_tags({"team": "x"}) == {"team": "x"}

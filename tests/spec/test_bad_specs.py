@@ -1,0 +1,66 @@
+"""Each file of bad/ is a wrong job; the comment at its top is all that Launcher says about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SpecError
+from launcher.spec import JobSpec, check
+
+BAD = Path(__file__).parent / "bad"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The files that travel: all of a folder, or only one of them."""
+
+    root: Path
+    only: str | None = None
+
+    def exists(self, path: str) -> bool:
+        return self.only in (None, path) and (self.root / path).is_file()
+
+    def read_text(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+
+def load_and_check(path: Path) -> None:
+    spec = JobSpec.from_yaml(path)
+    if spec.source_dir:
+        check(spec, Folder(Path(spec.source_dir)))
+    else:
+        script = Path(spec.entry_point)
+        check(spec, Folder(script.parent, only=script.name))
+
+
+def expected(path: Path) -> str:
+    lines = path.read_text().splitlines()
+    return "\n".join(line.removeprefix("# ") for line in lines if line.startswith("# "))
+
+
+@pytest.mark.parametrize("path", sorted(BAD.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_wrong_job_is_told_what_where_and_how_to_mend_it(path: Path) -> None:
+    with pytest.raises(SpecError) as raised:
+        load_and_check(path)
+
+    assert str(raised.value).replace(f"{BAD}/", "") == expected(path)
+
+
+def test_every_problem_of_every_wrong_job_says_how_to_mend_it() -> None:
+    for path in BAD.glob("*.yaml"):
+        with pytest.raises(SpecError) as raised:
+            load_and_check(path)
+        for problem in raised.value.problems:
+            assert problem.what, path.name
+            assert problem.where.startswith(f"{path.name}"), path.name
+            assert problem.fix, path.name
+
+
+def test_the_wrong_jobs_are_wrong_in_different_ways() -> None:
+    said = [expected(path) for path in BAD.glob("*.yaml")]
+
+    assert len(said) >= 20
+    assert len(set(said)) == len(said)

@@ -1,0 +1,93 @@
+"""Which group trains, and which prepares data."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.contract import Role
+from launcher.errors import SpecError
+from launcher.spec import InstanceGroup, infer_roles
+
+CPU, GPU, TRAINIUM, NEW_GPU = "ml.c5.2xlarge", "ml.g4dn.xlarge", "ml.trn1.2xlarge", "ml.g9.xlarge"
+
+
+@pytest.mark.parametrize(
+    ("groups", "roles"),
+    [
+        pytest.param([("any", CPU)], {"any": "train"}, id="a single group trains"),
+        pytest.param([("data", CPU)], {"data": "train"}, id="whatever it is called"),
+        pytest.param(
+            [("a", CPU), ("b", GPU)], {"a": "data", "b": "train"}, id="the only accelerators train"
+        ),
+        pytest.param(
+            [("a", TRAINIUM), ("b", CPU)], {"a": "train", "b": "data"}, id="Trainium is one"
+        ),
+        pytest.param(
+            [("a", CPU), ("b", NEW_GPU)],
+            {"a": "data", "b": "train"},
+            id="a type too new for the catalogue",
+        ),
+        pytest.param(
+            [("data_group", CPU), ("dnn_group", CPU)],
+            {"data_group": "data", "dnn_group": "train"},
+            id="names say so",
+        ),
+        pytest.param(
+            [("preprocess", "local"), ("train", "local")],
+            {"preprocess": "data", "train": "train"},
+            id="names on this machine",
+        ),
+        pytest.param(
+            [("cpu_1", CPU), ("cpu_2", CPU), ("gpu", GPU)],
+            {"cpu_1": "data", "cpu_2": "data", "gpu": "train"},
+            id="two data groups",
+        ),
+        pytest.param(
+            [("data_gpu_decoder", GPU, Role.DATA), ("x", CPU, Role.TRAIN)],
+            {"data_gpu_decoder": "data", "x": "train"},
+            id="a given role wins",
+        ),
+        pytest.param(
+            [("a", CPU), ("b", GPU, Role.TRAIN)],
+            {"a": "data", "b": "train"},
+            id="beside a given train group",
+        ),
+    ],
+)
+def test_a_clear_role_is_inferred(groups: list[tuple[str, ...]], roles: dict[str, str]) -> None:
+    inferred = infer_roles([_group(*group) for group in groups], has_data_service=True)
+
+    assert {name: role.value for name, role in inferred.items()} == roles
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        pytest.param([("a", CPU), ("b", CPU)], id="nothing says it"),
+        pytest.param([("a", GPU), ("b", GPU)], id="both could train"),
+        pytest.param([("data", GPU), ("b", CPU)], id="name against type"),
+        pytest.param([("train_data", CPU), ("gpu", GPU)], id="name against itself"),
+    ],
+)
+def test_an_unclear_role_is_asked_for(groups: list[tuple[str, ...]]) -> None:
+    with pytest.raises(SpecError, match="not clear") as raised:
+        infer_roles([_group(*group) for group in groups], has_data_service=True)
+    assert 'add "role: train" or "role: data"' in raised.value.problems[0].fix
+
+
+def test_without_a_data_service_a_spare_group_is_not_guessed_to_prepare_data() -> None:
+    with pytest.raises(SpecError, match='what group "a" does'):
+        infer_roles([InstanceGroup("a", CPU), InstanceGroup("b", GPU)], has_data_service=False)
+
+
+def test_a_role_may_be_given_as_text() -> None:
+    assert InstanceGroup("a", CPU, 1, "data").role is Role.DATA  # type: ignore[arg-type]
+
+
+def test_a_misspelled_role_is_told_at_once() -> None:
+    with pytest.raises(SpecError, match='write "train"'):
+        InstanceGroup("a", CPU, 1, "trian")  # type: ignore[arg-type]
+
+
+def _group(name: str, instance_type: str, role: Role | None = None) -> InstanceGroup:
+    return InstanceGroup(name, instance_type, 1, role)

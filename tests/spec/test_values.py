@@ -1,0 +1,85 @@
+"""The values of a specification, as they are made in Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from launcher.contract import HOMOGENEOUS_GROUP, Role
+from launcher.spec import (
+    DataParallel,
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    MetricDefinition,
+    TrainingInput,
+)
+
+
+def test_a_job_without_groups_is_one_group_that_trains() -> None:
+    spec = JobSpec(entry_point="train.py", instance_type="ml.p3.8xlarge", instance_count=2)
+
+    assert spec.groups == (InstanceGroup(HOMOGENEOUS_GROUP, "ml.p3.8xlarge", 2, Role.TRAIN),)
+
+
+@pytest.mark.parametrize(
+    ("types", "is_local"),
+    [(["local"], True), (["local", "local_gpu"], True), (["ml.c5.xlarge"], False), ([], False)],
+)
+def test_a_job_is_local_when_all_its_machines_are(types: list[str], is_local: bool) -> None:
+    groups = [InstanceGroup(f"g{i}", instance_type) for i, instance_type in enumerate(types)]
+
+    assert JobSpec(entry_point="train.py", instance_groups=groups).is_local is is_local
+
+
+def test_lists_short_forms_and_aws_dictionaries_are_kept_as_the_declared_types() -> None:
+    group = InstanceGroup("data_group", "ml.c5.xlarge")
+    spec = JobSpec(
+        entry_point="train.py",
+        instance_groups=[group],
+        hyperparameters={"sizes": (1, 2)},
+        inputs={
+            "a": "s3://bucket/a",
+            "b": TrainingInput("s3://bucket/b", instance_groups=[group]),
+            "c": TrainingInput("s3://bucket/c", instance_groups="data_group"),
+        },
+        data_service=DataService(datasets=["m:f"]),
+        metric_definitions=[{"Name": "loss", "Regex": "loss=(.*)"}],
+    )
+
+    assert spec.instance_groups == (group,)
+    assert spec.hyperparameters == {"sizes": [1, 2]}
+    assert spec.inputs["a"] == TrainingInput("s3://bucket/a")
+    assert spec.inputs["b"].instance_groups == spec.inputs["c"].instance_groups == ("data_group",)
+    assert spec.data_service == DataService(datasets=("m:f",))
+    assert spec.metric_definitions == (MetricDefinition("loss", "loss=(.*)"),)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "instance_type", "processes"),
+    [
+        (DataParallel(), "ml.p4d.24xlarge", 8),
+        (DataParallel(), "ml.trn1.32xlarge", 32),
+        (DataParallel(), "ml.c5.xlarge", 1),
+        (DataParallel(), "local", 1),
+        (DataParallel(), "ml.unheard-of1.xlarge", 1),
+        (DataParallel(processes_per_host=2), "ml.p4d.24xlarge", 2),
+    ],
+)
+def test_processes_fill_the_accelerators(
+    distribution: DataParallel, instance_type: str, processes: int
+) -> None:
+    assert distribution.processes_on(instance_type) == processes
+
+
+def test_the_specification_needs_neither_aws_nor_the_command_line_nor_yaml() -> None:
+    program = (
+        "import sys, launcher.spec, launcher.catalogue, launcher.spec.arithmetic;"
+        "print(sorted({'boto3', 'botocore', 'yaml', 'click', 'rich'} & set(sys.modules)))"
+    )
+
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (answer.stdout.strip(), answer.stderr) == ("[]", "")

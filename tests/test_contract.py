@@ -1,0 +1,66 @@
+"""What the SDK world and the job world agree on."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.contract import (
+    DataPart,
+    JobDocument,
+    Launch,
+    Role,
+    TrainerPart,
+    format_event,
+    parse_event,
+)
+from launcher.errors import ContractError
+
+DOCUMENT = JobDocument(
+    roles={"data_group": Role.DATA, "train_group": Role.TRAIN},
+    trainer=TrainerPart(entry_point="train.py", launch=Launch.TORCHRUN, processes_per_host=4),
+    data=DataPart(datasets=("pipeline:train_set",), workers_per_host=3),
+    hyperparameter_types={"epochs": "int"},
+)
+
+words = st.dictionaries(
+    st.from_regex(r"[a-z_]{1,8}", fullmatch=True).filter(lambda name: name != "name"),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.dictionaries(st.text(), st.integers())
+    | st.lists(st.text()),
+)
+
+
+def test_the_job_document_survives_its_json() -> None:
+    assert JobDocument.from_json(DOCUMENT.to_json()) == DOCUMENT
+
+
+def test_a_newer_document_is_refused_with_a_clear_word() -> None:
+    newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 1"):
+        JobDocument.from_json(newer)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "roles": {}}'])
+def test_a_damaged_document_is_refused(text: str) -> None:
+    with pytest.raises(ContractError, match=r"launcher\.json"):
+        JobDocument.from_json(text)
+
+
+@given(words)
+def test_an_event_line_is_one_line_and_reads_back(fields: dict[str, object]) -> None:
+    line = format_event("something", **fields)
+    assert len(line.splitlines()) == 1
+    assert parse_event(line) == ("something", fields)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "epoch 1 loss 0.3", "launcher:", "launcher: Loud x=1", "x launcher: event a=1"]
+)
+def test_other_lines_are_no_events(line: str) -> None:
+    assert parse_event(line) is None
