@@ -81,6 +81,12 @@ def metric(regex: str) -> Callable[[Request], None]:
         ),
         pytest.param(set_in("ResourceConfig", to={}), "neither InstanceGroups", id="no hosts"),
         pytest.param(groups(group("a", 1), group("a", 2)), "2 groups are named 'a'", id="twins"),
+        pytest.param(
+            groups({"InstanceGroupName": "a"}), "there is no InstanceType", id="group without type"
+        ),
+        pytest.param(
+            also({"ChannelName": "x"}), "there is no DataSource", id="channel without source"
+        ),
         pytest.param(groups(group("a", 0)), "InstanceCount is 0", id="count 0"),
         pytest.param(
             groups(*(group(name, 1) for name in "abcdef")), "6 instance groups", id="six groups"

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +153,25 @@ def test_data_below_tmp_is_seen(sandbox_bench: Bench) -> None:
         channels=[channel("digits", f"file://{data}")],
     )
     assert sandbox_bench.lines() == {"algo-1": ["seen"]}
+
+
+def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
+    """A fresh clone below /tmp has its virtual environment there."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        python = Path(folder) / "venv" / "bin" / "python"
+        venv.create(python.parent.parent, symlinks=True)
+        request = sandbox_bench.request("print(sys.prefix)")
+        program = (
+            "import json, sys; from launcher.sessions.local import LocalSession\n"
+            f"LocalSession({str(sandbox_bench.session.root)!r}, 'sandbox')"
+            ".create_training_job(**json.load(sys.stdin))"
+        )
+        subprocess.run(
+            [python, "-c", program],
+            input=json.dumps(request),
+            env=_environment(),
+            text=True,
+            check=True,
+        )
+        sandbox_bench.end_of()
+        assert sandbox_bench.lines() == {"algo-1": [str(python.parent.parent)]}

@@ -42,7 +42,7 @@ def _closed_by_us(folder: JobFolder) -> dict[str, Any]:
         folder.scratch.unlink()
     status = description.closed(
         status,
-        "Failed",
+        description.State.FAILED,
         now=time.time(),
         reason=f"the local platform process died; what it said is in {folder.platform_log}",
     )

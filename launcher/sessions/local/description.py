@@ -7,6 +7,7 @@ states and their order are SageMaker's (API reference, DescribeTrainingJob, Seco
 from __future__ import annotations
 
 import copy
+import enum
 import math
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -18,23 +19,38 @@ from launcher.sessions.base import TERMINAL_STATUSES
 ACCOUNT = "000000000000"
 REGION = "local"
 
+
+class State(str, enum.Enum):
+    """SecondaryStatus: the states of a job, in which `ENDINGS` are the last."""
+
+    STARTING = "Starting"
+    DOWNLOADING = "Downloading"
+    TRAINING = "Training"
+    STOPPING = "Stopping"
+    UPLOADING = "Uploading"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+    MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+
+
 _MESSAGES = {
-    "Starting": "Starting the training job",
-    "Downloading": "Preparing the input data of every host",
-    "Training": "Every host was started. Training in progress.",
-    "Stopping": "Stopping the training job",
-    "Uploading": "Packing the model and the output data",
-    "Completed": "Training job completed",
-    "Failed": "Training job failed",
-    "Stopped": "Training job stopped",
-    "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    State.STARTING: "Starting the training job",
+    State.DOWNLOADING: "Preparing the input data of every host",
+    State.TRAINING: "Every host was started. Training in progress.",
+    State.STOPPING: "Stopping the training job",
+    State.UPLOADING: "Packing the model and the output data",
+    State.COMPLETED: "Training job completed",
+    State.FAILED: "Training job failed",
+    State.STOPPED: "Training job stopped",
+    State.MAX_RUNTIME_EXCEEDED: "Training job runtime exceeded MaxRuntimeInSeconds provided",
 }
-#: Secondary statuses that end a job, and the status that goes with each.
-_ENDINGS = {
-    "Completed": "Completed",
-    "Failed": "Failed",
-    "Stopped": "Stopped",
-    "MaxRuntimeExceeded": "Stopped",
+#: The states that end a job, and the TrainingJobStatus that goes with each.
+ENDINGS = {
+    State.COMPLETED: "Completed",
+    State.FAILED: "Failed",
+    State.STOPPED: "Stopped",
+    State.MAX_RUNTIME_EXCEEDED: "Stopped",
 }
 
 
@@ -56,33 +72,31 @@ def opened(request: Mapping[str, Any], *, isolation: str, now: float) -> dict[st
         "LocalIsolation": isolation,
         "LocalNotes": [],
     }
-    return entered(document, "Starting", now=now)
+    return entered(document, State.STARTING, now=now)
 
 
-def entered(document: Mapping[str, Any], secondary: str, *, now: float) -> dict[str, Any]:
+def entered(document: Mapping[str, Any], state: State, *, now: float) -> dict[str, Any]:
     """The document of a job that enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     if transitions:
         transitions[-1]["EndTime"] = now
-    transitions.append(
-        {"Status": secondary, "StartTime": now, "StatusMessage": _MESSAGES[secondary]}
-    )
-    status = "Stopping" if secondary == "Stopping" else document["TrainingJobStatus"]
+    transitions.append({"Status": state.value, "StartTime": now, "StatusMessage": _MESSAGES[state]})
+    status = state.value if state is State.STOPPING else document["TrainingJobStatus"]
     return {
         **document,
         "TrainingJobStatus": status,
-        "SecondaryStatus": secondary,
+        "SecondaryStatus": state.value,
         "SecondaryStatusTransitions": transitions,
         "LastModifiedTime": now,
     }
 
 
 def closed(
-    document: Mapping[str, Any], ending: str, *, now: float, reason: str | None = None
+    document: Mapping[str, Any], ending: State, *, now: float, reason: str | None = None
 ) -> dict[str, Any]:
     """The document of a job that has ended; `reason` is the FailureReason of a failed one."""
     final = entered(document, ending, now=now)
-    final["TrainingJobStatus"] = _ENDINGS[ending]
+    final["TrainingJobStatus"] = ENDINGS[ending]
     final["SecondaryStatusTransitions"][-1]["EndTime"] = now
     if reason is not None:
         final["FailureReason"] = reason[:FAILURE_REASON_LIMIT]
@@ -99,7 +113,11 @@ def closed(
 
 def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
     """How a job looks from the moment it was asked to stop until the platform says so itself."""
-    return {**document, "TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
+    return {
+        **document,
+        "TrainingJobStatus": State.STOPPING.value,
+        "SecondaryStatus": State.STOPPING.value,
+    }
 
 
 def is_terminal(document: Mapping[str, Any]) -> bool:

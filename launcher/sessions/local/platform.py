@@ -22,6 +22,7 @@ from launcher.sessions.local.artifacts import pack_artifacts
 from launcher.sessions.local.channels import channels_of, supplies
 from launcher.sessions.local.checks import not_done
 from launcher.sessions.local.cluster import Host, hosts_of
+from launcher.sessions.local.description import State
 from launcher.sessions.local.environment import host_environment
 from launcher.sessions.local.failure import failure_reason
 from launcher.sessions.local.folder import JobFolder
@@ -56,25 +57,25 @@ class LocalJob:
             with hold_slot() as slot, hold_scratch(self.folder) as scratch:
                 ending, reason = self._run_hosts(slot, scratch)
         except (PlatformError, OSError) as error:
-            ending, reason = "Failed", f"the local platform cannot run the job: {error}"
+            ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
         self.record.close(ending, reason)
 
-    def _run_hosts(self, slot: int, scratch: Path) -> tuple[str, str | None]:
+    def _run_hosts(self, slot: int, scratch: Path) -> tuple[State, str | None]:
         """(ending, reason for a failure)"""
-        self.record.enter("Downloading", TrainingStartTime=time.time())
+        self.record.enter(State.DOWNLOADING, TrainingStartTime=time.time())
         hosts = hosts_of(self.request, slot)
         trees = {host: HostTree(self.folder.hosts / host.name) for host in hosts}
         plans = self._prepare(hosts, trees, slot, scratch)
-        self.record.enter("Training")
+        self.record.enter(State.TRAINING)
         supervision = self._train(trees, plans)
         kill_until_none(partial(descendants, os.getpid()))
-        self.record.enter("Uploading", FinalMetricDataList=self.metrics.finish())
+        self.record.enter(State.UPLOADING, FinalMetricDataList=self.metrics.finish())
         artifacts = pack_artifacts(self.request, trees)
         self.record.note(artifacts.notes)
-        if supervision.ending == "Failed":
-            return "Failed", failure_reason(supervision.ended)
+        if supervision.ending is State.FAILED:
+            return State.FAILED, failure_reason(supervision.ended)
         self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, None
 
@@ -118,7 +119,7 @@ class LocalJob:
                 grace_seconds=self.settings.stop_grace_seconds,
                 stop_requested=self.folder.stop.exists,
             ),
-            on_ending=partial(self.record.enter, "Stopping"),
+            on_ending=partial(self.record.enter, State.STOPPING),
             on_tick=self._publish_metrics,
         )
         supervision.run()

@@ -18,9 +18,9 @@ class Record:
         self._folder = folder
         self._document = folder.status()
 
-    def enter(self, secondary: str, **fields: Any) -> None:
+    def enter(self, state: description.State, **fields: Any) -> None:
         """The job enters a state; `fields` become known with it."""
-        self._write(description.entered(self._document, secondary, now=time.time()) | fields)
+        self._write(description.entered(self._document, state, now=time.time()) | fields)
 
     def update(self, **fields: Any) -> None:
         """Something became known."""
@@ -34,7 +34,7 @@ class Record:
         if new:
             self.update(LocalNotes=[*self._document["LocalNotes"], *new])
 
-    def close(self, ending: str, reason: str | None = None) -> None:
+    def close(self, ending: description.State, reason: str | None = None) -> None:
         """The job has ended; nothing changes any more."""
         self._write(description.closed(self._document, ending, now=time.time(), reason=reason))
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from launcher.sessions.local.description import State
 from launcher.sessions.local.processes import reap_orphans
 from launcher.sessions.local.running import RunningHost
 
@@ -28,7 +29,7 @@ class Terms:
 class Supervision:
     """Watches the hosts of a job until all of them have ended.
 
-    ended: the hosts in the order of their ends; ending: the secondary status that follows.
+    ended: the hosts in the order of their ends; ending: the state that follows.
     on_ending: called once, when a job is stopped or out of time and its hosts are asked to end.
     on_tick: called often.
     """
@@ -38,10 +39,10 @@ class Supervision:
     on_ending: Callable[[], None]
     on_tick: Callable[[], None]
     ended: list[RunningHost] = field(default_factory=list)
-    ending: str = "Completed"
+    ending: State = State.COMPLETED
 
-    def run(self) -> str:
-        """The ending: Completed, Failed, Stopped or MaxRuntimeExceeded."""
+    def run(self) -> None:
+        """Return when no host is left; `ended` and `ending` say how it went."""
         deadline = time.monotonic() + self.terms.max_seconds
         while self._alive():
             self._collect()
@@ -49,7 +50,6 @@ class Supervision:
                 self._end_all(ending)
             self.on_tick()
             time.sleep(_TICK_SECONDS)
-        return self.ending
 
     def _alive(self) -> list[RunningHost]:
         return [host for host in self.hosts if host.exit_code is None]
@@ -58,19 +58,19 @@ class Supervision:
         reap_orphans({host.pid for host in self._alive()})
         self.ended += [host for host in self.hosts if host.poll()]
 
-    def _reason_to_end(self, deadline: float) -> str | None:
+    def _reason_to_end(self, deadline: float) -> State | None:
         if any(host.exit_code for host in self.ended):
-            return "Failed"
+            return State.FAILED
         if not self._alive():
             return None
         if self.terms.stop_requested():
-            return "Stopped"
-        return "MaxRuntimeExceeded" if time.monotonic() > deadline else None
+            return State.STOPPED
+        return State.MAX_RUNTIME_EXCEEDED if time.monotonic() > deadline else None
 
-    def _end_all(self, ending: str) -> None:
+    def _end_all(self, ending: State) -> None:
         """SIGTERM to every host, and SIGKILL to those that live after the grace period."""
         self.ending = ending
-        if ending != "Failed":
+        if ending is not State.FAILED:
             self.on_ending()
         deadline = time.monotonic() + self.terms.grace_seconds
         unasked = self._alive()

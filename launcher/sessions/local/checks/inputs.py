@@ -1,0 +1,115 @@
+"""Checks of the input channels: names, routing, kinds, and that there are files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from launcher.errors import PlatformError, Problem
+from launcher.sessions.local.channels import has_objects
+from launcher.sessions.local.storage import path_of
+
+_CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def check_inputs(request: Mapping[str, Any]) -> Iterator[Problem]:
+    """Everything about InputDataConfig."""
+    channels = request.get("InputDataConfig", ())
+    for name, times in Counter(channel["ChannelName"] for channel in channels).items():
+        if times > 1:
+            yield Problem(
+                what=f"{times} channels are named {name!r}",
+                where="InputDataConfig",
+                fix="give each its own name",
+            )
+    yield from _check_completeness(channels)
+    for channel in channels:
+        yield from _check_channel(channel, request)
+
+
+def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """SageMaker's rule, in SageMaker's words: all channels are routed to groups, or none."""
+    is_routed = {
+        channel["ChannelName"]: bool(_source(channel).get("InstanceGroupNames"))
+        for channel in channels
+    }
+    routed = [name for name, routed in is_routed.items() if routed]
+    others = [name for name, routed in is_routed.items() if not routed]
+    if routed and others:
+        yield Problem(
+            what=f"Some channels have assigned instance groups: {routed} while others not: {others}",
+            where="InputDataConfig",
+            fix="give InstanceGroupNames to every channel, or to none",
+        )
+
+
+def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[Problem]:
+    name, source = channel["ChannelName"], _source(channel)
+    where = f"InputDataConfig {name!r}"
+    if not _CHANNEL_NAME.fullmatch(name):
+        yield Problem(
+            what=f"{name!r} is not a channel name",
+            where=where,
+            fix="use 1 to 64 letters, digits, '.', '_' and '-'",
+        )
+    if not source:
+        yield Problem(
+            what="there is no S3DataSource",
+            where=where,
+            fix="give an S3DataSource with a file:// URI: a local job has no other inputs",
+        )
+        return
+    groups = request["ResourceConfig"].get("InstanceGroups") or ()
+    known = [group["InstanceGroupName"] for group in groups]
+    for group in source.get("InstanceGroupNames") or ():
+        if group not in known:
+            yield Problem(
+                what=f"there is no group {group!r}", where=where, fix=f"the groups are {known}"
+            )
+    default_mode = request["AlgorithmSpecification"].get("TrainingInputMode", "File")
+    yield from _check_kind(channel, source, default_mode, where)
+    yield from _check_files(source.get("S3Uri", ""), where)
+
+
+def _check_kind(
+    channel: Mapping[str, Any], source: Mapping[str, Any], default_mode: str, where: str
+) -> Iterator[Problem]:
+    """Forms of input that a local job does not have; FastFile looks the same as File."""
+    kinds = {
+        "InputMode": (channel.get("InputMode", default_mode), ("File", "FastFile")),
+        "S3DataType": (source.get("S3DataType", "S3Prefix"), ("S3Prefix",)),
+        "S3DataDistributionType": (
+            source.get("S3DataDistributionType", "FullyReplicated"),
+            ("FullyReplicated", "ShardedByS3Key"),
+        ),
+        "CompressionType": (channel.get("CompressionType", "None"), ("None",)),
+        "RecordWrapperType": (channel.get("RecordWrapperType", "None"), ("None",)),
+    }
+    for field, (value, allowed) in kinds.items():
+        if value not in allowed:
+            yield Problem(
+                what=f"{field} {value!r} is not known to local jobs",
+                where=where,
+                fix=f"use {' or '.join(allowed)}",
+            )
+
+
+def _check_files(uri: str, where: str) -> Iterator[Problem]:
+    try:
+        is_there = has_objects(path_of(uri))
+    except PlatformError as error:
+        yield Problem(what=str(error), where=where, fix="give a file:// URI")
+        return
+    if not is_there:
+        yield Problem(
+            what=f"no file is found at {uri}",
+            where=where,
+            fix="give a file, a folder that is not empty, or a prefix of files",
+        )
+
+
+def _source(channel: Mapping[str, Any]) -> Mapping[str, Any]:
+    source: Mapping[str, Any] = channel["DataSource"].get("S3DataSource") or {}
+    return source

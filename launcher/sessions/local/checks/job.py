@@ -1,0 +1,133 @@
+"""Checks of the job as a whole and of its hosts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.errors import PlatformError, Problem
+from launcher.sessions.local.storage import path_of
+
+_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_MAX_GROUPS = 5
+#: What a request may ask of SageMaker and this machine does not do, and says so.
+_NOT_DONE = (
+    "VpcConfig",
+    "CheckpointConfig",
+    "EnableManagedSpotTraining",
+    "EnableNetworkIsolation",
+    "EnableInterContainerTrafficEncryption",
+    "RetryStrategy",
+)
+
+
+def not_done(request: Mapping[str, Any]) -> list[str]:
+    """A note for each part of the request that a local job ignores."""
+    return [f"{field} has no effect on a local job" for field in _NOT_DONE if request.get(field)]
+
+
+def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
+    """Name, command, metrics, output, time limit, and the types of values."""
+    name = request["TrainingJobName"]
+    if not _JOB_NAME.fullmatch(name):
+        yield Problem(
+            what=f"{name!r} is not a legal job name",
+            where="TrainingJobName",
+            fix="use 1 to 63 letters, digits and hyphens, without a hyphen at either end",
+        )
+    if not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
+        yield Problem(
+            what="there is no ContainerEntrypoint, and a local job does not run the image's own",
+            where="AlgorithmSpecification",
+            fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]',
+        )
+    for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
+        yield from _check_metric(metric)
+    yield from _check_output(request["OutputDataConfig"].get("S3OutputPath", ""))
+    yield from _check_time(request["StoppingCondition"])
+    for field in ("HyperParameters", "Environment"):
+        for key, value in request.get(field, {}).items():
+            if not isinstance(value, str):
+                yield Problem(
+                    what=f"{value!r} is not a string",
+                    where=f"{field} {key!r}",
+                    fix="encode it as JSON",
+                )
+
+
+def check_groups(resources: Mapping[str, Any]) -> Iterator[Problem]:
+    """Either groups or one type and count; names that differ; counts of at least 1."""
+    groups = resources.get("InstanceGroups") or []
+    plain = {"InstanceType", "InstanceCount"} & set(resources)
+    if groups and plain:
+        yield Problem(
+            what="InstanceType or InstanceCount cannot be specified with InstanceGroups",
+            where="ResourceConfig",
+            fix=f"take out {' and '.join(sorted(plain))}",
+        )
+    if not groups and len(plain) < 2:
+        yield Problem(
+            what="neither InstanceGroups nor InstanceType with InstanceCount is given",
+            where="ResourceConfig",
+            fix="give one of the two",
+        )
+    if len(groups) > _MAX_GROUPS:
+        yield Problem(
+            what=f"there are {len(groups)} instance groups",
+            where="ResourceConfig",
+            fix=f"use {_MAX_GROUPS} at most",
+        )
+    for name, times in Counter(group["InstanceGroupName"] for group in groups).items():
+        if times > 1:
+            yield Problem(
+                what=f"{times} groups are named {name!r}",
+                where="ResourceConfig",
+                fix="give each its own name",
+            )
+    for part in groups or [resources]:
+        if part.get("InstanceCount", 1) < 1:
+            yield Problem(
+                what=f"InstanceCount is {part['InstanceCount']}",
+                where=f"ResourceConfig {part.get('InstanceGroupName', '')}".rstrip(),
+                fix="give at least 1",
+            )
+
+
+def _check_metric(metric: Mapping[str, Any]) -> Iterator[Problem]:
+    where = f"MetricDefinitions {metric['Name']!r}"
+    try:
+        groups = re.compile(metric["Regex"]).groups
+    except re.error as error:
+        yield Problem(
+            what=f"{metric['Regex']!r} does not compile: {error}",
+            where=where,
+            fix="give a regular expression of Python",
+        )
+        return
+    if groups < 1:
+        yield Problem(
+            what=f"{metric['Regex']!r} has no group",
+            where=where,
+            fix="put the number in parentheses",
+        )
+
+
+def _check_output(uri: str) -> Iterator[Problem]:
+    try:
+        path_of(uri)
+    except PlatformError as error:
+        yield Problem(
+            what=str(error), where="OutputDataConfig S3OutputPath", fix="give a file:// URI"
+        )
+
+
+def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
+    seconds = condition.get("MaxRuntimeInSeconds", 1)
+    if seconds < 1:
+        yield Problem(
+            what=f"MaxRuntimeInSeconds is {seconds}",
+            where="StoppingCondition",
+            fix="give at least 1 second",
+        )
