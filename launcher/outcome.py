@@ -110,11 +110,12 @@ class _DataMeasure:
 
     def _take(self, name: str, fields: Mapping[str, Any]) -> None:
         if name == "batches_served":
-            prepared, received = Counter(**fields["by_host"]), Counter(**fields["received"])
-            self.prepared.update(prepared)
-            self.received.update(received)
+            self.prepared.update(Counter(**fields["by_host"]))
         elif name == "data_epoch":
+            # each rank's own count, so that it can be held against what the hosts prepared
+            rank, steps = str(fields["rank"]), int(fields["steps"])
             waited, took = float(fields["wait_seconds"]), float(fields["total_seconds"])
+            self.received[rank] += steps
             self.epochs += 1
             self.wait_seconds += waited
             self.total_seconds += took
@@ -125,6 +126,6 @@ class _DataMeasure:
         share = self.wait_seconds / self.total_seconds if self.total_seconds else None
         return {
             "batches_by_host": dict(self.prepared),
-            "batches_received": dict(self.received),
+            "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
             "wait_share": share and round(share, 4),
         }

@@ -5,11 +5,9 @@ from __future__ import annotations
 import click
 
 from launcher.cli.answer import group_prefix, tell
+from launcher.contract import format_event, parse_event
 from launcher.job import Job, LogLine
 from launcher.outcome import host_groups
-
-#: How Launcher's own lines begin; they are dimmed, so that the user's stand out.
-EVENT = "launcher: "
 
 
 class LinePrinter:
@@ -23,8 +21,17 @@ class LinePrinter:
 
     def __call__(self, line: LogLine) -> None:
         prefix = group_prefix(line.group, line.host, self._groups, self._width)
-        text = click.style(line.text, dim=True) if line.text.startswith(EVENT) else line.text
-        click.echo(f"{prefix} {text}", err=self._to_stderr)
+        click.echo(f"{prefix} {_readable(line.text)}", err=self._to_stderr)
+
+
+def _readable(text: str) -> str:
+    """Launcher's own lines are dimmed (the user's stand out) and do not repeat the prefix."""
+    event = parse_event(text)
+    if event is None:
+        return text
+    name, fields = event
+    shown = {key: value for key, value in fields.items() if key not in ("host", "group")}
+    return click.style(format_event(name, **shown), dim=True)
 
 
 def follow(job: Job) -> bool:

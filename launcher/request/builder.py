@@ -20,7 +20,7 @@ from launcher.contract import (
     Role,
     TrainerPart,
 )
-from launcher.spec import InstanceGroup, JobSpec, TrainingInput, infer_roles
+from launcher.spec import DataService, InstanceGroup, JobSpec, TrainingInput, infer_roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,7 @@ def build_document(spec: JobSpec) -> JobDocument:
         hyperparameter_types={
             name: _type_word(value) for name, value in spec.hyperparameters.items()
         },
+        start_timeout=float(min(spec.max_run, (spec.data_service or DataService()).start_timeout)),
     )
 
 

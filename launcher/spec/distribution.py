@@ -32,11 +32,14 @@ class DataService:
     datasets: "module:function" for each dataset; nothing else is ever imported by the data hosts.
     workers_per_host: worker processes per data host; None means one per CPU.
     prefetch_bytes: bytes of finished batches a train host holds ahead of its ranks, at most.
+    start_timeout: seconds that hosts wait for each other at the start of the job (groups start
+        minutes apart, and download their channels first); then the job fails.
     """
 
     datasets: tuple[str, ...] = ()
     workers_per_host: int | None = None
     prefetch_bytes: int = 256 * 1024 * 1024
+    start_timeout: int = 60 * 60
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "datasets", names(self.datasets))

@@ -32,9 +32,8 @@ DOCUMENT = JobDocument(
 
 
 def epoch(rank, wait, total):
-    return format_event(
-        "data_epoch", host="algo-3", rank=rank, wait_seconds=wait, total_seconds=total
-    )
+    fields = {"steps": 20, "wait_seconds": wait, "total_seconds": total}
+    return format_event("data_epoch", host="algo-3", rank=rank, **fields)
 
 
 SERVED = format_event(
@@ -87,9 +86,9 @@ def test_without_a_document_the_roles_are_not_known():
 
 
 def test_the_data_measure():
-    assert data("text", epoch(0, 0.5, 4.0), epoch(1, 0.3, 4.0), SERVED) == {
+    assert data("text", epoch(1, 0.3, 4.0), epoch(0, 0.5, 4.0), SERVED) == {
         "batches_by_host": {"algo-1": 20, "algo-2": 21},
-        "batches_received": {"0": 21, "1": 20},
+        "batches_received": {"0": 20, "1": 20},
         "wait_share": 0.1,
     }
 
@@ -102,7 +101,7 @@ def test_a_data_host_that_prepared_nothing_is_named():
 def test_in_process_loading_has_a_wait_and_no_data_hosts():
     assert data(epoch(0, 1.0, 4.0)) == {
         "batches_by_host": {},
-        "batches_received": {},
+        "batches_received": {"0": 20},
         "wait_share": 0.25,
     }
 

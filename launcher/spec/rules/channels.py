@@ -91,6 +91,9 @@ def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -
         what = f"attribute_names are given for {channel.s3_data_type}"
         fix = "remove them, or use s3_data_type: AugmentedManifestFile"
         yield Finding(path=(*path, "attribute_names"), what=what, fix=fix)
+    if channel.target_attribute_name is not None:
+        what = "target_attribute_name is of AutoML jobs; a training job's channel has no such field"
+        yield Finding(path=(*path, "target_attribute_name"), what=what, fix="remove it")
     mode = channel.input_mode or spec.input_mode
     if mode == "FastFile" and channel.s3_data_type != "S3Prefix":
         what = f"input mode FastFile cannot read {channel.s3_data_type}"

@@ -55,6 +55,8 @@ def _number_problems(spec: JobSpec) -> Iterator[Finding]:
         yield from _range(
             ("data_service", "workers_per_host"), spec.data_service.workers_per_host, 1
         )
+    if spec.data_service:
+        yield from _range(("data_service", "start_timeout"), spec.data_service.start_timeout, 1)
     if spec.data_service and spec.data_service.prefetch_bytes < _PREFETCH_LEAST:
         what = f"prefetch_bytes is {spec.data_service.prefetch_bytes}, too little to hold batches"
         fix = f"use {_PREFETCH_LEAST} (1 MiB) or more; 268435456 is the default"

@@ -39,7 +39,8 @@ def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Probl
     others = [name for name, routed in is_routed.items() if not routed]
     if routed and others:
         yield Problem(
-            what=f"Some channels have assigned instance groups: {routed} while others not: {others}",
+            what=f"Some channels have assigned instance groups: {routed} "
+            f"while others not: {others}",
             where="InputDataConfig",
             fix="give InstanceGroupNames to every channel, or to none",
         )

@@ -1,0 +1,205 @@
+"""Which failure is the job's: the first cause, not its echo in other ranks."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
+from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
+from launcher.runtime import handshake, lines
+from launcher.runtime.board import SETTLE, End, Tally
+from launcher.runtime.failure import Failure
+
+CAUSE = Failure(host="algo-3", group="train", rank=1, cause="killed by SIGKILL")
+ECHO = Failure(
+    host="algo-2", group="train", rank=0, cause="RuntimeError: [gloo] Connection closed by peer"
+)
+
+
+@pytest.fixture
+def tally() -> Tally:
+    return Tally(frozenset({"algo-2", "algo-3"}))
+
+
+def test_the_job_ends_well_when_every_train_host_is_done(tally: Tally) -> None:
+    tally.done("algo-2")
+    assert tally.end(0.0) is None
+    tally.done("algo-3")
+    assert tally.end(0.0) == End()
+
+
+def test_a_cause_ends_the_job_at_once(tally: Tally) -> None:
+    tally.failed(CAUSE, 0.0)
+    assert tally.end(0.0) == End(CAUSE)
+
+
+def test_an_echo_gives_way_to_a_cause_that_is_reported_later(tally: Tally) -> None:
+    tally.failed(ECHO, 0.0)
+    assert tally.end(SETTLE / 2) is None
+    tally.failed(CAUSE, SETTLE / 2)
+    assert tally.end(SETTLE / 2) == End(CAUSE)
+
+
+def test_an_echo_without_a_cause_is_believed_in_the_end(tally: Tally) -> None:
+    tally.failed(ECHO, 0.0)
+    tally.done("algo-3")
+    assert tally.end(SETTLE) == End(ECHO)
+
+
+def test_a_host_that_goes_without_a_word_has_failed(tally: Tally) -> None:
+    tally.lost("algo-3", "train", 0.0)
+    end = tally.end(0.0)
+    assert end is not None
+    assert str(end.failure) == "host algo-3 (train): the host died"
+
+
+def test_a_host_may_go_when_it_is_done(tally: Tally) -> None:
+    tally.done("algo-3")
+    tally.lost("algo-3", "train", 0.0)
+    assert tally.end(100.0) is None
+
+
+def test_the_end_is_decided_once(tally: Tally) -> None:
+    tally.failed(CAUSE, 0.0)
+    tally.lost("algo-2", "train", 0.1)
+    tally.done("algo-2")
+    tally.done("algo-3")
+    assert tally.end(10.0) == End(CAUSE)
+
+
+def test_a_reason_fits_and_keeps_the_cause_and_the_last_lines() -> None:
+    detail = "\n".join(f"line {number} {'x' * 50}" for number in range(100))
+    reason = str(
+        Failure(host="algo-1", group="train", rank=0, cause="KeyError: 'a'", detail=detail)
+    )
+    assert len(reason) <= FAILURE_REASON_LIMIT
+    assert reason.startswith("host algo-1 (train), rank 0: KeyError: 'a'\n")
+    assert reason.endswith("line 99 " + "x" * 50)
+
+
+def test_a_cause_of_any_length_fits() -> None:
+    assert len(str(Failure(host="h", group="g", cause="x" * 5000, detail="y"))) <= 1024
+
+
+def test_a_failure_file_that_the_user_has_written_stays(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    paths = MlPaths(tmp_path)
+    paths.output.mkdir()
+    paths.failure.write_text("my own words")
+    CAUSE.write(paths)
+    assert paths.failure.read_text() == "my own words"
+
+
+# Connections ---------------------------------------------------------------------------------
+
+
+def meet(server_token: str, client_token: str) -> list[BaseException | None]:
+    """Shake hands over a real socket; what each side raised."""
+    here, there = socket.socketpair()
+    outcome: list[BaseException | None] = [None, None]
+
+    def server() -> None:
+        try:
+            handshake.greet(here, server_token)
+        except AuthenticationError as error:
+            outcome[0] = error
+            here.close()
+
+    thread = threading.Thread(target=server)
+    thread.start()
+    try:
+        handshake.introduce(there, client_token)
+    except AuthenticationError as error:
+        outcome[1] = error
+    there.close()
+    thread.join()
+    here.close()
+    return outcome
+
+
+def test_both_sides_know_the_token() -> None:
+    assert meet("secret", "secret") == [None, None]
+
+
+def test_a_client_without_the_token_is_refused() -> None:
+    server, client = meet("secret", "guess")
+    assert isinstance(server, AuthenticationError)
+    assert isinstance(client, AuthenticationError)
+
+
+def test_a_server_without_the_token_is_refused_though_it_accepts_everyone() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        here.sendall(b"launcher/1 " + b"0" * 32 + b"\n" + b"f" * 64 + b"\n")
+        with pytest.raises(AuthenticationError, match="does not know this job's token"):
+            handshake.introduce(there, "secret")
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\n", b"x" * 1000, b"\x16\x03\x01\n", b""], ids=repr
+)
+def test_strangers_are_refused(garbage: bytes) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(garbage)
+        there.shutdown(socket.SHUT_WR)
+        with pytest.raises(AuthenticationError):
+            handshake.greet(here, "secret")
+
+
+def test_the_token_never_crosses_the_wire() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        thread = threading.Thread(target=lambda: swallow(here))
+        thread.start()
+        heard = bytearray(there.recv(64))
+        there.sendall(b"0" * 32 + b" " + b"0" * 64 + b"\n")
+        thread.join()
+        assert b"secret" not in heard
+
+
+def swallow(connection: socket.socket) -> None:
+    with pytest.raises(AuthenticationError):
+        handshake.greet(connection, "secret")
+
+
+def test_a_stranger_who_answers_is_refused_at_once_and_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"220 mail.example.com ESMTP\r\n")
+                connection.recv(100)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(AuthenticationError, match="the thing at 127"):
+            lines.connect(address, "secret", patience=60, what="the thing")
+
+
+def test_nobody_at_an_address_is_said_with_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+    with pytest.raises(DataServiceUnavailable, match=f"the thing at {host}:{port} could not be"):
+        lines.connect((host, port), "secret", patience=0.2, what="the thing")
+
+
+def test_messages_are_lines_of_json_whatever_the_pieces() -> None:
+    here, there = socket.socketpair()
+    connection = lines.LineConnection(there)
+    with here:
+        data = lines.encode({"a": 1}) + lines.encode({"b": "x\ny"})
+        for byte in data:
+            here.sendall(bytes([byte]))
+        assert connection.receive() == {"a": 1}
+        assert connection.receive() == {"b": "x\ny"}
+        here.sendall(b"not json\n")
+        with pytest.raises(WireError):
+            connection.receive()
+        here.sendall(b"half a mess")
+        here.shutdown(socket.SHUT_WR)
+        assert connection.receive() is None
+    connection.close()
