@@ -12,7 +12,7 @@ from launcher.cli.screen import summary_screen
 from launcher.errors import CloudError
 from launcher.job import Job
 from launcher.request.submission import Submission, prepare, redacted
-from launcher.sessions.local import LocalSession
+from launcher.sessions.local import Isolation, LocalSession
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import JobSpec
 
@@ -20,6 +20,11 @@ from launcher.spec import JobSpec
 @click.command()
 @click.argument("job_file", type=click.Path(path_type=Path))
 @click.option("--local", is_flag=True, help="Run on this machine, whatever the instance types.")
+@click.option(
+    "--isolation",
+    type=click.Choice([kind.value for kind in Isolation]),
+    help="Of hosts on this machine; by default sandbox where it works.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(
@@ -29,6 +34,7 @@ from launcher.spec import JobSpec
 def run(
     job_file: Path,
     local: bool,
+    isolation: str | None,
     dry_run: bool,
     name: str | None,
     changes: tuple[str, ...],
@@ -41,7 +47,7 @@ def run(
     """
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
-    session = LocalSession() if local or spec.is_local else None
+    session = LocalSession(isolation=isolation) if local or spec.is_local else None
     if dry_run:
         placement = place(spec, session, name) if session else place_offline(spec, name)
         _show_request(prepare(spec, placement))

@@ -1,6 +1,6 @@
 """The dispatcher: one process on the leader that leases batches to workers.
 
-`python -m launcher.data.dispatcher` runs until SIGTERM, which is the end of training; it then
+`python -m launcher.data.dispatcher` runs until its host closes it, at the end of training; it then
 tells the workers and prints how many batches each data host has prepared.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from launcher.errors import AuthenticationError, DataError, LauncherError, WireE
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
+from launcher.runtime.processes import CLOSE_SIGNAL, ignore_stop_signals
 
 #: Seconds without any worker, once there have been some, after which the ranks are told.
 ABANDONED_AFTER = 60.0
@@ -317,11 +317,12 @@ async def _serve(environment: Environment) -> None:
         start_timeout=environment.document.start_timeout,
     )
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    asyncio.get_running_loop().add_signal_handler(CLOSE_SIGNAL, stop.set)
     await dispatcher.serve((cluster.bind_address, environment.ports.dispatcher), stop)
 
 
 def main() -> int:
+    ignore_stop_signals()
     root = Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))
     asyncio.run(_serve(Environment.read(MlPaths(root))))
     return 0

@@ -29,6 +29,7 @@ from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
+from launcher.runtime.processes import CLOSE_SIGNAL, ignore_stop_signals
 from launcher.runtime.train import RECEIVER_VARIABLE
 
 _PEER_CREDENTIALS = struct.Struct("3i")
@@ -291,6 +292,7 @@ def _user_of(connection: socket.socket) -> int:
 
 
 def main() -> int:
+    ignore_stop_signals()
     environment = Environment.read(MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))))
     try:
         receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
@@ -301,7 +303,7 @@ def main() -> int:
     def leave(_number: int, _frame: FrameType | None) -> None:
         threading.Thread(target=receiver.leave).start()
 
-    signal.signal(signal.SIGTERM, leave)
+    signal.signal(CLOSE_SIGNAL, leave)
     receiver.serve()
     emit("receiver_failed", why="the dispatcher is gone")
     return 1

@@ -75,10 +75,11 @@ class Board:
     def __init__(
         self,
         send: Callable[[dict[str, Any]], None],
-        farewell: Callable[[float], None] = lambda patience: None,
+        everyone_knows: Callable[[], bool] = lambda: True,
     ) -> None:
         self._send = send
-        self._farewell = farewell
+        #: On the leader, whether every host has been told the end; elsewhere always true.
+        self.everyone_knows = everyone_knows
         self._ended = threading.Event()
         self._end: End | None = None
 
@@ -96,13 +97,6 @@ class Board:
         self._send({"failed": failure.to_message()})
         self._ended.wait(SETTLE + 5.0)
         return self._end or End(failure)
-
-    def farewell(self, patience: float) -> None:
-        """On the leader, wait until every host knows the end; elsewhere there is nothing to do.
-
-        A host that starts late would otherwise look for a leader that has gone, and bill.
-        """
-        self._farewell(patience)
 
     def close(self, end: End) -> None:
         """Settle the end, once."""
@@ -136,13 +130,13 @@ class _Member:
     """A host's connection to the leader, kept by a thread."""
 
     def __init__(
-        self, environment: Environment, farewell: Callable[[float], None] = lambda patience: None
+        self, environment: Environment, everyone_knows: Callable[[], bool] = lambda: True
     ) -> None:
         self._environment = environment
         self._connection: lines.LineConnection | None = None
         self._unsent: list[dict[str, Any]] = []
         self._lock = threading.Lock()
-        self.board = Board(self._send, farewell)
+        self.board = Board(self._send, everyone_knows)
         threading.Thread(target=self._follow, name="board", daemon=True).start()
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -194,12 +188,12 @@ class _Member:
         )
 
 
-def serve(environment: Environment) -> Callable[[float], None]:
-    """Start the leader's board in threads of this process; returns its farewell."""
+def serve(environment: Environment) -> Callable[[], bool]:
+    """Start the leader's board in threads of this process; returns whether everyone knows."""
     address = (environment.cluster.bind_address, environment.ports.board)
     server = _Server(environment, socket.create_server(address, backlog=1024))
     server.start()
-    return server.farewell
+    return server.everyone_knows
 
 
 class _Server:
@@ -271,11 +265,9 @@ class _Server:
                 self._told.add(host)
             time.sleep(0.02)
 
-    def farewell(self, patience: float) -> None:
-        """Wait until every host has been told the end, or has had its time to come."""
-        deadline = time.monotonic() + patience
-        while self._told < set(self._groups) and time.monotonic() < deadline:
-            time.sleep(0.02)
+    def everyone_knows(self) -> bool:
+        """Whether every host has been told the end."""
+        return self._told >= set(self._groups)
 
     @staticmethod
     def _tell(member: lines.LineConnection, end: End | None) -> None:

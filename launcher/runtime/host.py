@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -51,13 +50,14 @@ class Host:
         self.environment = environment
         self.board = board
         self.variables = child_environment(environment)
-        self._stop = threading.Event()
+        self._stopping_since: float | None = None
+        self._services: list[Service] = []
 
     def obey_signals(self) -> None:
         """SIGTERM and SIGINT ask for the end; the watch loop raises StopRequested."""
 
         def ask(_number: int, _frame: FrameType | None) -> None:
-            self._stop.set()
+            self._stopping_since = self._stopping_since or time.monotonic()
 
         signal.signal(signal.SIGTERM, ask)
         signal.signal(signal.SIGINT, ask)
@@ -72,9 +72,13 @@ class Host:
             folder=self.environment.paths.library,
         )
 
-    def check(self) -> None:
-        """Raise StopRequested or JobOver when it is time to leave."""
-        if self._stop.is_set():
+    def check(self, patience: float = 0.0) -> None:
+        """Raise StopRequested or JobOver when it is time to leave.
+
+        patience: seconds that this host goes on after the request to stop.
+        """
+        since = self._stopping_since
+        if since is not None and time.monotonic() - since >= patience:
             raise StopRequested
         if self.board.end is not None:
             raise JobOver(self.board.end)
@@ -99,17 +103,66 @@ class Host:
             )
         )
 
+    def start_service(self, name: str, module: str) -> Service:
+        """Start a module that must live as long as the trainer."""
+        service = Service(name, self.start(module))
+        self._services.append(service)
+        return service
+
     def end_children(self, grace: float) -> None:
         """End everything below this process, also what moved to another session."""
-        processes.end_tree(lambda: processes.descendants(os.getpid()), grace=grace)
+        self._end_workers(grace)
+        self._close_services()
+
+    def stop(self) -> None:
+        """Obey the request to stop: let the script save its work, and the other hosts' scripts.
+
+        Services end last, when no train host reads data any more, or when the time is over.
+        """
+        deadline = time.monotonic() + STOP_GRACE
+        self._end_workers(STOP_GRACE)
+        self.board.done()
+        while self._services and self.board.end is None and time.monotonic() < deadline:
+            self.pause()
+        self.say_goodbye(FAILURE_GRACE)
+        self._close_services()
+
+    def say_goodbye(self, patience: float) -> None:
+        """On the leader, wait until every host knows of the end.
+
+        A host that starts late would otherwise look for a leader that has gone, and bill.
+        """
+        deadline = time.monotonic() + patience
+        while not self.board.everyone_knows() and time.monotonic() < deadline:
+            if self._stopping_since is not None and patience > STOP_GRACE:
+                return
+            self.pause()
+
+    def _end_workers(self, grace: float) -> None:
+        services = {service.pid for service in self._services}
+        processes.end_tree(
+            lambda: [pid for pid in processes.descendants(os.getpid()) if pid not in services],
+            grace=grace,
+        )
+
+    def _close_services(self) -> None:
+        for service in self._services:
+            service.close()
 
 
 class Service:
-    """A child that must live as long as the trainer: the dispatcher, a receiver."""
+    """A child that must live as long as the trainer: the dispatcher, a receiver.
+
+    It ends at processes.CLOSE_SIGNAL, and leaves SIGTERM to its host.
+    """
 
     def __init__(self, name: str, child: subprocess.Popen[bytes]) -> None:
         self._name = name
         self._child = child
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
     def check(self, host: Host) -> None:
         """Raise HostFailed when the child has ended before its time."""
@@ -119,7 +172,7 @@ class Service:
 
     def close(self, patience: float = 10.0) -> None:
         """Ask for the end and wait for it."""
-        self._child.send_signal(signal.SIGTERM)
+        self._child.send_signal(processes.CLOSE_SIGNAL)
         try:
             self._child.wait(patience)
         except subprocess.TimeoutExpired:

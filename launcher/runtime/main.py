@@ -15,7 +15,6 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.host import (
     FAILURE_GRACE,
-    STOP_GRACE,
     Host,
     HostFailed,
     JobOver,
@@ -50,15 +49,15 @@ def run(root: Path) -> int:
     except HostFailed as error:
         return _fail(host, error)
     except JobOver as over:
-        host.board.farewell(SETTLE)
+        host.say_goodbye(SETTLE)
         host.end_children(FAILURE_GRACE)
         emit("host_ended", because="another host failed", origin=str(over.end.failure))
         return 1
     except StopRequested:
         emit("host_stopping")
-        host.end_children(STOP_GRACE)
+        host.stop()
         return TERMINATED
-    host.board.farewell(environment.document.start_timeout)
+    host.say_goodbye(environment.document.start_timeout)
     emit("host_ended", because="done")
     return 0
 
@@ -80,7 +79,7 @@ def _fail(host: Host, error: HostFailed) -> int:
     emit("host_failed", cause=error.failure.cause, of_rank=error.failure.rank)
     if end.failure is None or end.failure.host == error.failure.host:
         (end.failure or error.failure).write(host.environment.paths)
-    host.board.farewell(SETTLE)
+    host.say_goodbye(SETTLE)
     host.end_children(FAILURE_GRACE)
     return 1
 

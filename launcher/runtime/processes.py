@@ -11,12 +11,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+#: A host's word to the services that it has started: end now.
+CLOSE_SIGNAL = signal.SIGUSR1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
     """Adopt orphaned descendants, as a container's init does, so that none is lost from sight."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def ignore_stop_signals() -> None:
+    """Leave SIGTERM and SIGINT to others, without passing that on to children as SIG_IGN would."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
 
 
 def start(

@@ -7,9 +7,9 @@ import time
 
 from launcher.runtime import processes
 from launcher.runtime.events import emit
-from launcher.runtime.host import Host, JobOver
+from launcher.runtime.host import STOP_GRACE, Host, JobOver
 
-#: Workers that die this often within CRASH_WINDOW seconds will not get better.
+#: Workers that die this often, each, within CRASH_WINDOW seconds will not get better.
 CRASH_LIMIT = 5
 CRASH_WINDOW = 30.0
 
@@ -18,7 +18,8 @@ def play(host: Host) -> None:
     """Keep the workers of this data host running; returns when training has ended, well or badly.
 
     A worker that dies is replaced: its batches were leased, and go to others meanwhile. Raises
-    HostFailed when workers die as fast as they start, and StopRequested.
+    HostFailed when workers die as fast as they start, and StopRequested when training goes on for
+    STOP_GRACE seconds after the request to stop.
     """
     environment = host.environment
     assert environment.document.data is not None  # checked by the rules, and by roles()
@@ -27,10 +28,10 @@ def play(host: Host) -> None:
     deaths: list[float] = []
     try:
         while True:
-            host.check()
+            host.check(patience=STOP_GRACE)  # until then trainers may read on, and save
             for index, worker in workers.items():
                 if worker.poll() is not None:
-                    deaths.append(_died(host, index, worker, deaths))
+                    deaths.append(_died(host, index, worker, deaths, CRASH_LIMIT * count))
                     workers[index] = _start(host, index)
             host.pause()
     except JobOver:
@@ -43,13 +44,16 @@ def _start(host: Host, index: int) -> subprocess.Popen[bytes]:
     return host.start("launcher.data.worker", [str(index)], threads)
 
 
-def _died(host: Host, index: int, worker: subprocess.Popen[bytes], deaths: list[float]) -> float:
+def _died(
+    host: Host, index: int, worker: subprocess.Popen[bytes], deaths: list[float], limit: int
+) -> float:
+    """Note a death; HostFailed when there have been too many lately."""
     now = time.monotonic()
     how = processes.describe_exit(worker.returncode)
     emit("worker_died", worker=index, pid=worker.pid, how=how)
-    recent = [moment for moment in deaths if now - moment < CRASH_WINDOW]
-    if len(recent) + 1 >= CRASH_LIMIT * max(1, (host.environment.cpus)):
+    recent = 1 + sum(now - moment < CRASH_WINDOW for moment in deaths)
+    if recent >= limit:
         raise host.failure(
-            f"data workers died {len(recent) + 1} times within {CRASH_WINDOW:.0f} s, last: {how}"
+            f"data workers died {recent} times within {CRASH_WINDOW:.0f} s, last: {how}"
         )
     return now

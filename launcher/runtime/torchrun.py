@@ -15,14 +15,21 @@ from pathlib import Path
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+from launcher.runtime.processes import ignore_stop_signals
 from launcher.runtime.rank import REPORTS_VARIABLE
 
 REPORT = "torchrun.json"
 
 
 def main() -> int:
+    arguments = run.parse_args(sys.argv[1:])
+    # At SIGTERM torchrun would give its ranks 30 s; the host, which signals them itself, gives 110.
+    # Versions of torch without this argument always take the signal.
+    if hasattr(arguments, "signals_to_handle"):
+        arguments.signals_to_handle = "SIGQUIT"
+        ignore_stop_signals()
     try:
-        run.run(run.parse_args(sys.argv[1:]))
+        run.run(arguments)
     except ChildFailedError as error:
         exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
         (Path(os.environ[REPORTS_VARIABLE]) / REPORT).write_text(json.dumps(exits))

@@ -40,9 +40,9 @@ def _start_data_services(host: Host) -> dict[str, Service]:
         return {}
     services = {}
     if host.environment.cluster.is_leader:
-        services["dispatcher"] = Service("dispatcher", host.start("launcher.data.dispatcher"))
+        services["dispatcher"] = host.start_service("dispatcher", "launcher.data.dispatcher")
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
-    services["receiver"] = Service("receiver", host.start("launcher.data.receiver"))
+    services["receiver"] = host.start_service("receiver", "launcher.data.receiver")
     return services
 
 

@@ -6,7 +6,7 @@ import secrets
 from datetime import datetime, timezone
 from pathlib import Path
 
-from launcher.errors import Problem, SpecError
+from launcher.errors import JobNotFound, Problem, SpecError
 from launcher.request.builder import Placement
 from launcher.request.names import check_name, job_name
 from launcher.request.submission import Submission
@@ -63,10 +63,23 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
 
 
 def send(submission: Submission, session: Session) -> None:
-    """Upload what the request refers to, then create the job."""
+    """Upload what the request refers to, then create the job.
+
+    Raises SpecError for a name that was used before, whose job's code would be overwritten.
+    """
+    _refuse_used(submission.request["TrainingJobName"], session)
     for uri, content in submission.objects.items():
         session.upload(content, uri)
     session.create_training_job(**submission.request)
+
+
+def _refuse_used(name: str, session: Session) -> None:
+    try:
+        session.describe_training_job(TrainingJobName=name)
+    except JobNotFound:
+        return
+    what = f"the name {name!r} was used for a job before"
+    raise SpecError([Problem(what=what, where="job name", fix="give another name, or none")])
 
 
 def _own_location(uri: str | None, session: Session) -> str:

@@ -313,26 +313,33 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
     assert 'origin="host algo-2 (train_group): the leader died"' in hosts["algo-3"].output
 
 
-def test_sigterm_reaches_the_script_and_gives_it_time(make_hosts: MakeHosts) -> None:
-    script = """
-import signal, sys, time
-def save(*_):
-    time.sleep(0.5)
-    print("saved", flush=True)
-    sys.exit(0)
-signal.signal(signal.SIGTERM, save)
+SAVING = """
+import os, signal, sys, time
+from launcher.data import DataLoader
+stopping = []
+signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
 print("training", flush=True)
-while True:
-    time.sleep(0.1)
+for epoch in range(10**6):
+    for step, batch in enumerate(DataLoader("pipeline:train_set", batch_size=8, name=str(epoch))):
+        time.sleep(0.1)
+        if stopping and step >= 3:
+            print("saved after the step", flush=True)
+            sys.exit(0)
 """
-    hosts = make_hosts({**FILES, "train.py": script}, data=1)
+
+
+@pytest.mark.parametrize("launch", list(Launch), ids=lambda launch: launch.value)
+def test_sigterm_reaches_the_script_which_may_read_on_and_save(
+    make_hosts: MakeHosts, launch: Launch
+) -> None:
+    hosts = make_hosts({**FILES, "train.py": SAVING}, data=1, launch=launch)
     hosts.start()
     eventually(lambda: "training" in hosts["algo-2"].output)
-    for host in hosts.hosts.values():
-        assert host.process is not None
-        host.process.terminate()
-    codes = hosts.wait(20)
-    assert "saved" in hosts["algo-2"].output
+    for pid in hosts.processes():  # a platform may signal the whole tree of a host
+        if "launcher.data.worker" not in command(pid):
+            os.kill(pid, signal.SIGTERM)
+    codes = hosts.wait(30)
+    assert "saved after the step" in hosts["algo-2"].output, hosts.output()
     assert codes["algo-2"] == 143
     assert hosts["algo-2"].failure is None
     assert hosts.processes() == []

@@ -19,7 +19,6 @@ from launcher import (
     JobNotFound,
     JobSpec,
     LocalSession,
-    PlatformError,
     PyTorch,
     SpecError,
     TrainingInput,
@@ -197,9 +196,12 @@ def test_without_waiting_the_job_goes_on_alone_and_can_be_attached(folder, capsy
 
 def test_a_name_is_used_once(folder):
     trainer = estimator(folder)
-    trainer.fit("file://data", logs=False, job_name="job-1")
-    with pytest.raises(PlatformError, match="job-1"):
-        trainer.fit("file://data", logs=False, job_name="job-1")
+    job = trainer.fit("file://data", logs=False, job_name="job-1")
+    before = job.document()
+    (folder / "train.py").write_text("print('another script')")
+    with pytest.raises(SpecError, match="the name 'job-1' was used for a job before"):
+        estimator(folder, hyperparameters={"new": 1}).fit("file://data", job_name="job-1")
+    assert job.document() == before
 
 
 def test_attaching_to_nothing(folder):

@@ -45,13 +45,14 @@ class RunningHost:
         return True
 
     def terminate(self) -> bool:
-        """SIGTERM to the host's whole tree, sparing what wraps it (bwrap); whether it has begun.
+        """SIGTERM to the host's first process, as to a container's; whether it has begun.
 
-        A host that is being started has wrappers only: then nothing is sent.
+        Passing it on is for that process to do. A host that is being started has only what wraps
+        it (bwrap): then nothing is sent.
         """
-        own = self._own_processes()[self._wrappers :]
-        signal_all(own, signal.SIGTERM)
-        return bool(own)
+        first = self._own_processes()[self._wrappers :][:1]
+        signal_all(first, signal.SIGTERM)
+        return bool(first)
 
     def kill(self) -> None:
         """SIGKILL to the host's whole tree."""

@@ -1,0 +1,182 @@
+"""The main job of the product, from its job file to its model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Example, Run, finish
+
+from launcher.contract import parse_event
+
+#: The example shortened to what shows that two runs are the same.
+SHORT = ("--set", "hyperparameters.epochs=2", "--set", "entry_point=witness.py")
+DATA_HOSTS = "instance_groups.data_group.instance_count"
+
+
+def test_the_example_trains_and_its_summary_tells_all(example: Example) -> None:
+    run = example.run("job.yaml")
+    assert run.code == 0, run.talk
+    summary = run.summary
+    assert (summary["status"], summary["secondary_status"]) == ("Completed", "Completed")
+    assert summary["failure_reason"] is None
+    assert [(g["name"], g["role"], g["hosts"]) for g in summary["groups"]] == [
+        ("data_group", "data", ["algo-1", "algo-2"]),
+        ("train_group", "train", ["algo-3", "algo-4"]),
+    ]
+    assert all(group["billable_seconds"] > 0 for group in summary["groups"])
+    prepared, received = summary["data"]["batches_by_host"], summary["data"]["batches_received"]
+    assert set(prepared) == {"algo-1", "algo-2"}
+    assert sum(prepared.values()) == sum(received.values()) == 2 * (6 * 23 + 6)
+    assert 0 < summary["data"]["wait_share"] < 1
+    assert summary["metrics"]["test_accuracy"] >= 0.95
+    assert run.model()["classify.1.weight"].shape == (128, 32 * 7 * 7)
+
+
+def test_the_same_training_on_every_cluster(example: Example) -> None:
+    """1, 2 and 3 data hosts and none: the same bytes, losses and weights, dropout and all."""
+    import torch
+
+    runs = {
+        hosts: example.run("job.yaml", *SHORT, "--set", f"{DATA_HOSTS}={hosts}")
+        for hosts in (1, 2, 3)
+    }
+    runs[0] = example.run("job-homogeneous.yaml", *SHORT)
+    assert {run.code for run in runs.values()} == {0}, [run.talk for run in runs.values()]
+    assert len(runs[0].hashes) == 2 * 3  # two ranks; two passes over the training set, one test
+    assert len(runs[0].losses) == 2 * 2
+    for run in runs.values():
+        assert run.hashes == runs[0].hashes
+        assert run.losses == runs[0].losses
+        for name, weights in run.model().items():
+            assert torch.equal(weights, runs[0].model()[name]), name
+
+
+def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> None:
+    pipeline = (example.folder / "pipeline.py").read_text()
+    load = "file = self.files[index]"
+    slow = pipeline.replace(load, f'{load}; __import__("time").sleep(0.01)')
+    (example.folder / "pipeline.py").write_text(slow)
+    calm = example.run("job.yaml", *SHORT, "--name", "calm")
+    assert calm.code == 0, calm.talk
+
+    process = example.start("job.yaml", *SHORT, "--name", "disturbed")
+    poll(lambda: "data_epoch" in log_of(example, "disturbed", "algo-3"))
+    victim = example.processes("disturbed", "launcher.data.worker")[0]
+    os.kill(victim, signal.SIGKILL)
+    disturbed = Run(example, *finish(process))
+
+    assert disturbed.code == 0, disturbed.talk
+    left = events(log_of(example, "disturbed", "algo-3"), "worker_left")
+    assert left[0]["leases"], "the worker that was killed first held leases"
+    assert disturbed.hashes == calm.hashes
+    assert disturbed.losses == calm.losses
+
+
+def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> None:
+    process = example.start("job.yaml", "--name", "killed", "--set", "hyperparameters.epochs=500")
+    poll(lambda: "train_loss" in log_of(example, "killed", "algo-4"))
+    for pid in example.processes("killed", "launcher.runtime.rank"):
+        if b"\0RANK=1\0" in Path(f"/proc/{pid}/environ").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    run = Run(example, *finish(process))
+    assert run.code == 1
+    assert run.summary["status"] == "Failed"
+    reason = run.summary["failure_reason"]
+    assert reason.startswith("host algo-4 (train_group), rank 1: killed by SIGKILL")
+    assert example.processes("killed", "") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("raise ValueError('no such digit')", ["ValueError: no such digit", "line 2, in <module>"]),
+        ("import sys; sys.exit(3)", ["the script called sys.exit(3)"]),
+    ],
+    ids=["exception", "sys.exit"],
+)
+def test_a_script_that_ends_badly_says_so(example: Example, line: str, reason: list[str]) -> None:
+    (example.folder / "bad.py").write_text(f"import os\n{line}\n")
+    run = example.run("job.yaml", "--set", "entry_point=bad.py")
+    assert run.code == 1
+    assert all(part in run.summary["failure_reason"] for part in reason), run.summary
+
+
+def test_data_hosts_that_never_come_fail_the_job(example: Example) -> None:
+    """The hosts of the data group are stopped (SIGSTOP) as they start: declared, not reachable."""
+    process = example.start(
+        "job.yaml", *SHORT, "--name", "alone", "--set", "data_service.start_timeout=8"
+    )
+    stopped: set[int] = set()
+    while process.poll() is None:
+        for pid in set(example.processes("alone", "launcher.data.worker")) - stopped:
+            os.kill(pid, signal.SIGSTOP)
+            stopped.add(pid)
+        time.sleep(0.01)
+    run = Run(example, *finish(process))
+    assert run.code == 1
+    assert "DataServiceUnavailable" in run.summary["failure_reason"]
+    assert "data hosts: algo-1, algo-2" in run.summary["failure_reason"]
+    assert run.hashes == set()
+
+
+def test_a_script_called_launcher_py_works(example: Example) -> None:
+    (example.folder / "train.py").rename(example.folder / "launcher.py")
+    run = example.run(
+        "job.yaml", "--set", "entry_point=launcher.py", "--set", "hyperparameters.epochs=1"
+    )
+    assert run.code == 0, run.talk
+
+
+def test_the_dry_run_prints_the_request_and_starts_nothing(example: Example) -> None:
+    command = example.command("run", str(example.folder / "job.yaml"), "--dry-run", "--name", "dry")
+    result = subprocess.run(
+        command, env=example.environment, capture_output=True, text=True, check=True
+    )
+    request = json.loads(result.stdout)
+    assert request["TrainingJobName"] == "dry"
+    assert [g["InstanceGroupName"] for g in request["ResourceConfig"]["InstanceGroups"]] == [
+        "data_group",
+        "train_group",
+    ]
+    routed = {c["ChannelName"]: c["DataSource"]["S3DataSource"] for c in request["InputDataConfig"]}
+    assert routed["digits"]["InstanceGroupNames"] == ["data_group"]
+    assert routed["code"]["InstanceGroupNames"] == ["data_group", "train_group"]
+    listed = subprocess.run(
+        example.command("list", "-o", "json"),
+        env=example.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(listed.stdout) == {"jobs": []}
+
+
+def log_of(example: Example, job: str, host: str) -> str:
+    result = subprocess.run(
+        example.command("logs", job, "--host", host, "-o", "json"),
+        env=example.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "\n".join(
+        json.loads(line)["text"] for line in result.stdout.splitlines() if '"text"' in line
+    )
+
+
+def events(text: str, name: str) -> list[dict[str, object]]:
+    parsed = (parse_event(line) for line in text.splitlines())
+    return [fields for event, fields in filter(None, parsed) if event == name]
+
+
+def poll(condition: object, seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
