@@ -48,6 +48,7 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
         problems.append(_missing("role", "the ARN of the job's IAM role"))
     if spec.output_path is None:
         problems.append(_missing("output_path", "s3://BUCKET/PREFIX for the job's results"))
+    problems += _places_of_this_machine(spec)
     if problems:
         raise SpecError(problems)
     output = str(spec.output_path).rstrip("/")
@@ -80,6 +81,24 @@ def _refuse_used(name: str, session: Session) -> None:
         return
     what = f"the name {name!r} was used for a job before"
     raise SpecError([Problem(what=what, where="job name", fix="give another name, or none")])
+
+
+def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
+    """The file:// URIs of a spec, which no instance of SageMaker can read."""
+    uris = {
+        "output_path": spec.output_path,
+        "code_location": spec.code_location,
+        **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.inputs.items()},
+    }
+    return [
+        Problem(
+            what=f"{uri} is on this machine, where SageMaker cannot reach it",
+            where=field,
+            fix=f"upload it and say where: --set {field}=s3://BUCKET/PREFIX; or add --local",
+        )
+        for field, uri in uris.items()
+        if uri and _scheme(uri) == "file"
+    ]
 
 
 def _own_location(uri: str | None, session: Session) -> str:

@@ -29,12 +29,6 @@ def pipeline():
 
 
 @pytest.fixture(scope="session")
-def train():
-    pytest.importorskip("torch")
-    return _load("train")
-
-
-@pytest.fixture(scope="session")
 def images(prepare, tmp_path_factory):
     """The folder of the channel, written once."""
     folder = tmp_path_factory.mktemp("digits") / "data"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PIPELINE, READER
 from hosts import Hosts
+from programs import PIPELINE, READER
 
 
 @pytest.fixture(scope="module")

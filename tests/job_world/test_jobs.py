@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PIPELINE, READER
 from hosts import Hosts, eventually
+from programs import PIPELINE, READER
 
 from launcher.contract import Launch
 
@@ -123,11 +123,11 @@ RESUME = """
 import hashlib, json, os, pathlib
 from launcher.data import DataLoader
 
-folder = pathlib.Path(os.environ["STATE"])
+before, after = (pathlib.Path(os.environ[name]) for name in ("BEFORE", "AFTER"))
 stop = int(os.environ["STOP"])
 loader = DataLoader("pipeline:train_set", batch_size=4, shuffle=True, seed=1)
-if (folder / "state.json").exists():
-    loader.load_state_dict(json.loads((folder / "state.json").read_text()))
+if before.exists():
+    loader.load_state_dict(json.loads(before.read_text()))
 for step, batch in enumerate(loader, 1):
     print("ids=" + ",".join(map(str, batch["label"])), flush=True)
     print("bytes=" + hashlib.sha256(batch["image"].tobytes()).hexdigest(), flush=True)
@@ -136,7 +136,7 @@ for step, batch in enumerate(loader, 1):
 if os.environ["RANK"] == "0":
     state = json.dumps(loader.state_dict())
     assert len(state) < 500
-    (folder / "state.json").write_text(state)
+    after.write_text(state)
 """
 
 
@@ -144,17 +144,18 @@ if os.environ["RANK"] == "0":
 def test_reading_goes_on_after_a_restart_with_another_number_of_ranks(
     make_hosts: MakeHosts, tmp_path: Path, data: int
 ) -> None:
-    def part(train: int, stop: int) -> list[int]:
+    def part(number: int, train: int, stop: int) -> list[int]:
+        before, after = (str(tmp_path / f"state-{n}") for n in (number - 1, number))
         hosts = make_hosts(
             {"pipeline.py": PIPELINE, "train.py": RESUME},
             data=data,
             train=train,
-            environment={"STATE": str(tmp_path), "STOP": str(stop)},
+            environment={"BEFORE": before, "AFTER": after, "STOP": str(stop)},
         )
         assert set(run(hosts).values()) == {0}, hosts.output()
         return [int(i) for line in lines(hosts, r"^ids=.*$") for i in line[4:].split(",")]
 
-    first, second, last = part(2, 3), part(1, 5), part(3, 99)
+    first, second, last = part(1, 2, 3), part(2, 1, 5), part(3, 3, 99)
     assert (len(first), len(second)) == (24, 20)
     counts = Counter(first + second + last)
     assert set(counts) == set(range(103))
@@ -308,8 +309,8 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
     leader = hosts["algo-2"].process
     assert leader is not None
     leader.kill()
-    assert hosts["algo-3"].wait(20) == 1
-    assert hosts["algo-1"].wait(20) == 0
+    assert hosts["algo-3"].wait(60) == 1
+    assert hosts["algo-1"].wait(60) == 0
     assert 'origin="host algo-2 (train_group): the leader died"' in hosts["algo-3"].output
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -43,10 +44,10 @@ report = {
     "hostname": socket.gethostname(),
     "resolved": [name for name in [*peers, "localhost"] if resolves(name)],
     "ml": str(ml),
-    "opt": set(sys.argv[1:]) <= set(os.listdir("/opt")),
+    "opt": set(sys.argv[1].split(":")) <= set(os.listdir("/opt")),
     "pid": os.getpid(),
     "strangers": sorted(mine - {1, 2}),
-    "tmp": ls("/tmp"),
+    "tmp": [name for name in ls("/tmp") if name not in sys.argv[2].split(":")],
     "shm": ls("/dev/shm"),
     "tmp_is_writable": is_writable("/tmp"),
     "home_is_writable": is_writable(Path.home()),
@@ -99,7 +100,8 @@ def run(folder: Path) -> dict[str, object]:
         ],
     )
     opt = [child.name for child in Path("/opt").iterdir() if child.name not in ("ml", "home")]
-    request["AlgorithmSpecification"]["ContainerArguments"] = [*opt, "ml"]
+    words = [":".join([*opt, "ml"]), ":".join(python_below_tmp())]
+    request["AlgorithmSpecification"]["ContainerArguments"] = words
     bench.session.create_training_job(**request)
     description = bench.end_of()
 
@@ -115,6 +117,12 @@ def run(folder: Path) -> dict[str, object]:
         "stopped": stopped["TrainingJobStatus"],
         "left_over": list(processes_mentioning(str(bench.job_folder("long")))),
     }
+
+
+def python_below_tmp() -> list[str]:
+    """What a host sees in its /tmp when Python itself, or this checkout, lies there."""
+    paths = [Path(each) for each in (sys.prefix, sys.base_prefix, *sys.path)]
+    return [path.parts[2] for path in paths if path.parts[1:2] == ("tmp",) and len(path.parts) > 2]
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Example, Run, finish
+from digits_example import Example, Run, finish
 
 from launcher.contract import parse_event
 
@@ -35,7 +37,32 @@ def test_the_example_trains_and_its_summary_tells_all(example: Example) -> None:
     assert sum(prepared.values()) == sum(received.values()) == 2 * (6 * 23 + 6)
     assert 0 < summary["data"]["wait_share"] < 1
     assert summary["metrics"]["test_accuracy"] >= 0.95
-    assert run.model()["classify.1.weight"].shape == (128, 32 * 7 * 7)
+    assert accuracy_of(run, example) == pytest.approx(
+        summary["metrics"]["test_accuracy"],
+        abs=1 / 360,  # batches of other sizes round differently
+    )
+
+
+def accuracy_of(run: Run, example: Example) -> float:
+    """Load the saved model by the example's own class, and evaluate it on the held-back images."""
+    program = """
+import os, sys, torch
+os.environ["SM_CHANNEL_DIGITS"] = "data"
+import pipeline, train
+model = train.Net().eval()
+model.load_state_dict(torch.load(sys.argv[1], weights_only=True))
+images, labels = zip(*(pipeline.test_set()[i] for i in range(len(pipeline.test_set()))))
+answers = model(torch.stack([torch.from_numpy(image) for image in images])).argmax(dim=1)
+print((answers == torch.tensor(labels)).float().mean().item())
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(run.model_file)],
+        cwd=example.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(result.stdout)
 
 
 def test_the_same_training_on_every_cluster(example: Example) -> None:
@@ -53,8 +80,8 @@ def test_the_same_training_on_every_cluster(example: Example) -> None:
     for run in runs.values():
         assert run.hashes == runs[0].hashes
         assert run.losses == runs[0].losses
-        for name, weights in run.model().items():
-            assert torch.equal(weights, runs[0].model()[name]), name
+        for name, weights in run.weights().items():
+            assert torch.equal(weights, runs[0].weights()[name]), name
 
 
 def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> None:
@@ -134,11 +161,15 @@ def test_a_script_called_launcher_py_works(example: Example) -> None:
 
 
 def test_the_dry_run_prints_the_request_and_starts_nothing(example: Example) -> None:
-    command = example.command("run", str(example.folder / "job.yaml"), "--dry-run", "--name", "dry")
-    result = subprocess.run(
-        command, env=example.environment, capture_output=True, text=True, check=True
-    )
-    request = json.loads(result.stdout)
+    job = ("run", str(example.folder / "job.yaml"), "--dry-run", "--name", "dry", "-o", "json")
+    code, answer = ask(example, *job)
+    assert code == 2
+    assert [problem["where"] for problem in answer["error"]["problems"]] == [
+        "inputs.digits.s3_data"
+    ]
+
+    code, request = ask(example, *job, "--set", "inputs.digits.s3_data=s3://my-bucket/digits")
+    assert code == 0
     assert request["TrainingJobName"] == "dry"
     assert [g["InstanceGroupName"] for g in request["ResourceConfig"]["InstanceGroups"]] == [
         "data_group",
@@ -147,14 +178,14 @@ def test_the_dry_run_prints_the_request_and_starts_nothing(example: Example) -> 
     routed = {c["ChannelName"]: c["DataSource"]["S3DataSource"] for c in request["InputDataConfig"]}
     assert routed["digits"]["InstanceGroupNames"] == ["data_group"]
     assert routed["code"]["InstanceGroupNames"] == ["data_group", "train_group"]
-    listed = subprocess.run(
-        example.command("list", "-o", "json"),
-        env=example.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(listed.stdout) == {"jobs": []}
+    assert ask(example, "list", "-o", "json") == (0, {"jobs": []})
+
+
+def ask(example: Example, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and the JSON object of a verb."""
+    command = example.command(*arguments)
+    result = subprocess.run(command, env=example.environment, capture_output=True, check=False)
+    return result.returncode, json.loads(result.stdout)
 
 
 def log_of(example: Example, job: str, host: str) -> str:

@@ -1,0 +1,112 @@
+"""The digits example as its user has it: a folder of files, the command line, nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+#: The example's own script, with a hash over the raw bytes of every batch that a rank receives.
+WITNESS = """
+import hashlib, os, runpy
+from launcher.data import DataLoader
+
+plain = DataLoader.__iter__
+count = 0
+
+def watched(self):
+    global count
+    digest = hashlib.sha256()
+    for batch in plain(self):
+        for part in batch:
+            digest.update(part.numpy().tobytes())
+        yield batch
+    print(f"witness rank={os.environ['RANK']} pass={count} sha256={digest.hexdigest()}", flush=True)
+    count += 1
+
+DataLoader.__iter__ = watched
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
+class Example:
+    """A copy of examples/digits, and the `launcher` command with a home of its own."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "LAUNCHER_HOME": str(home), "NO_COLOR": "1"}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "launcher.cli", *arguments]
+
+    def start(self, job: str, *options: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command("run", str(self.folder / job), "--local", "-o", "json", *options),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, job: str, *options: str) -> Run:
+        return Run(self, *finish(self.start(job, *options)))
+
+    def processes(self, job_name: str, part: str) -> list[int]:
+        """Living processes of a job whose command has `part` in it, seen from outside."""
+        marker = f"TRAINING_JOB_NAME={job_name}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                if marker in variables and part.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+    """(exit code, the one JSON object on stdout, stderr)"""
+    stdout, stderr = process.communicate(timeout=170)
+    return process.returncode, json.loads(stdout), stderr
+
+
+class Run:
+    """What a finished job left: the summary on stdout, the talk on stderr, the model."""
+
+    def __init__(self, example: Example, code: int, summary: dict[str, Any], talk: str) -> None:
+        self.code, self.summary, self.talk = code, summary, talk
+        self._example = example
+
+    def lines(self, pattern: str) -> set[str]:
+        """What matched in the hosts' lines."""
+        return set(re.findall(pattern, self.talk))
+
+    @property
+    def hashes(self) -> set[str]:
+        return self.lines(r"witness rank=\d+ pass=\d+ sha256=\w+")
+
+    @property
+    def losses(self) -> set[str]:
+        return self.lines(r"epoch=\d+ rank=\d+ train_loss=[\d.]+")
+
+    @property
+    def model_file(self) -> Path:
+        """model.pt out of the model.tar.gz that the job left."""
+        folder = self._example.folder.parent / self.summary["name"]
+        with tarfile.open(self.summary["model_artifacts"].removeprefix("file://")) as archive:
+            archive.extractall(folder)
+        return folder / "model.pt"
+
+    def weights(self) -> dict[str, Any]:
+        """The saved weights by name."""
+        import torch
+
+        weights: dict[str, Any] = torch.load(self.model_file, weights_only=True)
+        return weights
