@@ -90,6 +90,7 @@ class DataLoader:
         self._source: Source | None = None
         self._length: int | None = None
         self._next = _Place(epoch=0)  # where the next `for` begins
+        self._passes = 0
         self._reading: _Place | None = None  # where the latest one stands, unless it is complete
 
     def __len__(self) -> int:
@@ -99,7 +100,8 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         plan = self._plan(self._next)
         self._next = _Place(epoch=plan.epoch + 1)
-        return self._read(plan)
+        self._passes += 1
+        return self._read(plan, self._passes)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next `for` read this epoch, from its start."""
@@ -151,7 +153,7 @@ class DataLoader:
             position=place.position,
         )
 
-    def _read(self, plan: Plan) -> Iterator[Any]:
+    def _read(self, plan: Plan, this_pass: int) -> Iterator[Any]:
         assert self._source is not None  # made with the plan
         clock = _Clock()
         steps = count = 0
@@ -159,6 +161,11 @@ class DataLoader:
         self._reading = _Place(plan.epoch, plan.position)
         try:
             for step in range(plan.steps):
+                if self._passes != this_pass:
+                    raise DataError(
+                        f"a newer iteration over {self._spec.name} has begun, which ends this one; "
+                        "to read it twice at once, make two loaders with a name= each"
+                    )
                 with clock:
                     tree, arrays = next(batches)
                     batch = structure.rebuild(tree, arrays, self._leaf)

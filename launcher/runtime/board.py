@@ -230,6 +230,7 @@ class _Server:
         if host not in self._groups:
             connection.close()
             return
+        emit("host_joined", member=host)
         with self._lock:
             self._members.append((host, member))
         self._listen(member, host)

@@ -145,19 +145,22 @@ def child_environment(environment: Environment) -> dict[str, str]:
     Our package comes before the user's code on PYTHONPATH, so that a user's file called
     launcher.py does not hide it.
     """
-    interface = environment.cluster.interface
     inherited = os.environ.get("PYTHONPATH", "")
     paths = [str(environment.paths.library), str(environment.paths.code), inherited]
     return {
         **_thread_variables(environment),
+        **_network_variables(environment),
         **os.environ,
         **toolkit_variables(environment),
         "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
         "PYTHONUNBUFFERED": "1",
-        "GLOO_SOCKET_IFNAME": interface,
-        "NCCL_SOCKET_IFNAME": interface,
-        "TP_SOCKET_IFNAME": interface,
     }
+
+
+def _network_variables(environment: Environment) -> dict[str, str]:
+    """Which interface the ranks talk over; a user's own choice (`environment`) goes before."""
+    libraries = ("GLOO", "NCCL", "TP")
+    return {f"{library}_SOCKET_IFNAME": environment.cluster.interface for library in libraries}
 
 
 def _thread_variables(environment: Environment) -> dict[str, str]:

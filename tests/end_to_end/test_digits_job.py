@@ -87,7 +87,7 @@ def test_the_same_training_on_every_cluster(example: Example) -> None:
 def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> None:
     pipeline = (example.folder / "pipeline.py").read_text()
     load = "file = self.files[index]"
-    slow = pipeline.replace(load, f'{load}; __import__("time").sleep(0.01)')
+    slow = pipeline.replace(load, f'{load}; __import__("time").sleep(0.004)')
     (example.folder / "pipeline.py").write_text(slow)
     calm = example.run("job.yaml", *SHORT, "--name", "calm")
     assert calm.code == 0, calm.talk

@@ -305,10 +305,10 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
     script = "import time\nprint('training', flush=True)\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
     hosts.start()
-    eventually(lambda: "training" in hosts["algo-2"].output)
-    leader = hosts["algo-2"].process
-    assert leader is not None
-    leader.kill()
+    leader = hosts["algo-2"]
+    eventually(lambda: len(leader.events("host_joined")) == 3 and "training" in leader.output)
+    assert leader.process is not None
+    leader.process.kill()
     assert hosts["algo-3"].wait(60) == 1
     assert hosts["algo-1"].wait(60) == 0
     assert 'origin="host algo-2 (train_group): the leader died"' in hosts["algo-3"].output

@@ -148,7 +148,9 @@ def test_stop(bench: Bench) -> None:
     assert "ModelArtifacts" in description
 
 
-def test_stopping_asks_the_first_process_of_a_host_as_a_container_is_asked(bench: Bench) -> None:
+def test_stopping_asks_the_first_process_of_a_host_as_a_container_is_asked(
+    impatient: Bench,
+) -> None:
     script = """
     child = '''
     import signal, sys, time
@@ -163,12 +165,12 @@ def test_stopping_asks_the_first_process_of_a_host_as_a_container_is_asked(bench
     command = [sys.executable, "-c", textwrap.dedent(child)]
     subprocess.run(command, start_new_session=True)
     """
-    bench.start(script)
-    bench.wait_for_line("up")
-    bench.stop()
+    impatient.start(script)
+    impatient.wait_for_line("up")
+    impatient.stop()
 
-    assert bench.end_of()["TrainingJobStatus"] == "Stopped"
-    assert bench.lines()["algo-1"] == ["up", "host asked to end"]
+    assert impatient.end_of()["TrainingJobStatus"] == "Stopped"
+    assert impatient.lines()["algo-1"] == ["up", "host asked to end"]
 
 
 def test_a_host_that_ignores_sigterm_is_killed_after_the_grace_period(impatient: Bench) -> None:

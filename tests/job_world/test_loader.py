@@ -1,0 +1,189 @@
+"""The loader in a plain process: arguments, epochs, state, and what it leaves alone."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import PIPELINE
+
+from launcher.contract import parse_event
+from launcher.data import DataLoader
+from launcher.errors import DataError, SampleError
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A dataset module of a name of its own, since Python imports a name once."""
+    name = f"pipeline_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(PIPELINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for variable in ("RANK", "WORLD_SIZE", "LAUNCHER_RECEIVER"):
+        monkeypatch.delenv(variable, raising=False)
+    return name
+
+
+def loader(module: str, **arguments: object) -> DataLoader:
+    options = {"batch_size": 8, "shuffle": True, "tensors": False, **arguments}
+    return DataLoader(f"{module}:train_set", **options)  # type: ignore[arg-type]
+
+
+def labels(batches: object) -> list[list[int]]:
+    return [batch["label"].tolist() for batch in batches]  # type: ignore[attr-defined]
+
+
+def test_every_for_is_the_next_epoch(module: str) -> None:
+    reading = loader(module)
+    first, second = labels(reading), labels(reading)
+    assert first != second
+    assert sorted(chain(*first)) == sorted(chain(*second)) == list(range(103))
+    reading.set_epoch(0)
+    assert labels(reading) == first
+
+
+def test_the_length_is_the_number_of_steps(module: str) -> None:
+    assert len(loader(module)) == 13
+    assert len(loader(module, drop_last=True)) == 12
+    assert len(loader(module, rank=1, world_size=4)) == 4
+
+
+def test_ranks_share_an_epoch(module: str) -> None:
+    shares = [labels(loader(module, rank=rank, world_size=2, uneven="drop")) for rank in (0, 1)]
+    together = list(chain(*chain(*shares)))
+    assert len(shares[0]) == len(shares[1])
+    assert len(set(together)) == len(together) == 102
+
+
+def test_an_augmented_sample_depends_on_seed_epoch_and_position_alone(module: str) -> None:
+    def images(**arguments: object) -> list[bytes]:
+        return [batch["image"].tobytes() for batch in loader(module, **arguments)]
+
+    assert images() == images()
+    assert images(seed=1) != images()
+
+
+def test_the_random_states_of_the_script_are_left_alone(module: str) -> None:
+    random.seed(5)
+    np.random.seed(5)
+    undisturbed = (random.random(), np.random.rand())
+    random.seed(5)
+    np.random.seed(5)
+    list(loader(module))
+    assert (random.random(), np.random.rand()) == undisturbed
+
+
+def test_the_torch_state_of_the_script_is_left_alone(module: str) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(5)
+    undisturbed = torch.rand(3)
+    torch.manual_seed(5)
+    list(loader(module))
+    assert torch.equal(torch.rand(3), undisturbed)
+
+
+def test_tensors_come_when_torch_is_there(module: str) -> None:
+    torch = pytest.importorskip("torch")
+    batch = next(iter(loader(module, tensors=None)))
+    assert isinstance(batch["image"], torch.Tensor)
+    assert batch["label"].dtype == torch.int64
+
+
+@pytest.mark.parametrize("stop", [1, 5, 12])
+def test_a_state_taken_anywhere_goes_on_there(module: str, stop: int) -> None:
+    whole = labels(loader(module))
+    reading = loader(module)
+    batches = iter(reading)
+    for _ in range(stop):
+        next(batches)
+    state = reading.state_dict()
+    resumed = loader(module)
+    resumed.load_state_dict(state)
+    assert labels(resumed) == whole[stop:]
+
+
+def test_the_state_after_a_break_is_where_the_loop_was_left(module: str) -> None:
+    reading = loader(module)
+    whole = labels(loader(module))
+    for step, _ in enumerate(reading, 1):
+        if step == 4:
+            break
+    resumed = loader(module)
+    resumed.load_state_dict(reading.state_dict())
+    assert labels(resumed) == whole[4:]
+
+
+def test_the_state_at_the_end_of_an_epoch_is_the_start_of_the_next(module: str) -> None:
+    reading = loader(module)
+    list(reading)
+    resumed = loader(module)
+    resumed.load_state_dict(reading.state_dict())
+    assert labels(resumed) == labels(reading)
+
+
+def test_a_state_of_other_samples_is_refused(module: str) -> None:
+    state = loader(module, seed=1).state_dict()
+    with pytest.raises(DataError, match=r"seed=1, and this loader has seed=0"):
+        loader(module).load_state_dict(state)
+    with pytest.raises(DataError, match="not a state of this loader"):
+        loader(module).load_state_dict({})
+
+
+def test_a_newer_iteration_ends_the_one_before(module: str) -> None:
+    reading = loader(module)
+    older = iter(reading)
+    next(older)
+    newer = iter(reading)
+    next(newer)
+    with pytest.raises(DataError, match=r"a newer iteration over .* has begun"):
+        next(older)
+    assert len(list(newer)) == 12
+
+
+def test_each_epoch_leaves_a_line_with_its_wait(
+    module: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    list(loader(module))
+    events = [parse_event(line) for line in capfd.readouterr().err.splitlines()]
+    ((name, fields),) = [event for event in events if event]
+    assert name == "data_epoch"
+    assert (fields["steps"], fields["samples"], fields["epoch"]) == (13, 103, 0)
+    assert 0 < fields["wait_seconds"] <= fields["total_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        ("pipeline", "is not a dataset reference; write 'module:function'"),
+        ("no_such_module:train_set", "No module named 'no_such_module'"),
+        ("{module}:no_such_function", "no attribute 'no_such_function'"),
+        ("builtins:object", "returned a object; this version serves map-style datasets"),
+    ],
+)
+def test_a_dataset_that_cannot_be_had_is_said_to_be(
+    module: str, dataset: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        list(DataLoader(dataset.format(module=module), batch_size=2))
+
+
+def test_a_dataset_object_is_refused_since_data_hosts_could_not_build_it() -> None:
+    with pytest.raises(DataError, match="a dataset is named, as in 'pipeline:train_set'"):
+        DataLoader([1, 2, 3])  # type: ignore[arg-type]
+
+
+def test_a_sample_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_pipeline.py").write_text(
+        "class Broken(list):\n"
+        "    def __getitem__(self, index):\n"
+        "        return 1 / (index - 7)\n"
+        "def train_set():\n"
+        "    return Broken(range(20))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(SampleError, match="raised ZeroDivisionError for sample 7") as caught:
+        list(DataLoader("broken_pipeline:train_set", batch_size=4))
+    assert caught.value.index == 7
+    assert "return 1 / (index - 7)" in caught.value.remote_traceback
