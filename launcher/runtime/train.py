@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import secrets
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,11 @@ def _train(host: Host, services: dict[str, Service], reports: Path) -> None:
     arguments = [str(script), *as_arguments(environment.hyperparameters)]
     variables = {REPORTS_VARIABLE: str(reports)}
     if trainer.launch is Launch.TORCHRUN:
+        if importlib.util.find_spec("torch") is None:
+            raise host.failure(
+                f"torchrun needs PyTorch, which {sys.executable} does not have: use an image (on "
+                "this machine, an environment) that has it, or no distribution"
+            )
         child = host.start(
             "launcher.runtime.torchrun", [*_torchrun_options(host), *arguments], variables
         )

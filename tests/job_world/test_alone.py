@@ -13,6 +13,8 @@ import pytest
 from hosts import Hosts
 from programs import PIPELINE, READER
 
+from launcher.contract import Launch
+
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -51,3 +53,12 @@ def test_a_name_of_the_sdk_is_refused_with_a_clear_word_inside_a_job(
     assert hosts.wait() == {"algo-1": 1}
     assert "Estimator" in (hosts["algo-1"].failure or "")
     assert "inside" in (hosts["algo-1"].failure or ""), hosts["algo-1"].failure
+
+
+def test_torchrun_without_torch_is_refused_with_a_clear_word(
+    bare_python: str, make_hosts: Callable[..., Hosts]
+) -> None:
+    hosts = make_hosts({"train.py": ""}, python=bare_python, launch=Launch.TORCHRUN)
+    hosts.start()
+    assert hosts.wait() == {"algo-1": 1}
+    assert "torchrun needs PyTorch, which" in (hosts["algo-1"].failure or "")

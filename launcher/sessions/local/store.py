@@ -40,6 +40,8 @@ class Store:
         Raises PlatformError when the name was ever used.
         """
         self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Where the root lies in somebody's source folder, it is not to travel with their jobs.
+        (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
         name = request["TrainingJobName"]
         draft = JobFolder(Path(tempfile.mkdtemp(dir=self._jobs, prefix=".new-")))
         draft.write(request, settings, status)
