@@ -24,6 +24,7 @@ from typing import Any
 from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, MlPaths
 from launcher.data import messages as m
 from launcher.data import wire
+from launcher.data.control import Control
 from launcher.data.slabs import Slab, SlabPool
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
@@ -76,14 +77,7 @@ class Receiver:
         self._ranks = socket.socket(socket.AF_UNIX)
         self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
         self._ranks.listen(128)
-        self._control = lines.LineConnection(
-            lines.connect(
-                (cluster.address(cluster.leader), environment.ports.dispatcher),
-                self._token,
-                patience=environment.document.start_timeout,
-                what=f"the dispatcher on {cluster.leader}",
-            )
-        )
+        self._control = Control(environment)
         address = (cluster.address(cluster.host), environment.ports.receiver)
         self._tell(m.HelloReceiver(host=cluster.host, address=address))
 
@@ -106,12 +100,12 @@ class Receiver:
 
     def _tell(self, message: m.Message) -> None:
         with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
-            self._control.send(message.encode())
+            self._control.say(message)
 
     # The dispatcher -----------------------------------------------------------------------
 
     def _follow_dispatcher(self) -> None:
-        while (message := self._next_word()) is not None:
+        while (message := self._control.hear()) is not None:
             if isinstance(message, m.Length):
                 with self._lock:
                     askers = self._asking.pop(message.dataset, [])
@@ -122,13 +116,6 @@ class Receiver:
                     run = self._runs.get(message.run)
                 if run is not None:
                     run.rank.tell(message)
-
-    def _next_word(self) -> m.Message | None:
-        try:
-            raw = self._control.receive()
-        except (WireError, OSError):
-            return None
-        return None if raw is None else m.decode(raw)
 
     # Workers ------------------------------------------------------------------------------
 

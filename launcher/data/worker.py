@@ -18,8 +18,9 @@ from typing import Any
 from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, MlPaths
 from launcher.data import messages as m
 from launcher.data import samples, structure, wire
+from launcher.data.control import Control
 from launcher.data.plan import Plan
-from launcher.errors import DataError, SampleError, WireError
+from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
@@ -39,16 +40,10 @@ class Worker:
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
         self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
-        cluster = environment.cluster
-        self._control = lines.LineConnection(
-            lines.connect(
-                (cluster.address(cluster.leader), environment.ports.dispatcher),
-                self._token,
-                patience=environment.document.start_timeout,
-                what=f"the dispatcher on {cluster.leader}",
-            )
+        self._control = Control(environment)
+        self._control.say(
+            m.HelloWorker(worker=name, host=environment.cluster.host, pid=os.getpid())
         )
-        self._control.send(m.HelloWorker(worker=name, host=cluster.host, pid=os.getpid()).encode())
 
     def work(self) -> int:
         """Prepare batches until the dispatcher closes (0) or is lost (1)."""
@@ -78,7 +73,7 @@ class Worker:
             answer = m.Length(dataset=reference, length=len(self._dataset(reference)))
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
-        self._control.send(answer.encode())
+        self._control.say(answer)
 
     def _prepare(self, run: str, step: int) -> None:
         if run not in self._runs:
@@ -97,21 +92,21 @@ class Worker:
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
         sample = error if isinstance(error, SampleError) else None
-        self._control.send(
+        self._control.say(
             m.BatchFailed(
                 run=run,
                 step=step,
                 message=message,
                 index=sample.index if sample else None,
                 remote_traceback=sample.remote_traceback if sample else rest,
-            ).encode()
+            )
         )
 
     # The other threads --------------------------------------------------------------------
 
     def _listen(self) -> None:
         """Take orders; definitions are noted here, before the lease that needs them."""
-        while (message := self._next_order()) is not None:
+        while (message := self._control.hear()) is not None:
             if isinstance(message, m.DefineRun):
                 host, port = message.address
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
@@ -120,13 +115,6 @@ class Worker:
             else:
                 self._work.put(message)
         self._work.put(None)
-
-    def _next_order(self) -> m.Message | None:
-        try:
-            raw = self._control.receive()
-        except (WireError, OSError):
-            return None
-        return None if raw is None else m.decode(raw)
 
     def _send(self) -> None:
         connections: dict[tuple[str, int], Any] = {}
@@ -141,7 +129,7 @@ class Worker:
                         address, self._token, patience=10.0, what="the receiver"
                     )
                 frame.send(connections[address])
-                self._control.send(m.Sent(run=frame.run, step=frame.step, seconds=seconds).encode())
+                self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
             except (DataError, OSError) as error:
                 # The lease runs out, and another worker may have a way to that host.
                 connections.pop(address, None)
@@ -150,7 +138,7 @@ class Worker:
     def _beat(self) -> None:
         try:
             while True:
-                self._control.send(m.Beat().encode())
+                self._control.say(m.Beat())
                 time.sleep(_BEAT_SECONDS)
         except OSError:
             return  # the listener sees the end of the connection, too
