@@ -9,16 +9,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from launcher.errors import CloudError
 from launcher.job import Job, LogLine
-from launcher.porting import as_distribution, as_groups, as_inputs, as_tags, is_local_mode
+from launcher.porting import (
+    as_distribution,
+    as_groups,
+    as_inputs,
+    as_tags,
+    constructor_arguments,
+    is_local_mode,
+)
 from launcher.request.submission import prepare
 from launcher.sessions.base import Session
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import DataParallel, DataService, JobSpec
 from launcher.spec.anchoring import anchored
+
+EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
 
 class Estimator:
@@ -111,7 +120,8 @@ class Estimator:
         send(submission, session)
         job = self.latest_training_job = Job(name, session)
         if wait:
-            job.wait(logs=_print_line if logs else None).raise_for_status()
+            _follow(job, logs)
+            job.raise_for_status()
         return job
 
     def request(self, job_name: str | None = None, inputs: Any = None) -> dict[str, Any]:
@@ -134,12 +144,21 @@ class Estimator:
         return self.latest_training_job.model_data
 
     @classmethod
-    def attach(cls, training_job_name: str, sagemaker_session: Any = None) -> Job:
-        """A handle on a job that was created before, here or by another process."""
+    def attach(
+        cls: type[EstimatorType], training_job_name: str, sagemaker_session: Any = None
+    ) -> EstimatorType:
+        """An estimator of a job that was created before, here or by another process.
+
+        Its `latest_training_job` is that job; it has no source folder, so it cannot `fit` again.
+
+        Raises JobNotFound.
+        """
         session = _as_session(sagemaker_session) or _local_session()
         job = Job(training_job_name, session)
-        job.description()  # JobNotFound is raised here rather than at the first use
-        return job
+        arguments = constructor_arguments(job.description(), job.document())
+        estimator = cls(sagemaker_session=session, **arguments)
+        estimator.latest_training_job = job
+        return estimator
 
     def _with_inputs(self, inputs: Any) -> JobSpec:
         return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
@@ -203,5 +222,23 @@ def _local_session() -> Session:
     return LocalSession()
 
 
+def _follow(job: Job, logs: bool) -> None:
+    if logs:
+        print(f"Job {job.name}", flush=True)
+    try:
+        job.wait(logs=_print_line if logs else None, states=_print_state if logs else None)
+    except KeyboardInterrupt:
+        print(
+            f"\nDetached; job {job.name} goes on. latest_training_job.wait() comes back to it, and "
+            "latest_training_job.stop() ends it.",
+            flush=True,
+        )
+        raise
+
+
 def _print_line(line: LogLine) -> None:
-    print(f"{line.group}/{line.host} | {line.text}", flush=True)
+    print(f"{line.group}/{line.host} | {line.readable}", flush=True)
+
+
+def _print_state(state: str) -> None:
+    print(f"[{state}]", flush=True)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
+from launcher.contract import (
+    CODE_CHANNEL,
+    DOCUMENT_FILE,
+    JobDocument,
+    format_event,
+    parse_event,
+)
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
 from launcher.outcome import host_groups, summarise
 from launcher.sessions.base import TERMINAL_STATUSES, Session
@@ -23,6 +29,21 @@ class LogLine:
     group: str
     host: str
     text: str
+
+    @property
+    def readable(self) -> str:
+        """The text for a person who sees group and host beside it already."""
+        event = parse_event(self.text)
+        if event is None:
+            return self.text
+        name, fields = event
+        shown = {key: value for key, value in fields.items() if key not in ("group", "host")}
+        return format_event(name, **shown)
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the line is Launcher's own."""
+        return parse_event(self.text) is not None
 
 
 class Job:
@@ -55,9 +76,16 @@ class Job:
 
     @property
     def model_data(self) -> str:
-        """The URI of model.tar.gz; JobFailed or JobStopped when the job did not complete."""
+        """The URI of model.tar.gz; waits for the end of the job, without a word.
+
+        Raises JobFailed or JobStopped when the job did not complete, and LauncherError when it left
+        no model.
+        """
         self.wait().raise_for_status()
-        return str(self.description()["ModelArtifacts"]["S3ModelArtifacts"])
+        model = self.description().get("ModelArtifacts", {}).get("S3ModelArtifacts")
+        if model is None:
+            raise LauncherError(f"job {self.name} left nothing in /opt/ml/model (SM_MODEL_DIR)")
+        return str(model)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -148,11 +176,18 @@ class Job:
     def _read_new(self, positions: dict[str, int]) -> Iterator[LogLine]:
         groups = self._group_of_hosts()
         for stream in self.session.log_streams(self.name):
-            lines, positions[stream.name] = self.session.read_log(
-                self.name, stream.name, positions.get(stream.name, 0)
-            )
-            for text in lines:
+            for text in self._rest_of(stream.name, positions):
                 yield LogLine(group=groups.get(stream.host, "?"), host=stream.host, text=text)
+
+    def _rest_of(self, stream: str, positions: dict[str, int]) -> Iterator[str]:
+        """A stream's lines after its position, to the end; a platform gives them in pieces."""
+        while True:
+            lines, positions[stream] = self.session.read_log(
+                self.name, stream, positions.get(stream, 0)
+            )
+            if not lines:
+                return
+            yield from lines
 
     def _group_of_hosts(self) -> dict[str, str]:
         groups = host_groups(self.description())

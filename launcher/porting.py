@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.contract import Role
+from launcher.contract import TOKEN_VARIABLE, DataPart, JobDocument, Launch, Role, TrainerPart
 from launcher.errors import Problem, SpecError
-from launcher.spec import DataParallel, InstanceGroup, TrainingInput
+from launcher.spec import DataParallel, DataService, InstanceGroup, TrainingInput
 
 #: The channel that SDK v2 gives to an input without a name.
 DEFAULT_CHANNEL = "training"
@@ -85,6 +86,56 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     if isinstance(tags, Mapping):
         return dict(tags)
     return {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def constructor_arguments(
+    description: Mapping[str, Any], document: JobDocument | None
+) -> dict[str, Any]:
+    """What an Estimator was made of, from the description of a job that it ran.
+
+    The source folder is not among it: only the job has a copy.
+    """
+    resources = description["ResourceConfig"]
+    groups = [
+        InstanceGroup(g["InstanceGroupName"], g["InstanceType"], g["InstanceCount"])
+        for g in resources.get("InstanceGroups", [])
+    ]
+    hidden = {TOKEN_VARIABLE}
+    return {
+        "entry_point": document.trainer.entry_point if document else "",
+        "role": description["RoleArn"],
+        "image_uri": description["AlgorithmSpecification"]["TrainingImage"],
+        "instance_groups": groups,
+        "instance_type": resources.get("InstanceType"),
+        "instance_count": resources.get("InstanceCount"),
+        "distribution": document and _distribution_of(document.trainer),
+        "data_service": document and document.data and _data_service_of(document.data),
+        "hyperparameters": {
+            name: json.loads(value) for name, value in description["HyperParameters"].items()
+        },
+        "environment": {
+            name: value
+            for name, value in description.get("Environment", {}).items()
+            if name not in hidden
+        },
+        "output_path": description["OutputDataConfig"]["S3OutputPath"],
+        "volume_size": resources["VolumeSizeInGB"],
+        "max_run": description["StoppingCondition"]["MaxRuntimeInSeconds"],
+    }
+
+
+def _distribution_of(trainer: TrainerPart) -> DataParallel | None:
+    if trainer.launch is Launch.PYTHON:
+        return None
+    return DataParallel(processes_per_host=trainer.processes_per_host)
+
+
+def _data_service_of(part: DataPart) -> DataService:
+    return DataService(
+        datasets=part.datasets,
+        workers_per_host=part.workers_per_host,
+        prefetch_bytes=part.prefetch_bytes,
+    )
 
 
 def is_local_mode(session: Any) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from launcher.cli.answer import group_prefix, tell
-from launcher.contract import format_event, parse_event
 from launcher.job import Job, LogLine
 from launcher.outcome import host_groups
 
@@ -21,17 +20,9 @@ class LinePrinter:
 
     def __call__(self, line: LogLine) -> None:
         prefix = group_prefix(line.group, line.host, self._groups, self._width)
-        click.echo(f"{prefix} {_readable(line.text)}", err=self._to_stderr)
-
-
-def _readable(text: str) -> str:
-    """Launcher's own lines are dimmed (the user's stand out) and do not repeat the prefix."""
-    event = parse_event(text)
-    if event is None:
-        return text
-    name, fields = event
-    shown = {key: value for key, value in fields.items() if key not in ("host", "group")}
-    return click.style(format_event(name, **shown), dim=True)
+        # Launcher's own lines are dimmed, so that the user's stand out.
+        text = click.style(line.readable, dim=True) if line.is_event else line.text
+        click.echo(f"{prefix} {text}", err=self._to_stderr)
 
 
 def follow(job: Job) -> bool:

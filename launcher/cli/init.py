@@ -32,13 +32,13 @@ def init(folder: Path, output: str) -> int:
     taken = [name for name in _STARTER if (folder / name).exists()]
     if taken:
         raise PlatformError(
-            f"{', '.join(taken)} exists already in {folder.absolute()}; nothing was written. "
+            f"{folder.absolute()} has {', '.join(taken)} already; nothing was written. "
             "Name another folder: launcher init FOLDER"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in _STARTER.items():
-        content = (files("launcher.cli") / "starter" / text).read_text(encoding="utf-8")
-        (folder / name).write_text(content, encoding="utf-8")
+    try:
+        _write(folder)
+    except OSError as error:
+        raise PlatformError(f"nothing can be written to {folder}: {error.strerror}") from error
     _tell_next(folder)
     if output == "json":
         print_json({"folder": str(folder.absolute()), "files": list(_STARTER)})
@@ -47,7 +47,16 @@ def init(folder: Path, output: str) -> int:
     return 0
 
 
+def _write(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _STARTER.items():
+        content = (files("launcher.cli") / "starter" / text).read_text(encoding="utf-8")
+        (folder / name).write_text(content, encoding="utf-8")
+
+
 def _tell_next(folder: Path) -> None:
     if find_spec("torch") is None:
-        tell("train.py needs torch, which is not installed here: pip install torch")
+        tell(
+            "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
+        )
     tell(f"Run it on this machine:\n  launcher run {folder / 'job.yaml'} --local")

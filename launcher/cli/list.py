@@ -25,7 +25,8 @@ def list_jobs(name_contains: str | None, status: str | None, output: str) -> int
     if output == "json":
         print_json({"jobs": [_plain(job) for job in jobs]})
     elif not jobs:
-        tell("No jobs. `launcher init` writes a first one.")
+        narrowed = name_contains or status
+        tell("No such jobs." if narrowed else "No jobs. `launcher init` writes a first one.")
     else:
         width = max(len(job["TrainingJobName"]) for job in jobs)
         for job in jobs:

@@ -56,7 +56,8 @@ def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
         by_host = ", ".join(f"{host} {count}" for host, count in prepared.items())
         by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
         yield f"Data     {sum(prepared.values())} batches prepared ({by_host})"
-        yield f"         {sum(received.values())} batches received ({by_rank})"
+        if received:
+            yield f"         {sum(received.values())} batches received ({by_rank})"
     if data["wait_share"] is not None:
         yield f"         {data['wait_share']:.1%} of step time spent waiting for data"
 

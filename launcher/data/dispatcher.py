@@ -216,7 +216,7 @@ class Dispatcher:
             receiver.send(
                 m.RunFailed(
                     run=failed.run,
-                    kind="sample",
+                    kind="sample" if failed.index is not None else "dataset",
                     message=f"{failed.message} (on data host {host})",
                     index=failed.index,
                     remote_traceback=failed.remote_traceback,

@@ -16,6 +16,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from launcher.errors import LauncherError
+
 #: The folder for the reports, one file a rank.
 REPORTS_VARIABLE = "LAUNCHER_REPORTS"
 
@@ -32,7 +34,7 @@ def main() -> int:
     except SystemExit as stop:
         return _leave(stop)
     except BaseException as error:  # noqa: BLE001 - the end of the user's program, whatever it is
-        _report(_last_words(error), "".join(_format(error)))
+        _report(_last_words(error), _detail(error))
         sys.stderr.write("".join(_format(error)))
         return 1
     return 0
@@ -48,6 +50,13 @@ def _leave(stop: SystemExit) -> int:
     if code:
         _report(f"the script called sys.exit({stop.code!r})", "")
     return code
+
+
+def _detail(error: BaseException) -> str:
+    """What helps to mend it: the user's frames, here or (for a sample) on the data host."""
+    if isinstance(error, LauncherError):
+        return str(getattr(error, "remote_traceback", "")) or str(error)
+    return "".join(_format(error))
 
 
 def _last_words(error: BaseException) -> str:

@@ -40,6 +40,7 @@ def play(host: Host) -> None:
 def _start_data_services(host: Host) -> dict[str, Service]:
     if not host.environment.has_data_service:
         return {}
+    _need(host, "numpy", "the data service")
     services = {}
     if host.environment.cluster.is_leader:
         services["dispatcher"] = host.start_service("dispatcher", "launcher.data.dispatcher")
@@ -57,13 +58,9 @@ def _train(host: Host, services: dict[str, Service], reports: Path) -> None:
     arguments = [str(script), *as_arguments(environment.hyperparameters)]
     variables = {REPORTS_VARIABLE: str(reports)}
     if trainer.launch is Launch.TORCHRUN:
-        if importlib.util.find_spec("torch") is None:
-            raise host.failure(
-                f"torchrun needs PyTorch, which {sys.executable} does not have: use an image (on "
-                "this machine, an environment) that has it, or no distribution"
-            )
+        _need(host, "torch", "torchrun")
         child = host.start(
-            "launcher.runtime.torchrun", [*_torchrun_options(host), *arguments], variables
+            "launcher.runtime.torchrun", [*_torchrun_options(host, reports), *arguments], variables
         )
     else:
         child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
@@ -72,7 +69,16 @@ def _train(host: Host, services: dict[str, Service], reports: Path) -> None:
         raise _failure(host, code, reports)
 
 
-def _torchrun_options(host: Host) -> list[str]:
+def _need(host: Host, package: str, what: str) -> None:
+    """Raise HostFailed here rather than let a child fail with a bare exit code."""
+    if importlib.util.find_spec(package) is None:
+        raise host.failure(
+            f"{what} needs {package}, which {sys.executable} does not have: use an image (on this "
+            "machine, an environment) that has it"
+        )
+
+
+def _torchrun_options(host: Host, reports: Path) -> list[str]:
     """Static rendezvous over the train group alone; the leader holds the store."""
     environment, cluster = host.environment, host.environment.cluster
     return [
@@ -84,6 +90,7 @@ def _torchrun_options(host: Host) -> list[str]:
         f"--master-port={environment.ports.rendezvous}",
         f"--rdzv-id={environment.job_name}",
         f"--rdzv-conf=timeout={int(environment.document.start_timeout)}",
+        f"--log-dir={reports}",
         "--module",
         "launcher.runtime.rank",
     ]

@@ -94,4 +94,7 @@ class Session(Protocol):
         """The streams that exist now, hosts in numeric order, older streams of a host first."""
 
     def read_log(self, job_name: str, stream: str, position: int) -> tuple[list[str], int]:
-        """The complete lines after `position` (0: the start), and the position after them."""
+        """Complete lines after `position` (0: the start), and the position after them.
+
+        A platform may give them in pieces; no lines means that there are no more for now.
+        """

@@ -61,4 +61,4 @@ def test_torchrun_without_torch_is_refused_with_a_clear_word(
     hosts = make_hosts({"train.py": ""}, python=bare_python, launch=Launch.TORCHRUN)
     hosts.start()
     assert hosts.wait() == {"algo-1": 1}
-    assert "torchrun needs PyTorch, which" in (hosts["algo-1"].failure or "")
+    assert "torchrun needs torch, which" in (hosts["algo-1"].failure or "")

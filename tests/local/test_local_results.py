@@ -52,7 +52,8 @@ def test_the_first_host_wins_a_conflict_and_the_job_says_so(bench: Bench) -> Non
 
 def test_output_data_is_packed_when_there_is_any(bench: Bench) -> None:
     bench.run('(ml / "output" / "data" / "predictions").write_text("7")')
-    assert archives(bench) == {"model.tar.gz": {}, "output.tar.gz": {"predictions": "7"}}
+    assert archives(bench) == {"output.tar.gz": {"predictions": "7"}}
+    assert "ModelArtifacts" not in bench.end_of()
 
 
 def test_sockets_and_pipes_are_not_packed(plain_bench: Bench) -> None:

@@ -175,3 +175,16 @@ def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
         )
         sandbox_bench.end_of()
         assert sandbox_bench.lines() == {"algo-1": [str(python.parent.parent)]}
+
+
+def test_without_bubblewrap_a_job_says_that_its_hosts_are_plain_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    monkeypatch.setenv("PATH", str(empty))
+    bench = Bench(tmp_path, None)
+    bench.run("print('hello')")
+    description = bench.end_of()
+    assert description["LocalIsolation"] == "process"
+    assert "there is no bwrap on PATH" in description["LocalNotes"][0]

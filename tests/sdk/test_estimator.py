@@ -18,6 +18,7 @@ from launcher import (
     JobFailed,
     JobNotFound,
     JobSpec,
+    LauncherError,
     LocalSession,
     PyTorch,
     SpecError,
@@ -175,6 +176,35 @@ def test_a_job_runs_here(folder, instance_type, make_session, fit, capsys):
         assert model.extractfile("arguments.txt").read() == b"--epochs 3"
 
 
+def test_logs_of_any_length_come_to_the_end(folder):
+    (folder / "train.py").write_text("for line in range(40_000):\n    print(line, 'x' * 50)\n")
+    job = estimator(folder).fit(logs=False)
+    printed = [line.text.split()[0] for line in job.logs() if "launcher:" not in line.text]
+    assert printed == [str(line) for line in range(40_000)]
+
+
+def test_leaving_a_job_that_is_followed_says_how_to_come_back(folder, capsys, monkeypatch):
+    def leave(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "wait", leave)
+    trainer = estimator(folder)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit("file://data", job_name="job-1")
+    assert "Detached; job job-1 goes on" in capsys.readouterr().out
+    monkeypatch.undo()
+    monkeypatch.setenv("LAUNCHER_HOME", str(folder.parent / "home"))
+    assert trainer.latest_training_job.wait().status == "Completed"
+
+
+def test_a_job_without_a_model_says_so(folder):
+    (folder / "train.py").write_text("print('nothing to save')")
+    trainer = estimator(folder)
+    trainer.fit(logs=False)
+    with pytest.raises(LauncherError, match="left nothing in /opt/ml/model"):
+        trainer.model_data  # noqa: B018 (the access is the test)
+
+
 def test_a_job_that_fails_raises_its_reason(folder):
     (folder / "train.py").write_text("raise ValueError('no such luck')")
     trainer = estimator(folder)
@@ -188,7 +218,7 @@ def test_a_job_that_fails_raises_its_reason(folder):
 def test_without_waiting_the_job_goes_on_alone_and_can_be_attached(folder, capsys):
     trainer = estimator(folder)
     trainer.fit("file://data", wait=False, job_name="job-1")
-    job = Estimator.attach("job-1")
+    job = Estimator.attach("job-1").latest_training_job
     job.wait().raise_for_status()
     assert [line.text for line in job.logs() if line.text.startswith("read")] == ["read 1 2 3"]
     assert capsys.readouterr().out == ""
@@ -202,6 +232,23 @@ def test_a_name_is_used_once(folder):
     with pytest.raises(SpecError, match="the name 'job-1' was used for a job before"):
         estimator(folder, hyperparameters={"new": 1}).fit("file://data", job_name="job-1")
     assert job.document() == before
+
+
+def test_an_attached_estimator_is_made_of_what_the_job_was(folder):
+    made = PyTorch(
+        "train.py",
+        source_dir=folder,
+        instance_groups=[InstanceGroup("train", "ml.m5.xlarge", 1)],
+        hyperparameters={"epochs": 3, "name": "a b"},
+        environment={"COLOUR": "blue"},
+    )
+    made.fit("file://data", logs=False, job_name="job-1", local=True)
+    attached = PyTorch.attach("job-1")
+    assert attached.latest_training_job.status == "Completed"
+    assert attached.spec.groups == made.spec.groups
+    assert attached.spec.hyperparameters == {"epochs": 3, "name": "a b"}
+    assert attached.spec.environment == {"COLOUR": "blue"}
+    assert attached.spec.entry_point == "train.py"
 
 
 def test_attaching_to_nothing(folder):

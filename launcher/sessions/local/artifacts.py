@@ -19,31 +19,38 @@ _GZIP_LEVEL = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Artifacts:
-    """model: the URI of model.tar.gz; notes: what the user should know of their making."""
+    """What a job left.
 
-    model: str
+    model: the URI of model.tar.gz, None when the hosts left no model; notes: what the user should
+        know of the making.
+    """
+
+    model: str | None
     notes: tuple[str, ...]
 
 
 def pack_artifacts(request: Mapping[str, Any], trees: Mapping[Host, HostTree]) -> Artifacts:
-    """Write model.tar.gz, and output.tar.gz when there is output, to <S3OutputPath>/<job>/output.
+    """Write model.tar.gz and output.tar.gz, of what there is, to <S3OutputPath>/<job>/output.
 
     A file that several hosts wrote is the first host's. Raises OSError when it cannot be written.
     """
     base = path_of(request["OutputDataConfig"]["S3OutputPath"])
     place = base / request["TrainingJobName"] / "output"
     place.mkdir(parents=True, exist_ok=True)
-    model_notes = _pack(place / "model.tar.gz", {h: t.ml.model for h, t in trees.items()})
-    output_notes: list[str] = []
-    outputs = {host: tree.ml.output_data for host, tree in trees.items()}
-    if any(True for folder in outputs.values() for _ in folder.iterdir()):
-        output_notes = _pack(place / "output.tar.gz", outputs)
-    return Artifacts(model=uri_of(place / "model.tar.gz"), notes=tuple(model_notes + output_notes))
+    model, output = place / "model.tar.gz", place / "output.tar.gz"
+    notes = _pack(model, {host: tree.ml.model for host, tree in trees.items()})
+    notes += _pack(output, {host: tree.ml.output_data for host, tree in trees.items()})
+    return Artifacts(model=uri_of(model) if model.exists() else None, notes=tuple(notes))
 
 
 def _pack(archive: Path, folders: Mapping[Host, Path]) -> list[str]:
-    """Write one archive of all the folders; a note for each file that lost to another host's."""
+    """Write one archive of all the folders, unless they are empty.
+
+    Returns a note for each file that lost to another host's.
+    """
     notes: list[str] = []
+    if not any(True for folder in folders.values() for _ in folder.iterdir()):
+        return notes
     taken: dict[str, tuple[Host, Path]] = {}
     partial = archive.with_name(archive.name + ".partial")
     with tarfile.open(partial, "w:gz", compresslevel=_GZIP_LEVEL) as tar:

@@ -76,7 +76,8 @@ class LocalJob:
         self.record.note(artifacts.notes)
         if supervision.ending is State.FAILED:
             return State.FAILED, failure_reason(supervision.ended)
-        self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
+        if artifacts.model is not None:
+            self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, None
 
     def _prepare(

@@ -14,7 +14,7 @@ from launcher.sessions.local import description, logs, storage
 from launcher.sessions.local.checks import check_request
 from launcher.sessions.local.death import settled_status
 from launcher.sessions.local.folder import JobFolder, Settings
-from launcher.sessions.local.isolation import choose_isolation
+from launcher.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.sessions.local.start import start_platform
 from launcher.sessions.local.store import Store, default_root
 
@@ -76,6 +76,8 @@ class LocalSession:
             stop_grace_seconds=self._stop_grace_seconds,
         )
         status = description.opened(request, isolation=settings.isolation.value, now=time.time())
+        if self._isolation is None and settings.isolation is Isolation.PROCESS:
+            status["LocalNotes"] = [why_not_sandboxed()]
         folder, lock = self._store.create(request, settings, status)
         try:
             start_platform(folder, lock)

@@ -37,6 +37,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
         what = f"{len(spec.inputs)} channels"
         fix = f"use {_CHANNELS_LIMIT} at most (SageMaker takes 20, and the code needs one)"
         yield Finding(path=_INPUTS, what=what, fix=fix)
+    yield from _reach_problems(spec)
     for name, channel in spec.inputs.items():
         path = (*_INPUTS, name)
         yield from _name_problems(name, path)
@@ -117,6 +118,21 @@ def _routing_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) ->
 
 def _group_name(index: int) -> FieldPath:
     return ("instance_groups", index, "instance_group_name")
+
+
+def _reach_problems(spec: JobSpec) -> Iterator[Finding]:
+    """Data hosts prepare batches from channels, as a rule."""
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    for group, role in roles.items():
+        reached = any(group in (c.instance_groups or roles) for c in spec.inputs.values())
+        if spec.inputs and role is Role.DATA and not reached:
+            yield Finding(
+                path=_INPUTS,
+                about=(("instance_groups",), ("data_service",)),
+                what=f'no channel goes to group "{group}", which prepares the data',
+                fix=f'add "{group}" to a channel\'s instance_groups, unless its datasets need none',
+                is_warning=True,
+            )
 
 
 def _sharding_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Finding]:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from launcher.sessions.local.isolation.berth import Berth, StartPlan
-from launcher.sessions.local.isolation.choice import Isolation, choose_isolation, plan_start
+from launcher.sessions.local.isolation.choice import (
+    Isolation,
+    choose_isolation,
+    plan_start,
+    why_not_sandboxed,
+)
 
-__all__ = ["Isolation", "choose_isolation", "Berth", "StartPlan", "plan_start"]
+__all__ = ["Isolation", "choose_isolation", "why_not_sandboxed", "Berth", "StartPlan", "plan_start"]

@@ -41,6 +41,14 @@ def choose_isolation(wanted: str | None) -> Isolation:
     )
 
 
+def why_not_sandboxed() -> str:
+    """For the user of a job whose hosts are plain processes though nobody asked for that."""
+    return (
+        "hosts are plain processes with folders of their own, since no sandbox works here: "
+        f"{sandbox.find_obstacle()} (on Debian and Ubuntu: apt-get install bubblewrap)"
+    )
+
+
 def plan_start(berth: Berth, isolation: Isolation) -> StartPlan:
     """Put a host's channels in place and say which process of this machine the host is."""
     match isolation:
