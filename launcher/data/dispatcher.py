@@ -15,13 +15,13 @@ from pathlib import Path
 
 from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, DataPart, MlPaths
 from launcher.data import messages as m
-from launcher.data.ledger import Ledger
+from launcher.data.ledger import SILENCE, Ledger
 from launcher.data.plan import Plan, StreamSpec
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, ignore_stop_signals
+from launcher.runtime.processes import CLOSE_SIGNAL
 
 #: Seconds without any worker, once there have been some, after which the ranks are told.
 ABANDONED_AFTER = 60.0
@@ -101,21 +101,42 @@ class Dispatcher:
             await asyncio.sleep(0.02)
 
     async def _tick(self) -> None:
+        before = time.monotonic()
         while True:
             await asyncio.sleep(_TICK)
+            now = time.monotonic()
+            if now - before > SILENCE:  # it was this process that was stopped: hear them first
+                self._last_worker = now
+            before = now
             self._check_abandoned()
+            self._check_poisoned()
             self._assign()
 
     def _check_abandoned(self) -> None:
-        if self._workers:
-            self._last_worker = time.monotonic()
-            return
+        # A worker that is connected and silent (a frozen or lost host) serves nobody.
+        self._last_worker = max([self._last_worker, *self._ledger.signs_of_life])
         silence = time.monotonic() - self._last_worker
         ever = bool(self._hosts_of_workers)
         if silence > (ABANDONED_AFTER if ever else self._start_timeout):
             who = ", ".join(self._data_hosts)
-            word = "every data worker is gone" if ever else "no data worker has registered"
+            word = (
+                "every data worker is gone or silent" if ever else "no data worker has registered"
+            )
             self._fail_all(f"{word} for {silence:.0f} s; data hosts: {who}")
+
+    def _check_poisoned(self) -> None:
+        for run, step in self._ledger.poisoned():
+            receiver = self._receivers.get(self._run_receivers.get(run, ""))
+            ids = self._plans[run].sample_ids(step)
+            words = ", ".join(map(str, ids[:8])) + (", ..." if len(ids) > 8 else "")
+            message = (
+                f"data workers died again and again over one batch of "
+                f"{self._plans[run].spec.dataset} (samples {words}); how they ended is in the "
+                "data hosts' logs: worker_died"
+            )
+            if receiver is not None:
+                receiver.send(m.RunFailed(run=run, kind="dataset", message=message))
+            self._close_run(run)
 
     def _fail_all(self, message: str) -> None:
         for receiver in self._receivers.values():
@@ -143,6 +164,8 @@ class Dispatcher:
         except (AuthenticationError, WireError, OSError) as error:
             peer = writer.get_extra_info("peername") or ("?",)
             emit("stranger_refused", peer=peer[0], port="dispatcher", why=str(error)[:120])
+        except asyncio.CancelledError:
+            return  # we end; asyncio before 3.12 would print this as an error
         finally:
             writer.close()
 
@@ -322,7 +345,6 @@ async def _serve(environment: Environment) -> None:
 
 
 def main() -> int:
-    ignore_stop_signals()
     root = Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))
     asyncio.run(_serve(Environment.read(MlPaths(root))))
     return 0

@@ -25,6 +25,8 @@ WORK_IN_HAND = 0.1
 DEEPEST = 64
 #: Seconds without a sign of life after which a worker's leases are given to others too.
 SILENCE = 3.0
+#: Workers that die over one batch before its run is given up.
+MOST_DEATHS = 3
 #: A lease is late after this many times the worker's usual seconds, and at least LATE_AFTER.
 LATE_FACTOR = 4.0
 LATE_AFTER = 3.0
@@ -78,6 +80,7 @@ class _Run:
     returned: list[int] = field(default_factory=list)  # a heap of steps to lease anew
     holders: dict[int, set[str]] = field(default_factory=dict)  # leased, not arrived
     arrived: dict[int, str] = field(default_factory=dict)  # not taken: which host prepared it
+    deaths: Counter[int] = field(default_factory=Counter)  # of workers at work on a step
 
     @property
     def window(self) -> int:
@@ -125,7 +128,25 @@ class Ledger:
         gone = self._workers.pop(worker)
         for run, step in gone.leases:
             self._give_back(run, step, worker)
+        if gone.leases:
+            # The first lease is what it was at work on; the others only waited behind it.
+            run, step = min(gone.leases, key=gone.leases.__getitem__)
+            self._runs[run].deaths[step] += 1
         return sorted(gone.leases)
+
+    def poisoned(self) -> list[tuple[str, int]]:
+        """Batches that workers died of, again and again."""
+        return [
+            (run_id, step)
+            for run_id, run in self._runs.items()
+            for step, deaths in run.deaths.items()
+            if deaths >= MOST_DEATHS
+        ]
+
+    @property
+    def signs_of_life(self) -> list[float]:
+        """When each worker was heard of last."""
+        return [worker.last_seen for worker in self._workers.values()]
 
     def seen(self, worker: str, now: float) -> None:
         self._workers[worker].last_seen = now
@@ -205,7 +226,7 @@ class Ledger:
             self._lease(worker, run_id, self._runs[run_id].pop_lease(), now, grants)
         for run_id, step in self._late(now):
             if (helper := self._roomiest(now, other_than=self._runs[run_id].holders[step])) is None:
-                break
+                continue
             self._lease(helper, run_id, step, now, grants)
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
@@ -250,12 +271,16 @@ class Ledger:
         return min(free, key=free.__getitem__) if free else None
 
     def _late(self, now: float) -> list[tuple[str, int]]:
-        """Batches whose only holder is late or silent, the most wanted first."""
-        late = []
-        for name, worker in self._workers.items():
+        """Batches all of whose holders are late or silent, the most wanted first."""
+        late: dict[tuple[str, int], int] = {}
+        for worker in self._workers.values():
             silent = now - worker.last_seen > SILENCE
             for (run_id, step), since in worker.leases.items():
-                run = self._runs[run_id]
-                if run.holders[step] == {name} and (silent or worker.is_late(since, now)):
-                    late.append((step - run.taken, run_id, step))
-        return [(run_id, step) for _, run_id, step in sorted(late)]
+                if silent or worker.is_late(since, now):
+                    late[run_id, step] = late.get((run_id, step), 0) + 1
+        wanted = sorted(
+            (step - self._runs[run_id].taken, run_id, step)
+            for (run_id, step), holders in late.items()
+            if holders == len(self._runs[run_id].holders[step])
+        )
+        return [(run_id, step) for _, run_id, step in wanted]

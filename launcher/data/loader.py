@@ -100,6 +100,7 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         plan = self._plan(self._next)
         self._next = _Place(epoch=plan.epoch + 1)
+        self._reading = _Place(plan.epoch, plan.position) if plan.steps else None
         self._passes += 1
         return self._read(plan, self._passes)
 
@@ -158,7 +159,6 @@ class DataLoader:
         clock = _Clock()
         steps = count = 0
         batches = self._source.batches(plan)
-        self._reading = _Place(plan.epoch, plan.position)
         try:
             for step in range(plan.steps):
                 if self._passes != this_pass:

@@ -4,7 +4,8 @@ worker     -> dispatcher   HelloWorker, Length, Sent, BatchFailed, Beat
 receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Taken, CloseRun
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close
 dispatcher -> receiver     Length, RunFailed
-rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun  /  Length, Batch, RunFailed
+rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
+                           /  Length, Batch, Forget, RunFailed
 
 A *run* is one rank's pass over one epoch of one dataset; its id is made by the rank.
 """
@@ -151,6 +152,13 @@ class Batch(Message):
     new: bool
     tree: Any
     arrays: list[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forget(Message):
+    """A slab that the rank has released is used no more."""
+
+    slab: int
 
 
 @dataclass(frozen=True, kw_only=True)

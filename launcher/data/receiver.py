@@ -30,7 +30,7 @@ from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, ignore_stop_signals
+from launcher.runtime.processes import CLOSE_SIGNAL
 from launcher.runtime.train import RECEIVER_VARIABLE
 
 _PEER_CREDENTIALS = struct.Struct("3i")
@@ -67,7 +67,8 @@ class Receiver:
         self._token = environment.token
         self._lock = threading.Lock()
         self._leaving = threading.Event()
-        self._pool = SlabPool()
+        part = environment.document.data
+        self._pool = SlabPool(part.prefetch_bytes if part else 0, self._retire)
         self._runs: dict[str, _Run] = {}
         self._asking: dict[str, list[_Rank]] = {}
         self._attended: set[_Rank] = set()
@@ -102,6 +103,13 @@ class Receiver:
         with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
             self._control.say(message)
 
+    def _retire(self, slab: Slab) -> None:
+        """A slab is given back to the kernel, also by the ranks that have seen it."""
+        for rank in list(self._attended):
+            if slab.number in rank.seen:
+                rank.seen.discard(slab.number)
+                rank.tell(m.Forget(slab=slab.number))
+
     # The dispatcher -----------------------------------------------------------------------
 
     def _follow_dispatcher(self) -> None:
@@ -121,7 +129,12 @@ class Receiver:
 
     def _accept_workers(self) -> None:
         while True:
-            connection, peer = self._workers.accept()
+            try:
+                connection, peer = self._workers.accept()
+            except OSError as error:  # no descriptor is free: strangers time out
+                emit("not_accepted", port="receiver", why=str(error))
+                time.sleep(0.5)
+                continue
             threading.Thread(
                 target=self._attend_worker, args=(connection, peer), daemon=True
             ).start()
@@ -146,19 +159,30 @@ class Receiver:
         if not wire.receive_exactly(connection, memoryview(header)):
             return False
         parsed = wire.read_header(header)
-        with self._lock:
-            slab = self._pool.take(payload_bytes)
+        try:
+            with self._lock:
+                slab = self._pool.take(payload_bytes)
+        except OSError as error:  # no descriptor, no memory: said to the rank, which would wait
+            self._fail(parsed["run"], f"the receiver has no memory for a batch: {error}")
+            raise
         complete = False
         try:
             with memoryview(slab.memory) as memory:
                 complete = wire.receive_exactly(connection, memory[:payload_bytes])
         finally:
-            if not complete or not self._keep(parsed, slab, payload_bytes):
+            if not complete or not self._keep(parsed, slab, payload_bytes, header_bytes):
                 with self._lock:
                     self._pool.give(slab)
         return complete
 
-    def _keep(self, header: dict[str, Any], slab: Slab, size: int) -> bool:
+    def _fail(self, run_id: str, message: str) -> None:
+        emit("batch_refused", run=run_id, why=message)
+        with self._lock:
+            run = self._runs.get(run_id)
+        if run is not None:
+            run.rank.tell(m.RunFailed(run=run_id, kind="unavailable", message=message))
+
+    def _keep(self, header: dict[str, Any], slab: Slab, size: int, header_size: int) -> bool:
         """Note a batch that is still wanted; False for second copies and closed runs."""
         step = header["step"]
         with self._lock:
@@ -167,9 +191,8 @@ class Receiver:
                 return False
             run.waiting[step] = (header, slab, size)
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
-            self._tell(
-                m.Arrived(run=header["run"], step=step, worker=header["worker"], size=slab.size)
-            )
+            held = slab.size + header_size  # texts travel in the header
+            self._tell(m.Arrived(run=header["run"], step=step, worker=header["worker"], size=held))
             self._hand_over(header["run"], run)
         return True
 
@@ -199,7 +222,12 @@ class Receiver:
 
     def _accept_ranks(self) -> None:
         while True:
-            connection, _ = self._ranks.accept()
+            try:
+                connection, _ = self._ranks.accept()
+            except OSError as error:
+                emit("not_accepted", port="unix", why=str(error))
+                time.sleep(0.5)
+                continue
             if _user_of(connection) != os.getuid():
                 emit("stranger_refused", peer="unix", port="receiver", why="another user")
                 connection.close()
@@ -279,7 +307,6 @@ def _user_of(connection: socket.socket) -> int:
 
 
 def main() -> int:
-    ignore_stop_signals()
     environment = Environment.read(MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))))
     try:
         receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])

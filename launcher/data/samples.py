@@ -26,7 +26,7 @@ def build_dataset(reference: str) -> Any:
         )
     try:
         dataset = getattr(importlib.import_module(module), function)()
-    except Exception as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the dataset {reference} could not be built: {error!r}\n{traceback.format_exc()}"
         ) from error
@@ -51,10 +51,17 @@ def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
     try:
         return structure.collate(samples)
     except DataError as error:
-        ids = plan.sample_ids(step)
+        raise DataError(f"{plan.spec.dataset}: {error} ({_named(plan, step)})") from error
+    except Exception as error:  # samples that are not alike fail in many ways
         raise DataError(
-            f"{plan.spec.dataset}: {error} (samples {ids[:8]}{'...' if len(ids) > 8 else ''})"
+            f"{plan.spec.dataset}: samples that do not make a batch: {error!r} "
+            f"({_named(plan, step)})\n{traceback.format_exc()}"
         ) from error
+
+
+def _named(plan: Plan, step: int) -> str:
+    ids = plan.sample_ids(step)
+    return f"samples {ids[:8]}{'...' if len(ids) > 8 else ''}"
 
 
 def _load(dataset: Any, index: int, seed: int, reference: str) -> Any:
@@ -66,7 +73,7 @@ def _load(dataset: Any, index: int, seed: int, reference: str) -> Any:
             # The sample's own code has just imported torch, whose generator had no seed yet.
             seeding.seed_everything(seed)
             sample = dataset[index]
-    except Exception as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise SampleError(
             f"{reference} raised {type(error).__name__} for sample {index}: {error}",
             index=index,

@@ -38,21 +38,40 @@ class Slab:
 
 
 class SlabPool:
-    """Slabs that are free to be filled. Not safe for threads: the receiver holds its lock."""
+    """Slabs that are free to be filled. Not safe for threads: the receiver holds its lock.
 
-    def __init__(self) -> None:
-        self._free: dict[int, list[Slab]] = {}
+    keep_bytes: of free slabs; beyond them, the longest unused are retired.
+    retire: called with a slab before its memory goes.
+    """
+
+    def __init__(self, keep_bytes: int, retire: Callable[[Slab], None]) -> None:
+        self._keep_bytes = keep_bytes
+        self._retire = retire
+        self._free: dict[int, Slab] = {}  # by number, the latest given last
+        self._free_bytes = 0
         self._made = 0
 
     def take(self, size: int) -> Slab:
         """A slab of at least `size` bytes."""
         capacity = rounded(size)
-        free = self._free.get(capacity)
-        return free.pop() if free else self._make(capacity)
+        fitting = (slab for slab in reversed(self._free.values()) if slab.size == capacity)
+        slab = next(fitting, None)
+        if slab is None:
+            return self._make(capacity)
+        del self._free[slab.number]
+        self._free_bytes -= slab.size
+        return slab
 
     def give(self, slab: Slab) -> None:
         """Nobody looks at the slab any more."""
-        self._free.setdefault(slab.size, []).append(slab)
+        self._free[slab.number] = slab
+        self._free_bytes += slab.size
+        while self._free_bytes > max(self._keep_bytes, 2 * slab.size):
+            oldest = self._free.pop(next(iter(self._free)))
+            self._free_bytes -= oldest.size
+            self._retire(oldest)
+            oldest.memory.close()
+            os.close(oldest.descriptor)
 
     def _make(self, capacity: int) -> Slab:
         self._made += 1
@@ -79,6 +98,10 @@ class SlabViews:
             self._memory[number] = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
+
+    def forget(self, number: int) -> None:
+        """A slab will not be shown again."""
+        self._memory.pop(number, None)
 
     def payload(self, number: int, size: int) -> npt.NDArray[np.uint8]:
         """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""

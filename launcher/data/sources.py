@@ -172,13 +172,20 @@ class ServiceSource:
         message = m.decode(lines.decode(line))
         if isinstance(message, m.Batch) and message.new:
             self._views.add(message.slab, self._descriptors.popleft())
+        elif isinstance(message, m.Forget):
+            self._views.forget(message.slab)
         return message
 
     def _read(self) -> None:
         try:
-            data, descriptors, _, _ = socket.recv_fds(
+            data, descriptors, flags, _ = socket.recv_fds(
                 self._socket, _MESSAGE_BYTES, _MOST_DESCRIPTORS
             )
+            if flags & socket.MSG_CTRUNC:
+                raise DataServiceUnavailable(
+                    "this process has too many open files for another batch: let go of batches, or "
+                    "raise the limit (ulimit -n)"
+                )
         except OSError as error:
             raise DataServiceUnavailable("the receiver of this host is gone") from error
         if not data:

@@ -19,6 +19,8 @@ from launcher.errors import DataError, WireError
 Array = npt.NDArray[Any]
 
 _NUMBERS = (bool, int, float, complex)
+#: What JSON gives back as it was, in a list.
+_KEYS = (str, int, float, bool, type(None))
 
 
 def collate(samples: Sequence[Any]) -> Any:
@@ -82,6 +84,11 @@ def _take_apart(value: Any, arrays: list[Array]) -> Any:
         arrays.append(np.frombuffer(value, np.uint8))
         return {"bytes": len(arrays) - 1}
     if isinstance(value, dict):
+        if odd := [key for key in value if not isinstance(key, _KEYS)]:
+            raise DataError(
+                f"a batch holds a dict with the key {odd[0]!r}, a {type(odd[0]).__name__}; keys "
+                "are str, int, float, bool or None"
+            )
         parts = [_take_apart(part, arrays) for part in value.values()]
         return {"dict": list(value), "parts": parts}
     kind = "tuple" if isinstance(value, tuple) else "list"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from launcher.errors import WireError
+from launcher.errors import DataError, WireError
 
 MAGIC = b"LDF1"
 ALIGNMENT = 64
@@ -71,18 +71,26 @@ class Frame:
             {"run": run, "step": step, "worker": worker, "tree": tree, "arrays": entries},
             separators=(",", ":"),
         ).encode()
+        if len(header) > HEADER_LIMIT or offset > PAYLOAD_LIMIT:
+            raise DataError(
+                f"a batch has {len(header) >> 20} MiB of text and structure, and at most "
+                f"{HEADER_LIMIT >> 20} MiB can be sent: make batches smaller, or return the texts "
+                "as bytes or arrays"
+            )
         return cls(run=run, step=step, header=header, buffers=tuple(buffers), payload_bytes=offset)
 
     def send(self, connection: socket.socket) -> None:
         """Send the frame; raises OSError when the other side is gone."""
         prefix = _PREFIX.pack(MAGIC, len(self.header), self.payload_bytes)
         pending = [memoryview(prefix), memoryview(self.header), *self.buffers]
-        while pending:
-            sent = connection.sendmsg(pending[:_IOV_MAX])
-            while pending and sent >= len(pending[0]):
-                sent -= len(pending.pop(0))
+        first = 0
+        while first < len(pending):
+            sent = connection.sendmsg(pending[first : first + _IOV_MAX])
+            while first < len(pending) and sent >= len(pending[first]):
+                sent -= len(pending[first])
+                first += 1
             if sent:
-                pending[0] = pending[0][sent:]
+                pending[first] = pending[first][sent:]
 
 
 def read_prefix(prefix: bytes | bytearray | memoryview) -> tuple[int, int]:

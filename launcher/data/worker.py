@@ -7,11 +7,13 @@ that a batch travels while the next one is prepared.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 
 _BEAT_SECONDS = 1.0
+_RETRY_SECONDS = 0.5
 
 
 class Worker:
@@ -73,21 +76,25 @@ class Worker:
             answer = m.Length(dataset=reference, length=len(self._dataset(reference)))
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
+            words = f"{reference}: its length is not known: {error!r}\n{traceback.format_exc()}"
+            answer = m.Length(dataset=reference, length=-1, error=words)
         self._control.say(answer)
 
     def _prepare(self, run: str, step: int) -> None:
-        if run not in self._runs:
+        definition = self._runs.get(run)
+        if definition is None:
             return  # closed since
-        plan, _ = self._runs[run]
+        plan, _ = definition
         started = time.perf_counter()
         try:
             batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
             tree, arrays = structure.take_apart(batch)
+            frame = wire.Frame.pack(run, step, self.name, tree, arrays)
         except DataError as error:
             self._report(run, step, error)
             return
-        seconds = time.perf_counter() - started
-        self._outbox.put((wire.Frame.pack(run, step, self.name, tree, arrays), seconds))
+        self._outbox.put((frame, time.perf_counter() - started))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -120,20 +127,28 @@ class Worker:
         connections: dict[tuple[str, int], Any] = {}
         while True:
             frame, seconds = self._outbox.get()
-            if frame.run not in self._runs:
-                continue
-            _, address = self._runs[frame.run]
-            try:
-                if address not in connections:
-                    connections[address] = lines.connect(
-                        address, self._token, patience=10.0, what="the receiver"
-                    )
-                frame.send(connections[address])
-                self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
-            except (DataError, OSError) as error:
-                # The lease runs out, and another worker may have a way to that host.
-                connections.pop(address, None)
-                emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+            # Until it is sent, or not wanted any more: no other worker needs to have a way there.
+            while (definition := self._runs.get(frame.run)) is not None:
+                _, address = definition
+                try:
+                    if address not in connections:
+                        connections[address] = lines.connect(
+                            address, self._token, patience=10.0, what="the receiver"
+                        )
+                    frame.send(connections[address])
+                except (DataError, OSError) as error:
+                    if (broken := connections.pop(address, None)) is not None:
+                        broken.close()
+                    emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+                    time.sleep(_RETRY_SECONDS)
+                else:
+                    self._tell_sent(frame, seconds)
+                    break
+            del frame  # its arrays need not wait for the next one
+
+    def _tell_sent(self, frame: wire.Frame, seconds: float) -> None:
+        with contextlib.suppress(OSError):  # the listener sees the end of the connection, too
+            self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
 
     def _beat(self) -> None:
         try:

@@ -214,7 +214,12 @@ class _Server:
 
     def _accept(self) -> None:
         while True:
-            connection, peer = self._listener.accept()
+            try:
+                connection, peer = self._listener.accept()
+            except OSError as error:  # no descriptor is free: strangers time out
+                emit("not_accepted", port="board", why=str(error))
+                time.sleep(0.5)
+                continue
             threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
 
     def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
+from launcher.runtime.events import emit
 
 #: What ranks say when another rank went away: the consequence of a failure, never its cause.
 _PEER_LOST = re.compile(
@@ -68,9 +69,11 @@ def _tail(text: str, room: int) -> str:
 
 
 def _write_once(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("x") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except FileExistsError:
         return
+    except OSError as error:  # a full disk; the host must end all the same
+        emit("failure_not_written", why=str(error))

@@ -41,16 +41,26 @@ def greet(connection: socket.socket, token: str) -> None:
     connection.settimeout(TIMEOUT)
     challenge = _nonce()
     connection.sendall(b"launcher/1 %s\n" % challenge)
-    answer = _match(_ANSWER, _read_line(connection))
+    try:
+        line = _read_line(connection)
+    except (TimeoutError, ConnectionError) as error:
+        raise AuthenticationError(f"no answer to the challenge: {error}") from error
+    answer = _match(_ANSWER, line)
     _verify(answer[2], _proof(token, b"client", challenge, answer[1]))
     connection.sendall(_proof(token, b"server", challenge, answer[1]) + b"\n")
     connection.settimeout(None)
 
 
 def introduce(connection: socket.socket, token: str) -> None:
-    """The client's side on a blocking socket; raises AuthenticationError."""
+    """The client's side on a blocking socket; raises AuthenticationError for a wrong answer.
+
+    Raises OSError when no answer comes: the other side may be stopped, or going, and come back.
+    """
     connection.settimeout(TIMEOUT)
-    challenge = _match(_GREETING, _read_line(connection))[1]
+    greeting = _read_line(connection)
+    if not greeting:
+        raise ConnectionError("the other side hung up before its greeting")
+    challenge = _match(_GREETING, greeting)[1]
     nonce = _nonce()
     connection.sendall(b"%s %s\n" % (nonce, _proof(token, b"client", challenge, nonce)))
     proof = _match(_PROOF, _read_line(connection))[1]
@@ -88,12 +98,9 @@ def _match(pattern: re.Pattern[bytes], line: bytes) -> re.Match[bytes]:
 def _read_line(connection: socket.socket) -> bytes:
     # Byte by byte: what follows the line belongs to the protocol that comes next.
     line = bytearray()
-    try:
-        while not line.endswith(b"\n") and len(line) < _LINE_LIMIT:
-            byte = connection.recv(1)
-            if not byte:
-                break
-            line += byte
-    except TimeoutError as error:
-        raise AuthenticationError("the other side did not answer the challenge") from error
+    while not line.endswith(b"\n") and len(line) < _LINE_LIMIT:
+        byte = connection.recv(1)
+        if not byte:
+            break
+        line += byte
     return bytes(line)

@@ -105,7 +105,8 @@ class Host:
 
     def start_service(self, name: str, module: str) -> Service:
         """Start a module that must live as long as the trainer."""
-        service = Service(name, self.start(module))
+        with processes.stop_signals_blocked():  # its child is deaf to them from its first moment
+            service = Service(name, self.start(module))
         self._services.append(service)
         return service
 
@@ -146,7 +147,8 @@ class Host:
         )
 
     def _close_services(self) -> None:
-        for service in self._services:
+        # The receiver first: it has last words for the dispatcher.
+        for service in reversed(self._services):
             service.close()
 
 

@@ -41,6 +41,7 @@ def run(root: Path) -> int:
         return _fail_early(paths, error)
     os.environ.update(toolkit_variables(environment))
     processes.become_subreaper()
+    processes.raise_descriptor_limit()
     host = Host(environment, board.join(environment))
     host.obey_signals()
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())

@@ -5,20 +5,43 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 #: A host's word to the services that it has started: end now.
 CLOSE_SIGNAL = signal.SIGUSR1
 _PR_SET_CHILD_SUBREAPER = 36
+_DESCRIPTORS = 65536
 
 
 def become_subreaper() -> None:
     """Adopt orphaned descendants, as a container's init does, so that none is lost from sight."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def raise_descriptor_limit() -> None:
+    """Batches in shared memory take a descriptor each; children inherit the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+@contextlib.contextmanager
+def stop_signals_blocked() -> Iterator[None]:
+    """SIGTERM and SIGINT wait until the block ends; a child started in it never gets them.
+
+    Children inherit the mask, and have it from their first moment on.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def ignore_stop_signals() -> None:

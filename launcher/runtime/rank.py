@@ -20,6 +20,8 @@ from launcher.errors import LauncherError
 
 #: The folder for the reports, one file a rank.
 REPORTS_VARIABLE = "LAUNCHER_REPORTS"
+#: Characters of a cause or a traceback that are passed on; a FailureReason has 1,024.
+_LONGEST = 8192
 
 
 def main() -> int:
@@ -47,6 +49,8 @@ def _leave(stop: SystemExit) -> int:
     else:
         sys.stderr.write(f"{stop.code}\n")
         code = 1
+    if code and not code & 0xFF:
+        code = 1  # the kernel keeps eight bits: sys.exit(os.system(...)) would end as 0
     if code:
         _report(f"the script called sys.exit({stop.code!r})", "")
     return code
@@ -60,7 +64,11 @@ def _detail(error: BaseException) -> str:
 
 
 def _last_words(error: BaseException) -> str:
-    return traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    """The line that names the error, without the notes that follow it."""
+    words = traceback.TracebackException(type(error), error, None)
+    vars(words)["__notes__"] = None  # Python >= 3.11
+    lines = "".join(words.format_exception_only()).splitlines()  # a SyntaxError begins indented
+    return next((line for line in lines if line[:1].strip()), type(error).__name__)
 
 
 def _format(error: BaseException) -> list[str]:
@@ -82,7 +90,12 @@ def _report(cause: str, detail: str) -> None:
     if folder is None:
         return
     rank = int(os.environ.get("RANK", "0"))
-    report = {"rank": rank, "cause": cause, "detail": detail, "time": time.time()}
+    report = {
+        "rank": rank,
+        "cause": cause[:_LONGEST],
+        "detail": detail[-_LONGEST:],
+        "time": time.time(),
+    }
     final = Path(folder) / f"rank-{rank}.json"
     draft = final.with_suffix(".draft")
     draft.write_text(json.dumps(report))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -84,7 +85,18 @@ def test_a_cause_of_any_length_fits() -> None:
     assert len(str(Failure(host="h", group="g", cause="x" * 5000, detail="y"))) <= 1024
 
 
-def test_a_failure_file_that_the_user_has_written_stays(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_failure_file_holds_what_is_not_unicode(tmp_path: Path) -> None:
+    paths = MlPaths(tmp_path)
+    Failure(host="h", group="g", cause="bad \udcff name").write(paths)
+    assert paths.failure.read_text() == "host h (g): bad \\udcff name"
+
+
+def test_a_failure_file_that_cannot_be_written_does_not_keep_the_host(tmp_path: Path) -> None:
+    (tmp_path / "output").write_text("a file where the folder should be")
+    CAUSE.write(MlPaths(tmp_path))
+
+
+def test_a_failure_file_that_the_user_has_written_stays(tmp_path: Path) -> None:
     paths = MlPaths(tmp_path)
     paths.output.mkdir()
     paths.failure.write_text("my own words")
@@ -178,6 +190,22 @@ def test_a_stranger_who_answers_is_refused_at_once_and_not_waited_for() -> None:
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(AuthenticationError, match="the thing at 127"):
             lines.connect(address, "secret", patience=60, what="the thing")
+
+
+def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "TIMEOUT", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_the_second() -> None:
+            silent, _ = server.accept()
+            connection, _ = server.accept()
+            with silent, connection:
+                handshake.greet(connection, "secret")
+
+        thread = threading.Thread(target=answer_the_second)
+        thread.start()
+        lines.connect(server.getsockname(), "secret", patience=20, what="the leader").close()
+        thread.join()
 
 
 def test_nobody_at_an_address_is_said_with_the_address() -> None:

@@ -246,6 +246,50 @@ def test_a_script_that_raises_leaves_its_traceback_in_the_failure(make_hosts: Ma
     assert "runpy" not in failure
 
 
+def test_sys_exit_256_is_a_failure_though_the_kernel_would_make_it_0(
+    make_hosts: MakeHosts,
+) -> None:
+    hosts = make_hosts({"train.py": "import sys\nsys.exit(256)\n"})
+    assert run(hosts) == {"algo-1": 1}
+    assert "sys.exit(256)" in (hosts["algo-1"].failure or "")
+
+
+def test_a_note_on_an_exception_does_not_hide_it(make_hosts: MakeHosts) -> None:
+    script = "error = ValueError('bad \\udcff name')\nerror.__notes__ = ['']\nraise error\n"
+    hosts = make_hosts({"train.py": script})
+    assert run(hosts) == {"algo-1": 1}
+    assert "rank 0: ValueError: bad \\udcff name" in (hosts["algo-1"].failure or "")
+
+
+def test_a_sample_that_kills_its_worker_fails_the_job_and_is_named(make_hosts: MakeHosts) -> None:
+    deadly = PIPELINE.replace(
+        "noise =", "index == 50 and __import__('os').abort()\n        noise ="
+    )
+    hosts = make_hosts({**FILES, "pipeline.py": deadly}, data=2)
+    assert run(hosts)["algo-3"] == 1
+    failure = hosts["algo-3"].failure or ""
+    assert "data workers died again and again over one batch of pipeline:train_set" in failure
+    assert "50" in failure
+    assert "killed by SIGABRT" in hosts.output()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["if index == 50: del sample['name']", "if index == 50: raise SystemExit(0)"],
+    ids=["a key missing", "SystemExit"],
+)
+def test_a_bad_sample_is_said_to_be_one_by_the_data_host(make_hosts: MakeHosts, line: str) -> None:
+    bad = PIPELINE.replace("return {", "sample = {").replace(
+        '"name": f"digit {index}"}',
+        f'"name": f"digit {{index}}"}}\n        {line}\n        return sample',
+    )
+    hosts = make_hosts({**FILES, "pipeline.py": bad}, data=1)
+    assert run(hosts)["algo-2"] == 1
+    failure = hosts["algo-2"].failure or ""
+    assert "50" in failure, failure
+    assert "pipeline:train_set" in failure
+
+
 def test_a_dataset_that_raises_fails_the_job_with_its_own_traceback(make_hosts: MakeHosts) -> None:
     broken = PIPELINE.replace("noise =", "assert index != 50, 'bad pixel'\n        noise =")
     hosts = make_hosts({**FILES, "pipeline.py": broken}, data=2)

@@ -131,6 +131,24 @@ def test_a_late_lease_is_given_to_another_too(ledger: Ledger) -> None:
     assert grants(ledger, later) == {}
 
 
+def test_a_lease_of_two_silent_workers_goes_to_a_third(ledger: Ledger) -> None:
+    grants(ledger, 0.0)
+    ledger.add_worker("two", "data", SILENCE + 0.1)
+    assert grants(ledger, SILENCE + 0.1) == {"two": [0, 1]}
+    later = 3 * SILENCE
+    ledger.add_worker("three", "data", later)
+    assert grants(ledger, later) == {"three": [0, 1]}
+
+
+def test_a_batch_that_workers_die_of_is_poisoned(ledger: Ledger) -> None:
+    for worker in ("one", "two", "three"):
+        assert ledger.poisoned() == []
+        ledger.add_worker(worker, "data", 0.0)
+        assert grants(ledger, 0.0) == {worker: [0, 1]}
+        ledger.remove_worker(worker)
+    assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
+
+
 def test_the_window_follows_from_the_size_of_the_batches(ledger: Ledger) -> None:
     for worker in ("two", "three", "four"):
         ledger.add_worker(worker, "data", 0.0)

@@ -115,6 +115,14 @@ def test_the_state_after_a_break_is_where_the_loop_was_left(module: str) -> None
     assert labels(resumed) == whole[4:]
 
 
+def test_the_state_before_the_first_batch_is_the_start_of_the_epoch(module: str) -> None:
+    reading = loader(module)
+    iter(reading)
+    resumed = loader(module)
+    resumed.load_state_dict(reading.state_dict())
+    assert labels(resumed) == labels(loader(module))
+
+
 def test_the_state_at_the_end_of_an_epoch_is_the_start_of_the_next(module: str) -> None:
     reading = loader(module)
     list(reading)
@@ -187,3 +195,29 @@ def test_a_sample_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         list(DataLoader("broken_pipeline:train_set", batch_size=4))
     assert caught.value.index == 7
     assert "return 1 / (index - 7)" in caught.value.remote_traceback
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ("{'a': 1} if index % 2 else {'b': 1}", r"samples that do not make a batch: KeyError"),
+        ("[0] * (index + 1)", "different numbers of parts"),
+        ("{(1, 2): index}", r"a dict with the key \(1, 2\), a tuple"),
+        ("{b'k': index}", r"a dict with the key b'k', a bytes"),
+    ],
+    ids=["keys differ", "lengths differ", "tuple key", "bytes key"],
+)
+def test_samples_that_do_not_make_a_batch_are_said_not_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, message: str
+) -> None:
+    name = f"odd_pipeline_{abs(hash(sample))}"
+    (tmp_path / f"{name}.py").write_text(
+        "class Odd(list):\n"
+        "    def __getitem__(self, index):\n"
+        f"        return {sample}\n"
+        "def train_set():\n"
+        "    return Odd(range(20))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(DataError, match=message):
+        list(DataLoader(f"{name}:train_set", batch_size=4, tensors=False))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from launcher.data import structure, wire
+from launcher.data.slabs import SlabPool
 from launcher.errors import DataError, WireError
 
 dtypes = hnp.scalar_dtypes().filter(lambda dtype: dtype.kind in "biufcmM" and dtype.itemsize <= 16)
@@ -87,6 +88,26 @@ def test_arrays_lie_aligned_in_the_payload() -> None:
     tree, parts = structure.take_apart([np.zeros(3, np.uint8), np.zeros(5), b"xyz", np.ones(2)])
     header, _ = through_the_wire(wire.Frame.pack("r", 0, "w", tree, parts))
     assert [offset % wire.ALIGNMENT for _, _, offset in header["arrays"]] == [0] * 4
+
+
+def test_a_batch_that_the_other_side_would_refuse_is_refused_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wire, "HEADER_LIMIT", 1000)
+    tree, parts = structure.take_apart(["x" * 1000])
+    with pytest.raises(DataError, match="of text and structure"):
+        wire.Frame.pack("r", 0, "w", tree, parts)
+
+
+def test_free_slabs_are_bounded_and_used_again_the_latest_first() -> None:
+    retired: list[int] = []
+    pool = SlabPool(4 << 20, lambda slab: retired.append(slab.number))
+    held = [pool.take(1 << 20) for _ in range(8)]
+    for slab in held:
+        pool.give(slab)
+    assert retired == [slab.number for slab in held[:4]]
+    assert pool.take(1 << 20) is held[-1]
+    assert pool.take(2 << 20) not in held
 
 
 @given(st.binary(min_size=wire.PREFIX_BYTES, max_size=wire.PREFIX_BYTES))

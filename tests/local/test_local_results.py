@@ -176,3 +176,28 @@ def test_a_stream_that_does_not_exist(plain_bench: Bench) -> None:
     plain_bench.run("pass")
     with pytest.raises(PlatformError, match="has no log stream"):
         plain_bench.session.read_log("job", "../../lock", 0)
+
+
+def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench: Bench) -> None:
+    request = plain_bench.request("print('acc=' + 'a' * 40 + '!', flush=True); print('loss=3')")
+    request["AlgorithmSpecification"]["MetricDefinitions"] = [
+        {"Name": "acc", "Regex": "acc=((a+)+)$"},
+        {"Name": "loss", "Regex": "loss=([0-9]+)"},
+    ]
+    plain_bench.session.create_training_job(**request)
+    description = plain_bench.end_of()
+    assert description["TrainingJobStatus"] == "Completed"
+    assert [metric["MetricName"] for metric in description["FinalMetricDataList"]] == ["loss"]
+    assert any("the metric 'acc' is not read any more" in n for n in description["LocalNotes"])
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "not json"], ids=repr)
+def test_a_damaged_job_does_not_hide_the_others(plain_bench: Bench, damage: str) -> None:
+    for name in ("good", "bad"):
+        plain_bench.start("print('hello')", name=name)
+        plain_bench.end_of(name)
+    (plain_bench.job_folder("bad") / "status.json").write_text(damage)
+    listed = plain_bench.session.list_training_jobs()["TrainingJobSummaries"]
+    assert [job["TrainingJobName"] for job in listed] == ["good"]
+    with pytest.raises(PlatformError, match=r"the description of job 'bad' cannot be read"):
+        plain_bench.session.describe_training_job(TrainingJobName="bad")

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.errors import PlatformError
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
 
@@ -103,7 +104,13 @@ class JobFolder:
         )
 
     def status(self) -> dict[str, Any]:
-        status: dict[str, Any] = read_json(self._status)
+        try:
+            status: dict[str, Any] = read_json(self._status)
+            status["TrainingJobStatus"]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise PlatformError(
+                f"the description of job {self.name!r} cannot be read: {self._status}: {error!r}"
+            ) from error
         return status
 
     def write_status(self, status: Mapping[str, Any]) -> None:

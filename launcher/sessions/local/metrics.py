@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.logs import log_streams, read_lines
 
 _PERIOD_SECONDS = 1.0
+#: A pattern that takes longer for one line (catastrophic backtracking) is given up.
+_MATCH_SECONDS = 1.0
 
 
 class MetricScan:
@@ -25,6 +29,8 @@ class MetricScan:
         self._positions: dict[str, int] = {}
         self._last: dict[str, dict[str, Any]] = {}
         self._next = 0.0
+        #: What the user should know, until it is taken.
+        self.notes: list[str] = []
 
     def look(self) -> bool:
         """Read what is new, once a second at most; whether a value has changed."""
@@ -43,7 +49,7 @@ class MetricScan:
 
     def values(self) -> list[dict[str, Any]]:
         """The FinalMetricDataList so far, times in seconds since the epoch."""
-        return [self._last[name] for name in self._patterns if name in self._last]
+        return list(self._last.values())
 
     def _read(self, *, is_over: bool) -> bool:
         found = False
@@ -57,17 +63,44 @@ class MetricScan:
 
     def _match(self, line: str) -> bool:
         found = False
-        for name, pattern in self._patterns.items():
-            for match in pattern.finditer(line):
-                value = _number(match[1])
-                if value is not None:
-                    self._last[name] = {
-                        "MetricName": name,
-                        "Value": value,
-                        "Timestamp": time.time(),
-                    }
-                    found = True
+        for name, pattern in list(self._patterns.items()):
+            try:
+                with _time_limit(_MATCH_SECONDS):
+                    values = [_number(match[1]) for match in pattern.finditer(line)]
+            except TimeoutError:
+                del self._patterns[name]
+                self.notes.append(
+                    f"the metric {name!r} is not read any more: its Regex takes more than "
+                    f"{_MATCH_SECONDS:.0f} s for a line of {len(line)} characters"
+                )
+                continue
+            if known := [value for value in values if value is not None]:
+                self._last[name] = {
+                    "MetricName": name,
+                    "Value": known[-1],
+                    "Timestamp": time.time(),
+                }
+                found = True
         return found
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """TimeoutError in the block after so many seconds; for the main thread.
+
+    Python's regular expressions look for signals while they backtrack.
+    """
+
+    def stop(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _number(text: str | None) -> float | None:

@@ -56,7 +56,7 @@ class LocalJob:
         try:
             with hold_slot() as slot, hold_scratch(self.folder) as scratch:
                 ending, reason = self._run_hosts(slot, scratch)
-        except (PlatformError, OSError) as error:
+        except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
@@ -72,6 +72,7 @@ class LocalJob:
         supervision = self._train(trees, plans)
         kill_until_none(partial(descendants, os.getpid()))
         self.record.enter(State.UPLOADING, FinalMetricDataList=self.metrics.finish())
+        self._publish_notes()
         artifacts = pack_artifacts(self.request, trees)
         self.record.note(artifacts.notes)
         if supervision.ending is State.FAILED:
@@ -129,6 +130,11 @@ class LocalJob:
     def _publish_metrics(self) -> None:
         if self.metrics.look():
             self.record.update(FinalMetricDataList=self.metrics.values())
+        self._publish_notes()
+
+    def _publish_notes(self) -> None:
+        notes, self.metrics.notes = self.metrics.notes, []
+        self.record.note(notes)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -99,9 +100,11 @@ class LocalSession:
         NameContains: str | None = None,  # noqa: N803 (AWS)
         StatusEquals: str | None = None,  # noqa: N803 (AWS)
     ) -> dict[str, Any]:
-        statuses = [
-            _status(folder) for folder in self._store.all() if (NameContains or "") in folder.name
-        ]
+        statuses = []
+        for folder in self._store.all():
+            if (NameContains or "") in folder.name:
+                with contextlib.suppress(PlatformError):  # one damaged job does not hide the others
+                    statuses.append(_status(folder))
         statuses.sort(key=lambda status: status["CreationTime"], reverse=True)
         return {
             "TrainingJobSummaries": [

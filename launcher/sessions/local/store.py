@@ -76,4 +76,6 @@ class Store:
     def _names(self) -> list[str]:
         if not self._jobs.is_dir():
             return []
-        return sorted(entry.name for entry in self._jobs.iterdir() if entry.name[0] != ".")
+        return sorted(
+            entry.name for entry in self._jobs.iterdir() if entry.name[0] != "." and entry.is_dir()
+        )
