@@ -75,11 +75,18 @@ class Places:
 
     def where(self, path: FieldPath) -> str:
         """The place of a field: "job.yaml:7 (instance_groups[1].instance_count)"."""
-        nearest = self._nearest(path)
-        if nearest in self.changes:
-            return f"--set {self.changes[nearest]}"
+        if said := self._said(path):
+            return f"--set {said}"
         place = f"{self.name}:{self.line(path)}" if self.name else f"line {self.line(path)}"
         return f"{place} ({dotted(path)})" if path else place
+
+    def _said(self, path: FieldPath) -> str | None:
+        """The change that a field comes from: itself, around it, or (where it is new) inside it."""
+        nearest = self._nearest(path)
+        if nearest in self.changes or path in self.lines:
+            return self.changes.get(nearest)
+        inside = (text for change, text in self.changes.items() if change[: len(path)] == path)
+        return next(inside, None) if path else None
 
     def line(self, path: FieldPath) -> int:
         """The line of the field, or of the nearest thing around it that is written."""

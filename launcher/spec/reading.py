@@ -133,9 +133,16 @@ def _reject_unknown_keys(
     for key in value:
         if key not in known:
             near = did_you_mean(str(key), (name for name in known if name not in value))
-            fix = f'did you mean "{near}"?' if near else _known_fields(declared)
+            fix = _fix_of_unknown(declared, str(key), near or did_you_mean(str(key), known), value)
             reading.reject((*path, str(key)), f'"{key}" is not a field of {_noun(declared)}', fix)
             reading.broken.update({(*path, near)} if near else ())
+
+
+def _fix_of_unknown(declared: Any, key: str, near: str | None, value: Mapping[Any, Any]) -> str:
+    parameters = value.get("hyperparameters") if declared is JobSpec else None
+    if isinstance(parameters, Mapping) and key in parameters:
+        return f'did you mean "hyperparameters.{key}"?'
+    return f'did you mean "{near}"?' if near else _known_fields(declared)
 
 
 def _read_choice(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:

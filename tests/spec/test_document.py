@@ -276,3 +276,23 @@ def test_any_json_comes_back_with_its_types(value: object) -> None:
     spec = JobSpec(entry_point="train.py", hyperparameters={"x": value})
 
     assert repr(JobSpec.from_yaml(spec.to_yaml()).hyperparameters) == repr(spec.hyperparameters)
+
+
+@pytest.mark.parametrize(
+    ("change", "fix"),
+    [
+        ("hyperparameter.epochs=3", 'did you mean "hyperparameters"?'),
+        ("epochs=3", 'did you mean "hyperparameters.epochs"?'),
+        ("instance_groups.0.instance_typ=local", 'did you mean "instance_type"?'),
+    ],
+)
+def test_a_change_of_a_field_that_is_not_there_says_which_was_meant(change, fix):
+    text = """
+entry_point: train.py
+instance_groups: [{instance_group_name: train, instance_type: local, instance_count: 1}]
+hyperparameters: {epochs: 1}
+"""
+    with pytest.raises(SpecError) as caught:
+        JobSpec.from_yaml(text, [change])
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.fix) == (f"--set {change}", fix)

@@ -26,6 +26,7 @@ class MetricScan:
             metric["Name"]: re.compile(metric["Regex"])
             for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ())
         }
+        self._names = tuple(self._patterns)
         self._positions: dict[str, int] = {}
         self._last: dict[str, dict[str, Any]] = {}
         self._next = 0.0
@@ -49,7 +50,7 @@ class MetricScan:
 
     def values(self) -> list[dict[str, Any]]:
         """The FinalMetricDataList so far, times in seconds since the epoch."""
-        return list(self._last.values())
+        return [self._last[name] for name in self._names if name in self._last]
 
     def _read(self, *, is_over: bool) -> bool:
         found = False
