@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -48,6 +48,11 @@ def answers(verb: Callable[..., int]) -> Callable[..., None]:
 def tell(text: str) -> None:
     """Say something that is not the answer."""
     click.echo(text, err=True)
+
+
+def tell_warnings(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        tell(f"warning: {warning}")
 
 
 def tell_error(error: LauncherError) -> None:

@@ -25,6 +25,14 @@ class LinePrinter:
         click.echo(f"{prefix} {text}", err=self._to_stderr)
 
 
+def tell_started(job: Job) -> None:
+    """Say where a job runs, and what is different there."""
+    description = job.description()
+    tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
+    for note in description["LocalNotes"]:
+        tell(f"note: {note}")
+
+
 def follow(job: Job) -> bool:
     """Show a job on stderr until it ends; False when the user left it with Ctrl-C."""
     try:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from launcher.cli.answer import answers, print_json, tell
-from launcher.cli.follow import follow
+from launcher.cli.answer import answers, print_json, tell_warnings
+from launcher.cli.follow import follow, tell_started
 from launcher.cli.screen import summary_screen
 from launcher.errors import CloudError
 from launcher.job import Job
-from launcher.request.submission import Submission, prepare, redacted
+from launcher.request.submission import prepare, redacted
 from launcher.sessions.local import Isolation, LocalSession
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import JobSpec
@@ -48,20 +48,20 @@ def run(
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
     session = LocalSession(isolation=isolation) if local or spec.is_local else None
-    if dry_run:
-        placement = place(spec, session, name) if session else place_offline(spec, name)
-        _show_request(prepare(spec, placement))
-        return 0
-    if session is None:
+    if session is None and not dry_run:
         raise CloudError(
             "this version runs jobs on this machine only: add --local to run this job here, or "
             "--dry-run to print its CreateTrainingJob request"
         )
-    submission = prepare(spec, place(spec, session, name))
-    _tell_warnings(submission)
+    placement = place(spec, session, name) if session else place_offline(spec, name)
+    submission = prepare(spec, placement)
+    tell_warnings(submission.warnings)
+    if dry_run or session is None:
+        print_json(redacted(submission.request))
+        return 0
     send(submission, session)
     job = Job(name, session)
-    _tell_started(job)
+    tell_started(job)
     finished = follow(job)
     summary = job.summary()
     if output == "json":
@@ -69,20 +69,3 @@ def run(
     elif finished:
         click.echo(summary_screen(summary))
     return summary["exit_code"] if finished else 0
-
-
-def _show_request(submission: Submission) -> None:
-    _tell_warnings(submission)
-    print_json(redacted(submission.request))
-
-
-def _tell_started(job: Job) -> None:
-    description = job.description()
-    tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
-    for note in description["LocalNotes"]:
-        tell(f"note: {note}")
-
-
-def _tell_warnings(submission: Submission) -> None:
-    for warning in submission.warnings:
-        tell(f"warning: {warning}")
