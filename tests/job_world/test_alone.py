@@ -30,7 +30,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("package", ["boto3", "yaml", "click", "rich", "torch", "launcher"])
 def test_the_bare_interpreter_has_nothing_of_ours(bare_python: str, package: str) -> None:
     command = [bare_python, "-c", f"import {package}"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
+    result = subprocess.run(command, capture_output=True, text=True, cwd="/", env={}, check=False)
     assert f"No module named '{package}'" in result.stderr
 
 

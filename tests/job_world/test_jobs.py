@@ -377,6 +377,8 @@ for epoch in range(10**6):
 def test_sigterm_reaches_the_script_which_may_read_on_and_save(
     make_hosts: MakeHosts, launch: Launch
 ) -> None:
+    if launch is Launch.TORCHRUN:
+        pytest.importorskip("torch")
     hosts = make_hosts({**FILES, "train.py": SAVING}, data=1, launch=launch)
     hosts.start()
     eventually(lambda: "training" in hosts["algo-2"].output)
