@@ -128,13 +128,7 @@ class Receiver:
     # Workers ------------------------------------------------------------------------------
 
     def _accept_workers(self) -> None:
-        while True:
-            try:
-                connection, peer = self._workers.accept()
-            except OSError as error:  # no descriptor is free: strangers time out
-                emit("not_accepted", port="receiver", why=str(error))
-                time.sleep(0.5)
-                continue
+        for connection, peer in lines.accepted(self._workers, "receiver"):
             threading.Thread(
                 target=self._attend_worker, args=(connection, peer), daemon=True
             ).start()
@@ -221,13 +215,7 @@ class Receiver:
     # Ranks --------------------------------------------------------------------------------
 
     def _accept_ranks(self) -> None:
-        while True:
-            try:
-                connection, _ = self._ranks.accept()
-            except OSError as error:
-                emit("not_accepted", port="unix", why=str(error))
-                time.sleep(0.5)
-                continue
+        for connection, _ in lines.accepted(self._ranks, "unix"):
             if _user_of(connection) != os.getuid():
                 emit("stranger_refused", peer="unix", port="receiver", why="another user")
                 connection.close()

@@ -213,13 +213,7 @@ class _Server:
             threading.Thread(target=work, name="board-server", daemon=True).start()
 
     def _accept(self) -> None:
-        while True:
-            try:
-                connection, peer = self._listener.accept()
-            except OSError as error:  # no descriptor is free: strangers time out
-                emit("not_accepted", port="board", why=str(error))
-                time.sleep(0.5)
-                continue
+        for connection, peer in lines.accepted(self._listener, "board"):
             threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
 
     def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:

@@ -7,11 +7,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake
+from launcher.runtime.events import emit
 
 #: A longer message is an attack or a bug.
 MESSAGE_LIMIT = 64 * 1024 * 1024
@@ -97,6 +98,22 @@ def connect(address: tuple[str, int], token: str, *, patience: float, what: str)
                 ) from error
         time.sleep(pause)
         pause = min(pause * 1.5, 2.0)
+
+
+def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket, Any]]:
+    """(connection, peer) for ever.
+
+    A time without free descriptors is waited out: strangers who hold them time out. port: its name
+    in the log.
+    """
+    while True:
+        try:
+            pair = listener.accept()
+        except OSError as error:  # noqa: PERF203 - each attempt may fail on its own
+            emit("not_accepted", port=port, why=str(error))
+            time.sleep(0.5)
+        else:
+            yield pair
 
 
 def _connect_once(address: tuple[str, int], token: str) -> socket.socket:
