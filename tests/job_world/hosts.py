@@ -150,6 +150,7 @@ class Hosts:
         return {
             "PATH": f"{Path(self.python).parent}:{os.environ['PATH']}",
             "HOME": os.environ.get("HOME", "/"),
+            "TMPDIR": str(host.log.parent),  # what a killed host leaves goes with the test
             "SAGEMAKER_BASE_DIR": str(host.paths.root),
             "TRAINING_JOB_NAME": "test-job",
             "AWS_REGION": "us-east-1",
