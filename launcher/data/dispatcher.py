@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
-from pathlib import Path
 
-from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, DataPart, MlPaths
+from launcher.contract import DataPart
 from launcher.data import messages as m
 from launcher.data.ledger import SILENCE, Ledger
 from launcher.data.plan import Plan, StreamSpec
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
-from launcher.runtime.environment import Environment
+from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 
@@ -126,7 +124,6 @@ class Dispatcher:
 
     def _check_poisoned(self) -> None:
         for run, step in self._ledger.poisoned():
-            receiver = self._receivers.get(self._run_receivers.get(run, ""))
             ids = self._plans[run].sample_ids(step)
             words = ", ".join(map(str, ids[:8])) + (", ..." if len(ids) > 8 else "")
             message = (
@@ -134,15 +131,11 @@ class Dispatcher:
                 f"{self._plans[run].spec.dataset} (samples {words}); how they ended is in the "
                 "data hosts' logs: worker_died"
             )
-            if receiver is not None:
-                receiver.send(m.RunFailed(run=run, kind="dataset", message=message))
-            self._close_run(run)
+            self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 
     def _fail_all(self, message: str) -> None:
-        for receiver in self._receivers.values():
-            for run in self._ledger.runs_of(receiver.name):
-                receiver.send(m.RunFailed(run=run, kind="unavailable", message=message))
-                self._close_run(run)
+        for run in self._ledger.runs:
+            self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
         for dataset, askers in self._asking.items():
             for name in askers:
                 if receiver_ := self._receivers.get(name):
@@ -224,7 +217,7 @@ class Dispatcher:
         elif isinstance(message, m.Length):
             self._answer_describe(message)
         elif isinstance(message, m.BatchFailed):
-            self._fail_run(message, peer.host)
+            self._fail_batch(message, peer.host)
         self._assign()
 
     def _answer_describe(self, length: m.Length) -> None:
@@ -233,18 +226,22 @@ class Dispatcher:
             if receiver := self._receivers.get(name):
                 receiver.send(length)
 
-    def _fail_run(self, failed: m.BatchFailed, host: str) -> None:
+    def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
+        self._fail_run(
+            m.RunFailed(
+                run=failed.run,
+                kind="sample" if failed.index is not None else "dataset",
+                message=f"{failed.message} (on data host {host})",
+                index=failed.index,
+                remote_traceback=failed.remote_traceback,
+            )
+        )
+
+    def _fail_run(self, failed: m.RunFailed) -> None:
+        """Tell a run's rank that it cannot go on, and forget the run."""
         receiver = self._receivers.get(self._run_receivers.get(failed.run, ""))
         if receiver is not None:
-            receiver.send(
-                m.RunFailed(
-                    run=failed.run,
-                    kind="sample" if failed.index is not None else "dataset",
-                    message=f"{failed.message} (on data host {host})",
-                    index=failed.index,
-                    remote_traceback=failed.remote_traceback,
-                )
-            )
+            receiver.send(failed)
         self._close_run(failed.run)
 
     # What receivers say -------------------------------------------------------------------
@@ -345,8 +342,7 @@ async def _serve(environment: Environment) -> None:
 
 
 def main() -> int:
-    root = Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))
-    asyncio.run(_serve(Environment.read(MlPaths(root))))
+    asyncio.run(_serve(Environment.read(paths_here())))
     return 0
 
 

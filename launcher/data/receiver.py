@@ -17,18 +17,16 @@ import struct
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, MlPaths
 from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.control import Control
 from launcher.data.slabs import Slab, SlabPool
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
-from launcher.runtime.environment import Environment
+from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 from launcher.runtime.train import RECEIVER_VARIABLE
@@ -295,7 +293,7 @@ def _user_of(connection: socket.socket) -> int:
 
 
 def main() -> int:
-    environment = Environment.read(MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))))
+    environment = Environment.read(paths_here())
     try:
         receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
     except (DataError, OSError) as error:

@@ -12,6 +12,14 @@ from launcher.data.plan import Plan
 from launcher.errors import DataError, SampleError
 
 
+class Datasets(dict[str, Any]):
+    """Datasets by their references, each built when it is first asked for."""
+
+    def __missing__(self, reference: str) -> Any:
+        self[reference] = build_dataset(reference)
+        return self[reference]
+
+
 def build_dataset(reference: str) -> Any:
     """Call the function that a reference names and check what it returns.
 

@@ -9,17 +9,13 @@ import secrets
 import socket
 import time
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any, Protocol
 from weakref import finalize
 
 from launcher.contract import (
     CODE_CHANNEL,
-    DEFAULT_ML_ROOT,
     DOCUMENT_FILE,
-    ML_ROOT_VARIABLE,
     JobDocument,
-    MlPaths,
     Role,
 )
 from launcher.data import messages as m
@@ -28,6 +24,7 @@ from launcher.data.plan import Plan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError, WireError
 from launcher.runtime import lines
+from launcher.runtime.environment import paths_here
 from launcher.runtime.train import RECEIVER_VARIABLE
 
 #: A batch as a source gives it: its tree and its arrays.
@@ -63,8 +60,7 @@ def open_source() -> Source:
 
 
 def _service_is_declared() -> bool:
-    root = Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT))
-    document = MlPaths(root).channels / CODE_CHANNEL / DOCUMENT_FILE
+    document = paths_here().channels / CODE_CHANNEL / DOCUMENT_FILE
     if not document.exists():
         return False  # a script run by hand, outside any job
     return Role.DATA in JobDocument.from_json(document.read_text()).roles.values()
@@ -74,20 +70,15 @@ class LocalSource:
     """Loads in this process, batch by batch."""
 
     def __init__(self) -> None:
-        self._datasets: dict[str, Any] = {}
+        self._datasets = samples.Datasets()
 
     def length(self, dataset: str) -> int:
-        return len(self._dataset(dataset))
+        return len(self._datasets[dataset])
 
     def batches(self, plan: Plan) -> Generator[Parts, None, None]:
-        dataset = self._dataset(plan.spec.dataset)
+        dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
             yield structure.take_apart(samples.load_batch(dataset, plan, step))
-
-    def _dataset(self, reference: str) -> Any:
-        if reference not in self._datasets:
-            self._datasets[reference] = samples.build_dataset(reference)
-        return self._datasets[reference]
 
 
 class ServiceSource:

@@ -14,17 +14,15 @@ import sys
 import threading
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
-from launcher.contract import DEFAULT_ML_ROOT, ML_ROOT_VARIABLE, MlPaths
 from launcher.data import messages as m
 from launcher.data import samples, structure, wire
 from launcher.data.control import Control
 from launcher.data.plan import Plan
 from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
-from launcher.runtime.environment import Environment
+from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 
 _BEAT_SECONDS = 1.0
@@ -38,7 +36,7 @@ class Worker:
         self.name = name
         self._token = environment.token
         self._allowed = environment.document.data.datasets if environment.document.data else ()
-        self._datasets: dict[str, Any] = {}
+        self._datasets = samples.Datasets()
         self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
@@ -67,8 +65,6 @@ class Worker:
     def _dataset(self, reference: str) -> Any:
         if reference not in self._allowed:  # whoever asks, only the job's own code is imported
             raise DataError(f"the dataset {reference!r} is not served by this job")
-        if reference not in self._datasets:
-            self._datasets[reference] = samples.build_dataset(reference)
         return self._datasets[reference]
 
     def _describe(self, reference: str) -> None:
@@ -160,7 +156,7 @@ class Worker:
 
 
 def main() -> int:
-    paths = MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
+    paths = paths_here()
     environment = Environment.read(paths)
     os.chdir(paths.code)
     sys.path[:1] = [str(paths.library), str(paths.code)]
@@ -173,8 +169,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # The dispatcher's word ends the process; threads that wait on sockets need not.
-    sys.stdout.flush()
     code = main()
     sys.stdout.flush()
+    # The dispatcher's word ends the process; threads that wait on sockets need not.
     os._exit(code)

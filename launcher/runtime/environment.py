@@ -13,7 +13,9 @@ from launcher.contract import (
     ADDRESSES_VARIABLE,
     CODE_CHANNEL,
     CPUS_VARIABLE,
+    DEFAULT_ML_ROOT,
     DOCUMENT_FILE,
+    ML_ROOT_VARIABLE,
     PORT_BASE_VARIABLE,
     TOKEN_VARIABLE,
     JobDocument,
@@ -92,6 +94,11 @@ class Environment:
     def has_data_service(self) -> bool:
         """Whether a data group was declared: then the loader streams, and never falls back."""
         return bool(self.cluster.data_hosts)
+
+
+def paths_here(environ: Mapping[str, str] = os.environ) -> MlPaths:
+    """Where a process of a job finds the ML root."""
+    return MlPaths(Path(environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
 
 
 def _text(path: Path) -> str:

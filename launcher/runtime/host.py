@@ -14,7 +14,6 @@ from launcher.runtime import processes
 from launcher.runtime.board import Board, End
 from launcher.runtime.environment import Environment
 from launcher.runtime.failure import Failure
-from launcher.runtime.variables import child_environment
 
 #: SageMaker kills 120 s after SIGTERM; what is left of that is for our own end.
 STOP_GRACE = 110.0
@@ -46,12 +45,14 @@ class StopRequested(Exception):
 class Host:
     """One host's children, its place on the board, and its obedience to SIGTERM."""
 
-    def __init__(self, environment: Environment, board: Board) -> None:
+    def __init__(
+        self, environment: Environment, board: Board, variables: Mapping[str, str]
+    ) -> None:
         self.environment = environment
         self.board = board
-        self.variables = child_environment(environment)
+        self.variables = dict(variables)  # what every child starts with
         self._stopping_since: float | None = None
-        self._services: list[Service] = []
+        self._services: dict[str, Service] = {}
 
     def obey_signals(self) -> None:
         """SIGTERM and SIGINT ask for the end; the watch loop raises StopRequested."""
@@ -83,11 +84,11 @@ class Host:
         if self.board.end is not None:
             raise JobOver(self.board.end)
 
-    def wait(self, child: subprocess.Popen[bytes], others: Sequence[Service] = ()) -> int:
-        """Wait for a child while its services live; returns its exit status."""
+    def wait(self, child: subprocess.Popen[bytes]) -> int:
+        """Wait for a child while the services live; returns its exit status."""
         while (code := child.poll()) is None:
             self.check()
-            for service in others:
+            for service in self._services.values():
                 service.check(self)
             time.sleep(_POLL)
         return code
@@ -103,12 +104,15 @@ class Host:
             )
         )
 
-    def start_service(self, name: str, module: str) -> Service:
+    def start_service(self, name: str, module: str) -> None:
         """Start a module that must live as long as the trainer."""
         with processes.stop_signals_blocked():  # its child is deaf to them from its first moment
-            service = Service(name, self.start(module))
-        self._services.append(service)
-        return service
+            self._services[name] = Service(name, self.start(module))
+
+    def close_service(self, name: str) -> None:
+        """End a service, where there is one of that name."""
+        if service := self._services.pop(name, None):
+            service.close()
 
     def end_children(self, grace: float) -> None:
         """End everything below this process, also what moved to another session."""
@@ -140,7 +144,7 @@ class Host:
             self.pause()
 
     def _end_workers(self, grace: float) -> None:
-        services = {service.pid for service in self._services}
+        services = {service.pid for service in self._services.values()}
         processes.end_tree(
             lambda: [pid for pid in processes.descendants(os.getpid()) if pid not in services],
             grace=grace,
@@ -148,8 +152,8 @@ class Host:
 
     def _close_services(self) -> None:
         # The receiver first: it has last words for the dispatcher.
-        for service in reversed(self._services):
-            service.close()
+        for name in reversed(list(self._services)):
+            self.close_service(name)
 
 
 class Service:

@@ -20,7 +20,7 @@ from launcher.runtime.host import (
     JobOver,
     StopRequested,
 )
-from launcher.runtime.variables import toolkit_variables
+from launcher.runtime.variables import child_environment
 
 ROLES: dict[Role, Callable[[Host], None]] = {Role.TRAIN: train.play, Role.DATA: serve.play}
 
@@ -39,10 +39,11 @@ def run(root: Path) -> int:
         play = _role(environment)
     except LauncherError as error:
         return _fail_early(paths, error)
-    os.environ.update(toolkit_variables(environment))
+    variables = child_environment(environment)
+    os.environ.update(variables)  # our own event lines name this host, too
     processes.become_subreaper()
     processes.raise_descriptor_limit()
-    host = Host(environment, board.join(environment))
+    host = Host(environment, board.join(environment), variables)
     host.obey_signals()
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.contract import Launch
 from launcher.runtime import processes
-from launcher.runtime.host import Host, HostFailed, JobOver, Service
+from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.rank import REPORTS_VARIABLE
 
@@ -23,33 +23,29 @@ RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 
 def play(host: Host) -> None:
     """Run the train host's part to its end; raises HostFailed, JobOver or StopRequested."""
-    services = _start_data_services(host)
+    _start_data_services(host)
     reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
     try:
-        _train(host, services, reports)
+        _train(host, reports)
     finally:
         shutil.rmtree(reports, ignore_errors=True)
-    if receiver := services.get("receiver"):
-        receiver.close()  # passes on what the ranks have said last
+    host.close_service("receiver")  # it passes on what the ranks have said last
     host.board.done()
     _wait_for_others(host)
-    if dispatcher := services.get("dispatcher"):
-        dispatcher.close()
+    host.close_service("dispatcher")
 
 
-def _start_data_services(host: Host) -> dict[str, Service]:
+def _start_data_services(host: Host) -> None:
     if not host.environment.has_data_service:
-        return {}
+        return
     _need(host, "numpy", "the data service")
-    services = {}
     if host.environment.cluster.is_leader:
-        services["dispatcher"] = host.start_service("dispatcher", "launcher.data.dispatcher")
+        host.start_service("dispatcher", "launcher.data.dispatcher")
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
-    services["receiver"] = host.start_service("receiver", "launcher.data.receiver")
-    return services
+    host.start_service("receiver", "launcher.data.receiver")
 
 
-def _train(host: Host, services: dict[str, Service], reports: Path) -> None:
+def _train(host: Host, reports: Path) -> None:
     environment = host.environment
     trainer = environment.document.trainer
     script = environment.paths.code / trainer.entry_point
@@ -64,7 +60,7 @@ def _train(host: Host, services: dict[str, Service], reports: Path) -> None:
         )
     else:
         child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
-    code = host.wait(child, list(services.values()))
+    code = host.wait(child)
     if code != 0:
         raise _failure(host, code, reports)
 
