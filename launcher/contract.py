@@ -102,6 +102,8 @@ ADDRESSES_VARIABLE = "LAUNCHER_HOST_ADDRESSES"
 PORT_BASE_VARIABLE = "LAUNCHER_PORT_BASE"
 #: CPUs that this host may use: set by a platform whose hosts share one machine.
 CPUS_VARIABLE = "LAUNCHER_HOST_CPUS"
+#: The folder that outlives an interruption: set by the runtime for scripts, in jobs that have one.
+CHECKPOINT_VARIABLE = "LAUNCHER_CHECKPOINT_DIR"
 
 REDACTED = "<redacted>"
 

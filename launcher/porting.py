@@ -121,6 +121,10 @@ def constructor_arguments(
         "output_path": description["OutputDataConfig"]["S3OutputPath"],
         "volume_size": resources["VolumeSizeInGB"],
         "max_run": description["StoppingCondition"]["MaxRuntimeInSeconds"],
+        "use_spot_instances": description.get("EnableManagedSpotTraining", False),
+        "max_wait": description["StoppingCondition"].get("MaxWaitTimeInSeconds"),
+        "checkpoint_s3_uri": description.get("CheckpointConfig", {}).get("S3Uri"),
+        "checkpoint_local_path": description.get("CheckpointConfig", {}).get("LocalPath"),
     }
 
 

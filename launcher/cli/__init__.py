@@ -6,6 +6,7 @@ import click
 
 import launcher
 from launcher.cli.init import init
+from launcher.cli.interrupt import interrupt
 from launcher.cli.list import list_jobs
 from launcher.cli.logs import logs
 from launcher.cli.run import run
@@ -23,5 +24,5 @@ def main() -> None:
     """
 
 
-for command in (init, run, list_jobs, status, logs, stop):
+for command in (init, run, list_jobs, status, logs, stop, interrupt):
     main.add_command(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from launcher.cli.answer import group_prefix, tell
+from launcher.cli.ctrl_c import Detached, obey_ctrl_c
 from launcher.job import Job, LogLine
 from launcher.outcome import host_groups
 
@@ -36,18 +37,8 @@ def tell_started(job: Job) -> None:
 def follow(job: Job) -> bool:
     """Show a job on stderr until it ends; False when the user left it with Ctrl-C."""
     try:
-        job.wait(logs=LinePrinter(job, to_stderr=True), states=lambda word: tell(f"[{word}]"))
-    except KeyboardInterrupt:
-        tell_detached(job.name)
+        with obey_ctrl_c(job):
+            job.wait(logs=LinePrinter(job, to_stderr=True), states=lambda word: tell(f"[{word}]"))
+    except Detached:
         return False
     return True
-
-
-def tell_detached(name: str) -> None:
-    """Say that the job goes on, and how to come back to it."""
-    tell(
-        f"\nDetached; job {name} goes on.\n"
-        f"  launcher logs -f {name}     come back\n"
-        f"  launcher status {name}      how it stands\n"
-        f"  launcher stop {name}        end it"
-    )

@@ -7,7 +7,8 @@ import json
 import click
 
 from launcher.cli.answer import answers
-from launcher.cli.follow import LinePrinter, tell_detached
+from launcher.cli.ctrl_c import tell_detached
+from launcher.cli.follow import LinePrinter
 from launcher.job import Job
 from launcher.sessions.local import LocalSession
 

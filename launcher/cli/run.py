@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from launcher.cli.answer import answers, print_json, tell_warnings
+from launcher.cli.ctrl_c import tell_detached
 from launcher.cli.follow import follow, tell_started
 from launcher.cli.screen import summary_screen
 from launcher.errors import CloudError
@@ -25,6 +26,7 @@ from launcher.spec import JobSpec
     type=click.Choice([kind.value for kind in Isolation]),
     help="Of hosts on this machine; by default sandbox where it works.",
 )
+@click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(
@@ -35,6 +37,7 @@ def run(
     job_file: Path,
     local: bool,
     isolation: str | None,
+    detach: bool,
     dry_run: bool,
     name: str | None,
     changes: tuple[str, ...],
@@ -43,7 +46,7 @@ def run(
     """Run a job and follow it to its end.
 
     JOB_FILE describes the job. Its hosts' lines are shown as they come, and a summary at the end.
-    Ctrl-C leaves the job running and says how to come back to it.
+    Ctrl-C leaves the job running and says how to come back to it; twice within 3 s stops it.
     """
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
@@ -62,10 +65,12 @@ def run(
     send(submission, session)
     job = Job(name, session)
     tell_started(job)
-    finished = follow(job)
+    if detach:
+        tell_detached(name)
+    finished = not detach and follow(job)
     summary = job.summary()
     if output == "json":
         print_json(summary)
-    elif finished:
-        click.echo(summary_screen(summary))
+    else:
+        click.echo(summary_screen(summary) if finished else name)
     return summary["exit_code"] if finished else 0

@@ -17,6 +17,7 @@ from launcher.contract import (
     DataPart,
     JobDocument,
     Launch,
+    MlPaths,
     Role,
     TrainerPart,
 )
@@ -29,6 +30,7 @@ class Placement:
 
     code_uri: the prefix that holds launch.py, the bundle and the job document;
     output_uri: the prefix under which <job name>/output/ will appear;
+    checkpoint_uri: the prefix of the checkpoints, None for a job without;
     token: the job's secret, used only when the job has more than one host.
     """
 
@@ -38,6 +40,7 @@ class Placement:
     code_uri: str
     output_uri: str
     token: str
+    checkpoint_uri: str | None = None
 
 
 def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
@@ -49,13 +52,13 @@ def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
         "InputDataConfig": _channels(spec, placement),
         "OutputDataConfig": {"S3OutputPath": placement.output_uri},
         "ResourceConfig": _resources(spec),
-        "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_run},
+        "StoppingCondition": _stopping_condition(spec),
         "HyperParameters": {
             name: json.dumps(value) for name, value in spec.hyperparameters.items()
         },
         "Environment": _environment(spec, placement),
     }
-    request.update(_options(spec))
+    request.update(_options(spec, placement))
     return request
 
 
@@ -151,8 +154,21 @@ def _environment(spec: JobSpec, placement: Placement) -> dict[str, str]:
     return {**spec.environment, **secret}
 
 
-def _options(spec: JobSpec) -> Iterator[tuple[str, Any]]:
+def _stopping_condition(spec: JobSpec) -> dict[str, int]:
+    limits = {"MaxRuntimeInSeconds": spec.max_run, "MaxWaitTimeInSeconds": spec.max_wait}
+    return _present(limits)
+
+
+def _options(spec: JobSpec, placement: Placement) -> Iterator[tuple[str, Any]]:
     """The fields that are sent only when they say something."""
+    if spec.use_spot_instances:
+        yield "EnableManagedSpotTraining", True
+    if placement.checkpoint_uri is not None:
+        checkpoints = {
+            "S3Uri": placement.checkpoint_uri,
+            "LocalPath": spec.checkpoint_local_path or str(MlPaths().checkpoints),
+        }
+        yield "CheckpointConfig", checkpoints
     if spec.tags:
         yield "Tags", [{"Key": key, "Value": value} for key, value in spec.tags.items()]
     if spec.subnets:

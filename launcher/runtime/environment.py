@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from launcher.contract import (
@@ -42,6 +42,7 @@ class Environment:
     resource_config: Mapping[str, Any]
     raw_hyperparameters: Mapping[str, str]
     input_data_config: Mapping[str, Mapping[str, str]]
+    checkpoint_folder: Path | None = None
 
     @classmethod
     def read(cls, paths: MlPaths, environ: Mapping[str, str] = os.environ) -> Environment:
@@ -80,6 +81,7 @@ class Environment:
             input_data_config=_config(
                 paths.config / "inputdataconfig.json", environ, "SM_INPUT_DATA_CONFIG"
             ),
+            checkpoint_folder=_checkpoint_folder(paths),
         )
 
     @property
@@ -99,6 +101,16 @@ class Environment:
 def paths_here(environ: Mapping[str, str] = os.environ) -> MlPaths:
     """Where a process of a job finds the ML root."""
     return MlPaths(Path(environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
+
+
+def _checkpoint_folder(paths: MlPaths) -> Path | None:
+    """The folder that the platform keeps at CheckpointConfig's S3Uri; None in jobs without."""
+    configured = _config(paths.config / "checkpointconfig.json", {}, "").get("LocalPath")
+    if configured is None:
+        return None
+    folder = PurePosixPath(configured)
+    is_inside = folder.is_relative_to(DEFAULT_ML_ROOT)
+    return paths.root / folder.relative_to(DEFAULT_ML_ROOT) if is_inside else Path(folder)
 
 
 def _text(path: Path) -> str:

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import CODE_CHANNEL
+from launcher.contract import CHECKPOINT_VARIABLE, CODE_CHANNEL
 from launcher.runtime import hyperparameters
 from launcher.runtime.environment import Environment
 
@@ -152,9 +152,15 @@ def child_environment(environment: Environment) -> dict[str, str]:
         **_network_variables(environment),
         **os.environ,
         **toolkit_variables(environment),
+        **_checkpoint_variable(environment),
         "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def _checkpoint_variable(environment: Environment) -> dict[str, str]:
+    folder = environment.checkpoint_folder
+    return {} if folder is None else {CHECKPOINT_VARIABLE: str(folder)}
 
 
 def _network_variables(environment: Environment) -> dict[str, str]:

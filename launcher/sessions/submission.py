@@ -35,6 +35,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         image_uri=str(image),
         code_uri=f"{code}/{name}/code/",
         output_uri=_own_location(spec.output_path, session),
+        checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
     )
 
@@ -59,6 +60,7 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
         image_uri=str(spec.image_uri),
         code_uri=f"{code}/{name}/code/",
         output_uri=output,
+        checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
     )
 
@@ -88,6 +90,7 @@ def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
     uris = {
         "output_path": spec.output_path,
         "code_location": spec.code_location,
+        "checkpoint_s3_uri": spec.checkpoint_s3_uri,
         **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.inputs.items()},
     }
     return [
@@ -107,6 +110,17 @@ def _own_location(uri: str | None, session: Session) -> str:
     if uri is None or _scheme(uri) != _scheme(default):
         return default
     return uri.rstrip("/")
+
+
+def _own_checkpoints(uri: str | None, session: Session) -> str | None:
+    """The spec's place for checkpoints, or the same below the session's own place.
+
+    Every run of a spec finds the checkpoints of the run before, wherever it runs.
+    """
+    default = session.default_location().rstrip("/")
+    if uri is None or _scheme(uri) == _scheme(default):
+        return uri
+    return f"{default}/checkpoints/{uri.partition('://')[2].strip('/')}"
 
 
 def _scheme(uri: str) -> str:

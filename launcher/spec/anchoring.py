@@ -19,6 +19,7 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
         script: _path(getattr(spec, script), folder),
         "output_path": spec.output_path and _uri(spec.output_path, folder),
         "code_location": spec.code_location and _uri(spec.code_location, folder),
+        "checkpoint_s3_uri": spec.checkpoint_s3_uri and _uri(spec.checkpoint_s3_uri, folder),
         "inputs": {
             name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))
             for name, channel in spec.inputs.items()

@@ -27,6 +27,11 @@ class JobSpec:
     distribution: None runs the script once per train host, without torchrun.
     data_service: what the hosts of a data group serve.
     volume_size: GB of storage per host. max_run: seconds after which the platform stops the job.
+    use_spot_instances: spare capacity, which AWS may take back at any time; the job then starts
+        again, with what it wrote to its checkpoint folder. max_wait: seconds from the creation to
+        the end, waiting and interruptions included.
+    checkpoint_s3_uri: where the hosts' checkpoint folder is kept, during the job and after it, and
+        what it is filled from. checkpoint_local_path: that folder; None means /opt/ml/checkpoints.
     role: an IAM role's name or ARN. image_uri, output_path, code_location: None lets the session
         choose.
 
@@ -50,6 +55,10 @@ class JobSpec:
     base_job_name: str | None = None
     volume_size: int = 30
     max_run: int = 24 * 60 * 60
+    use_spot_instances: bool = False
+    max_wait: int | None = None
+    checkpoint_s3_uri: str | None = None
+    checkpoint_local_path: str | None = None
     input_mode: str = "File"
     environment: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 from click.testing import CliRunner, Result
@@ -47,6 +48,16 @@ class Terminal:
         (self.folder / "train.py").write_text(script)
         (self.folder / "job.yaml").write_text(job)
         return self.folder / "job.yaml"
+
+    @staticmethod
+    def wait_for(stream: IO[str], text: str) -> None:
+        """Read a process's lines until one has the text; its end is a failure."""
+        lines = []
+        for line in stream:
+            lines.append(line)
+            if text in line:
+                return
+        pytest.fail(f"{text!r} never came:\n{''.join(lines)}")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """launcher run, list, status, logs and stop on real jobs of this machine."""
 
 import json
-import signal
 import tarfile
 from urllib.parse import unquote, urlsplit
 
@@ -113,19 +112,9 @@ def test_a_group_or_host_that_the_job_does_not_have(terminal):
     assert "--group homogeneousCluster" in result.stderr
 
 
-def wait_for(stream, text):
-    """Read a process's lines until one has the text; its end is a failure."""
-    lines = []
-    for line in stream:
-        lines.append(line)
-        if text in line:
-            return
-    pytest.fail(f"{text!r} never came:\n{''.join(lines)}")
-
-
 def test_stop_ends_a_job_and_run_says_stopped(terminal):
     process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
-    wait_for(process.stderr, "| waiting")
+    terminal.wait_for(process.stderr, "| waiting")
     assert terminal("stop", "job-1").exit_code == 0
     stdout, _ = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -133,21 +122,3 @@ def test_stop_ends_a_job_and_run_says_stopped(terminal):
     again = terminal("stop", "job-1")
     assert again.exit_code == 0
     assert "ended already" in again.stderr
-
-
-def test_interrupting_leaves_the_job_running_and_says_how_to_come_back(terminal):
-    process = terminal.start("run", terminal.write(WAITS_FOREVER), "--local", "--name", "job-1")
-    wait_for(process.stderr, "| waiting")
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "launcher logs -f job-1" in stderr
-    status = json.loads(terminal("status", "job-1", "-o", "json").stdout)
-    assert status["status"] == "InProgress"
-
-    follower = terminal.start("logs", "-f", "job-1")
-    wait_for(follower.stdout, "| waiting")
-    terminal("stop", "job-1")
-    follower.communicate(timeout=60)
-    assert follower.returncode == 0
-    assert terminal("status", "job-1").exit_code == 3

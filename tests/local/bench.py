@@ -55,6 +55,18 @@ def processes_mentioning(text: str) -> dict[int, str]:
     return found
 
 
+def platform_and_keeper(job_folder: Path) -> tuple[int, int]:
+    """The pids of a job's platform process, and of the keeper above it."""
+    pids = {
+        pid
+        for pid, command in processes_mentioning(str(job_folder)).items()
+        if "launcher.sessions.local.platform" in command
+    }
+    parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in pids}
+    (platform,) = [pid for pid in pids if parents[pid] in pids]
+    return platform, parents[platform]
+
+
 def group(name: str, count: int) -> dict[str, Any]:
     return {"InstanceGroupName": name, "InstanceType": "ml.c5.xlarge", "InstanceCount": count}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
 import pytest
-from bench import Bench, group, processes_mentioning, wait_until
+from bench import Bench, group, platform_and_keeper, processes_mentioning, wait_until
 
 SLEEP = 'escape(); print("up"); time.sleep(600)'
 DEAF = f"on_sigterm(signal.SIG_IGN); {SLEEP}"
@@ -215,32 +216,61 @@ def test_a_host_that_ends_leaves_nothing_behind_while_others_run(bench: Bench) -
 def test_a_platform_process_that_is_killed_fails_the_job(bench: Bench, hears: bool) -> None:
     bench.start(SLEEP if hears else DEAF, hosts=2)
     bench.wait_for_line("up", hosts=2)
-    (platform,) = [
-        pid
-        for pid, command in processes_mentioning(str(bench.job_folder())).items()
-        if "launcher.sessions.local.platform" in command
-    ]
+    platform, _ = platform_and_keeper(bench.job_folder())
     scratch = (bench.job_folder() / "scratch").readlink()
     assert scratch.is_dir()
 
     os.kill(platform, signal.SIGKILL)
+    # Nobody asks how the job stands: its keeper ends it.
+    wait_until(lambda: '"Failed"' in (bench.job_folder() / "status.json").read_text())
     description = bench.end_of()
     assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Failed"
-    assert "the local platform process died" in description["FailureReason"]
+    assert "the local platform process was lost (killed by SIGKILL)" in description["FailureReason"]
     assert not scratch.exists()
     assert bench.describe() == description
 
 
-def test_a_platform_process_that_is_asked_to_end_stops_its_job(bench: Bench) -> None:
+def test_a_platform_process_that_is_killed_with_its_keeper_fails_the_job(bench: Bench) -> None:
+    bench.start(DEAF, hosts=2)
+    bench.wait_for_line("up", hosts=2)
+    platform, keeper = platform_and_keeper(bench.job_folder())
+    scratch = (bench.job_folder() / "scratch").readlink()
+
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(platform, signal.SIGKILL)
+    description = bench.end_of()
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "the local platform process died" in description["FailureReason"]
+    assert not scratch.exists()
+
+
+def test_a_job_goes_on_without_its_keeper(bench: Bench) -> None:
+    bench.start('print("up"); time.sleep(0.5)')
+    bench.wait_for_line("up")
+    os.kill(platform_and_keeper(bench.job_folder())[1], signal.SIGKILL)
+
+    assert bench.end_of()["TrainingJobStatus"] == "Completed"
+
+
+def test_a_job_that_ran_when_the_machine_was_switched_off(plain_bench: Bench) -> None:
+    plain_bench.start(SLEEP)
+    plain_bench.wait_for_line("up")
+    for pid in reversed(platform_and_keeper(plain_bench.job_folder())):
+        os.kill(pid, signal.SIGKILL)
+    settings = plain_bench.job_folder() / "settings.json"
+    written = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**written, "boot": "an earlier one"}))
+
+    reason = plain_bench.end_of()["FailureReason"]
+    assert reason == "this machine was restarted while the job ran"
+
+
+@pytest.mark.parametrize("who", [0, 1], ids=["platform", "keeper"])
+def test_a_platform_process_that_is_asked_to_end_stops_its_job(bench: Bench, who: int) -> None:
     bench.start(SLEEP, hosts=2)
     bench.wait_for_line("up", hosts=2)
-    (platform,) = [
-        pid
-        for pid, command in processes_mentioning(str(bench.job_folder())).items()
-        if "launcher.sessions.local.platform" in command
-    ]
 
-    os.kill(platform, signal.SIGTERM)
+    os.kill(platform_and_keeper(bench.job_folder())[who], signal.SIGTERM)
     assert bench.end_of()["TrainingJobStatus"] == "Stopped"
 
 

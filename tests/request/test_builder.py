@@ -17,7 +17,7 @@ from launcher.request.submission import redacted
 from launcher.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"
-NAMES = ["homogeneous", "two_groups"]
+NAMES = ["homogeneous", "spot", "two_groups"]
 
 
 def placement(**fields):
@@ -43,7 +43,8 @@ def compare(made: object, golden: Path):
 
 def golden_request(name):
     spec = JobSpec.from_yaml(GOLDEN / f"{name}.yaml")
-    return build_request(spec, placement(role_arn=spec.role, image_uri=spec.image_uri))
+    places = {"role_arn": spec.role, "image_uri": spec.image_uri}
+    return build_request(spec, placement(**places, checkpoint_uri=spec.checkpoint_s3_uri))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -26,24 +26,28 @@ class State(str, enum.Enum):
     STARTING = "Starting"
     DOWNLOADING = "Downloading"
     TRAINING = "Training"
+    INTERRUPTED = "Interrupted"
     STOPPING = "Stopping"
     UPLOADING = "Uploading"
     COMPLETED = "Completed"
     FAILED = "Failed"
     STOPPED = "Stopped"
     MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+    MAX_WAIT_TIME_EXCEEDED = "MaxWaitTimeExceeded"
 
 
 _MESSAGES = {
     State.STARTING: "Starting the training job",
     State.DOWNLOADING: "Preparing the input data of every host",
     State.TRAINING: "Every host was started. Training in progress.",
+    State.INTERRUPTED: "Training job interrupted: its spot instances were taken back",
     State.STOPPING: "Stopping the training job",
     State.UPLOADING: "Packing the model and the output data",
     State.COMPLETED: "Training job completed",
     State.FAILED: "Training job failed",
     State.STOPPED: "Training job stopped",
     State.MAX_RUNTIME_EXCEEDED: "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    State.MAX_WAIT_TIME_EXCEEDED: "Training job exceeded MaxWaitTimeInSeconds provided",
 }
 #: The states that end a job, and the TrainingJobStatus that goes with each.
 ENDINGS = {
@@ -51,6 +55,7 @@ ENDINGS = {
     State.FAILED: "Failed",
     State.STOPPED: "Stopped",
     State.MAX_RUNTIME_EXCEEDED: "Stopped",
+    State.MAX_WAIT_TIME_EXCEEDED: "Stopped",
 }
 
 

@@ -5,6 +5,7 @@ jobs/<name>/request.json     the CreateTrainingJob request, as it came
             status.json      the DescribeTrainingJob document, replaced at each change
             lock             held (flock) by the platform process for as long as it lives
             stop             exists when someone asked the job to stop
+            interrupt        exists when someone asked for an interruption (spot instances)
             scratch          link to the hosts' short temporary folder
             platform.log     what the platform process has to say
             logs/            one file per host: algo-1-<start>.log
@@ -30,9 +31,11 @@ class Settings:
     """What the request does not say, because it is about this machine.
 
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
+    boot: what tells this run of the machine from the next.
     """
 
     isolation: Isolation
+    boot: str
     stop_grace_seconds: float = 120.0
 
 
@@ -65,6 +68,10 @@ class JobFolder:
     @property
     def stop(self) -> Path:
         return self.path / "stop"
+
+    @property
+    def interrupt(self) -> Path:
+        return self.path / "interrupt"
 
     @property
     def scratch(self) -> Path:
@@ -100,7 +107,9 @@ class JobFolder:
     def settings(self) -> Settings:
         raw = read_json(self._settings)
         return Settings(
-            isolation=Isolation(raw["isolation"]), stop_grace_seconds=raw["stop_grace_seconds"]
+            isolation=Isolation(raw["isolation"]),
+            boot=raw["boot"],
+            stop_grace_seconds=raw["stop_grace_seconds"],
         )
 
     def status(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.errors import PlatformError
@@ -15,9 +16,15 @@ _SUFFIX = ".log"
 _CHUNK_BYTES = 1 << 20
 
 
-def log_file(folder: JobFolder, host: Host, started: float) -> Path:
-    """The log of a host that starts now: algo-1-<seconds since the epoch>."""
-    return folder.logs / f"{host.name}-{int(started)}{_SUFFIX}"
+def new_log_files(folder: JobFolder, hosts: Iterable[Host], now: float) -> dict[Host, Path]:
+    """A new log for each host that starts now: algo-1-<seconds since the epoch>.
+
+    Each attempt at a job has logs of its own, also within one second.
+    """
+    started = int(now)
+    while any(folder.logs.glob(f"*-{started}{_SUFFIX}")):
+        started += 1
+    return {host: folder.logs / f"{host.name}-{started}{_SUFFIX}" for host in hosts}
 
 
 def log_streams(folder: JobFolder) -> list[LogStream]:

@@ -1,7 +1,7 @@
 """The tree of a host's /opt/ml: its folders, and the files that the platform writes for it.
 
-The files and their fields are those seen on SageMaker: hyperparameters.json,
-inputdataconfig.json and resourceconfig.json.
+The files and their fields are those seen on SageMaker: hyperparameters.json, inputdataconfig.json,
+resourceconfig.json, and checkpointconfig.json for a job with checkpoints.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def write_config(
     folder = tree.ml.config
     write_json(folder / "resourceconfig.json", resource_config(host, hosts))
     write_json(folder / "hyperparameters.json", request.get("HyperParameters", {}))
+    if checkpoints := request.get("CheckpointConfig"):
+        path = checkpoints.get("LocalPath", str(MlPaths().checkpoints))
+        write_json(folder / "checkpointconfig.json", {"LocalPath": path})
     write_json(
         folder / "inputdataconfig.json",
         {supply.channel.name: dict(supply.channel.config) for supply in supplies},

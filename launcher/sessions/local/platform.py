@@ -10,34 +10,25 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.artifacts import pack_artifacts
-from launcher.sessions.local.channels import channels_of, supplies
+from launcher.sessions.local.attempt import Attempt
 from launcher.sessions.local.checks import not_done
-from launcher.sessions.local.cluster import Host, hosts_of
+from launcher.sessions.local.clock import Clock
 from launcher.sessions.local.description import State
-from launcher.sessions.local.environment import host_environment
 from launcher.sessions.local.failure import failure_reason
 from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.isolation import Berth, StartPlan, plan_start
-from launcher.sessions.local.logs import log_file
+from launcher.sessions.local.keeper import keep
 from launcher.sessions.local.metrics import MetricScan
-from launcher.sessions.local.opt_ml import HostTree, write_config
 from launcher.sessions.local.processes import become_subreaper, descendants, kill_until_none
 from launcher.sessions.local.record import Record
-from launcher.sessions.local.running import RunningHost
 from launcher.sessions.local.slots import hold_slot
-from launcher.sessions.local.supervision import Supervision, Terms
-
-#: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
-_DEFAULT_MAX_SECONDS = 86_400
+from launcher.sessions.local.supervision import Supervision
 
 
 class LocalJob:
@@ -46,7 +37,6 @@ class LocalJob:
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
         self.request = folder.request()
-        self.settings = folder.settings()
         self.record = Record(folder)
         self.metrics = MetricScan(self.request, folder)
 
@@ -54,78 +44,63 @@ class LocalJob:
         """The job's life; whatever happens, no process of it is left at its end."""
         self.record.note(not_done(self.request))
         try:
-            with hold_slot() as slot, hold_scratch(self.folder) as scratch:
-                ending, reason = self._run_hosts(slot, scratch)
+            with hold_slot() as slot:
+                ending, reason = self._run_attempts(slot)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
         self.record.close(ending, reason)
 
-    def _run_hosts(self, slot: int, scratch: Path) -> tuple[State, str | None]:
+    def _run_attempts(self, slot: int) -> tuple[State, str | None]:
         """(ending, reason for a failure)"""
+        attempt = self._attempt(slot)
         self.record.enter(State.DOWNLOADING, TrainingStartTime=time.time())
-        hosts = hosts_of(self.request, slot)
-        trees = {host: HostTree(self.folder.hosts / host.name) for host in hosts}
-        plans = self._prepare(hosts, trees, slot, scratch)
-        self.record.enter(State.TRAINING)
-        supervision = self._train(trees, plans)
-        kill_until_none(partial(descendants, os.getpid()))
+        while (supervision := attempt.run()).ending is State.INTERRUPTED:
+            if self.folder.stop.exists():
+                self.record.enter(State.STOPPING)
+                supervision.ending = State.STOPPED
+                break
+            self._start_again()
         self.record.enter(State.UPLOADING, FinalMetricDataList=self.metrics.finish())
         self._publish_notes()
-        artifacts = pack_artifacts(self.request, trees)
+        return self._publish(attempt, supervision)
+
+    def _attempt(self, slot: int) -> Attempt:
+        return Attempt(
+            folder=self.folder,
+            request=self.request,
+            settings=self.folder.settings(),
+            slot=slot,
+            clock=Clock(self.request, self.folder),
+            on_training=partial(self.record.enter, State.TRAINING),
+            on_ending=self._enter_ending,
+            on_tick=self._publish_metrics,
+        )
+
+    def _enter_ending(self, ending: State) -> None:
+        """The hosts are asked to end: for good, or to start again."""
+        self.record.enter(ending if ending is State.INTERRUPTED else State.STOPPING)
+
+    def _start_again(self) -> None:
+        """After an interruption: the instances are gone, with all that was on their disks."""
+        self.folder.interrupt.unlink()
+        gone = self.folder.path / "gone"
+        self.folder.hosts.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        self.folder.hosts.mkdir()
+        self.record.enter(State.STARTING)
+        self.record.enter(State.DOWNLOADING)
+
+    def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[State, str | None]:
+        """Pack what the hosts left; (ending, reason for a failure)"""
+        artifacts = pack_artifacts(self.request, attempt.trees())
         self.record.note(artifacts.notes)
         if supervision.ending is State.FAILED:
             return State.FAILED, failure_reason(supervision.ended)
         if artifacts.model is not None:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, None
-
-    def _prepare(
-        self, hosts: Sequence[Host], trees: Mapping[Host, HostTree], slot: int, scratch: Path
-    ) -> dict[Host, StartPlan]:
-        given = supplies(channels_of(self.request), hosts)
-        algorithm = self.request["AlgorithmSpecification"]
-        command = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
-        plans = {}
-        for host, tree in trees.items():
-            tree.make()
-            write_config(tree, host, hosts, self.request, given[host])
-            own_scratch = scratch / host.name
-            own_scratch.mkdir()
-            berth = Berth(
-                host=host,
-                hosts=hosts,
-                tree=tree,
-                scratch=own_scratch,
-                command=command,
-                environment=host_environment(self.request, hosts, slot, mark=tree.path),
-                supplies=given[host],
-            )
-            plans[host] = plan_start(berth, self.settings.isolation)
-        return plans
-
-    def _train(
-        self, trees: Mapping[Host, HostTree], plans: Mapping[Host, StartPlan]
-    ) -> Supervision:
-        now = time.time()
-        supervision = Supervision(
-            hosts=[
-                RunningHost(host, trees[host], plan, log_file(self.folder, host, now))
-                for host, plan in plans.items()
-            ],
-            terms=Terms(
-                max_seconds=self.request["StoppingCondition"].get(
-                    "MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS
-                ),
-                grace_seconds=self.settings.stop_grace_seconds,
-                stop_requested=self.folder.stop.exists,
-            ),
-            on_ending=partial(self.record.enter, State.STOPPING),
-            on_tick=self._publish_metrics,
-        )
-        supervision.run()
-        return supervision
 
     def _publish_metrics(self) -> None:
         if self.metrics.look():
@@ -137,27 +112,19 @@ class LocalJob:
         self.record.note(notes)
 
 
-@contextmanager
-def hold_scratch(folder: JobFolder) -> Iterator[Path]:
-    """A temporary folder with a short path, for as long as the block runs; the job links to it."""
-    scratch = Path(tempfile.mkdtemp(prefix="launcher-"))
-    folder.scratch.symlink_to(scratch)
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        folder.scratch.unlink()
-
-
 def main(arguments: Sequence[str]) -> None:
-    """Leave the caller, then run the job of a folder."""
+    """Leave the caller, then run the job of a folder under a keeper."""
     if os.fork():
         # The caller waits for this process only, and is never the parent of the platform.
         os._exit(0)
-    become_subreaper()
     folder = JobFolder(Path(arguments[0]))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: folder.stop.touch())
+    keep(folder, partial(_run, folder))
+
+
+def _run(folder: JobFolder) -> None:
+    become_subreaper()
     LocalJob(folder).run()
 
 

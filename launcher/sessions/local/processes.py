@@ -115,6 +115,14 @@ def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = 
         reap_orphans(known)
 
 
+def how_it_ended(code: int) -> str:
+    """What an exit code says: "exit code 3", or for a negative one "killed by SIGKILL"."""
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"exit code {code}"
+
+
 def _pids() -> Iterator[int]:
     return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 

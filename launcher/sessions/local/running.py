@@ -14,6 +14,7 @@ from launcher.sessions.local.opt_ml import HostTree
 from launcher.sessions.local.processes import (
     descendants,
     die_with_parent,
+    how_it_ended,
     marked,
     signal_all,
 )
@@ -64,11 +65,8 @@ class RunningHost:
         A sandbox's own exit code for a signal is 128 and its number, as a shell's is.
         """
         code = self.exit_code or 0
-        number = -code if code < 0 else code - 128 if self._wrappers else 0
-        try:
-            return f"killed by {signal.Signals(number).name}"
-        except ValueError:
-            return f"exit code {code}"
+        is_signal = self._wrappers and code - 128 in set(signal.Signals)
+        return how_it_ended(128 - code if is_signal else code)
 
     def _own_processes(self) -> list[int]:
         """The host's processes, its first one and then its wrappers before all others."""

@@ -13,7 +13,7 @@ from launcher.errors import PlatformError
 from launcher.sessions.base import LogStream
 from launcher.sessions.local import description, logs, storage
 from launcher.sessions.local.checks import check_request
-from launcher.sessions.local.death import settled_status
+from launcher.sessions.local.death import current_boot, settled_status
 from launcher.sessions.local.folder import JobFolder, Settings
 from launcher.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.sessions.local.start import start_platform
@@ -74,6 +74,7 @@ class LocalSession:
         check_request(request)
         settings = Settings(
             isolation=choose_isolation(self._isolation),
+            boot=current_boot(),
             stop_grace_seconds=self._stop_grace_seconds,
         )
         status = description.opened(request, isolation=settings.isolation.value, now=time.time())
@@ -93,6 +94,24 @@ class LocalSession:
         folder = self._store.find(TrainingJobName)
         if not description.is_terminal(settled_status(folder)):
             folder.stop.touch()
+
+    def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
+        """Take a job's spot instances back, as AWS may at any time; the job starts again.
+
+        Raises PlatformError for a job that uses none, or that has ended.
+        """
+        folder = self._store.find(TrainingJobName)
+        status = settled_status(folder)
+        if not folder.request().get("EnableManagedSpotTraining"):
+            raise PlatformError(
+                f"job {folder.name} has no spot instances that could be taken back: write "
+                "use_spot_instances: true and max_wait into its description"
+            )
+        if description.is_terminal(status):
+            raise PlatformError(
+                f"job {folder.name} has ended already: {status['TrainingJobStatus']}"
+            )
+        folder.interrupt.touch()
 
     def list_training_jobs(
         self,

@@ -17,12 +17,12 @@ _TICK_SECONDS = 0.05
 class Terms:
     """When training ends before its hosts do.
 
-    max_seconds: MaxRuntimeInSeconds; grace_seconds: from SIGTERM to SIGKILL.
+    asked_to_end: the state that a user or the clock asks for now; grace_seconds: from SIGTERM to
+    SIGKILL.
     """
 
-    max_seconds: float
+    asked_to_end: Callable[[], State | None]
     grace_seconds: float
-    stop_requested: Callable[[], bool]
 
 
 @dataclass
@@ -30,23 +30,22 @@ class Supervision:
     """Watches the hosts of a job until all of them have ended.
 
     ended: the hosts in the order of their ends; ending: the state that follows.
-    on_ending: called once, when a job is stopped or out of time and its hosts are asked to end.
+    on_ending: called once with the ending, when the hosts are asked to end though none has failed.
     on_tick: called often.
     """
 
     hosts: Sequence[RunningHost]
     terms: Terms
-    on_ending: Callable[[], None]
+    on_ending: Callable[[State], None]
     on_tick: Callable[[], None]
     ended: list[RunningHost] = field(default_factory=list)
     ending: State = State.COMPLETED
 
     def run(self) -> None:
         """Return when no host is left; `ended` and `ending` say how it went."""
-        deadline = time.monotonic() + self.terms.max_seconds
         while self._alive():
             self._collect()
-            if ending := self._reason_to_end(deadline):
+            if ending := self._reason_to_end():
                 self._end_all(ending)
             self.on_tick()
             time.sleep(_TICK_SECONDS)
@@ -58,20 +57,16 @@ class Supervision:
         reap_orphans({host.pid for host in self._alive()})
         self.ended += [host for host in self.hosts if host.poll()]
 
-    def _reason_to_end(self, deadline: float) -> State | None:
+    def _reason_to_end(self) -> State | None:
         if any(host.exit_code for host in self.ended):
             return State.FAILED
-        if not self._alive():
-            return None
-        if self.terms.stop_requested():
-            return State.STOPPED
-        return State.MAX_RUNTIME_EXCEEDED if time.monotonic() > deadline else None
+        return self.terms.asked_to_end() if self._alive() else None
 
     def _end_all(self, ending: State) -> None:
         """SIGTERM to every host, and SIGKILL to those that live after the grace period."""
         self.ending = ending
         if ending is not State.FAILED:
-            self.on_ending()
+            self.on_ending(ending)
         deadline = time.monotonic() + self.terms.grace_seconds
         unasked = self._alive()
         while self._alive():

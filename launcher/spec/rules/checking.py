@@ -9,7 +9,7 @@ from launcher.errors import Problem, SpecError
 from launcher.spec.findings import Finding, Where
 from launcher.spec.job import JobSpec
 from launcher.spec.reading import Reading, read_spec, shown, written_fields
-from launcher.spec.rules import channels, limits, machines, source
+from launcher.spec.rules import channels, interruption, limits, machines, source
 from launcher.spec.rules.source import Source
 from launcher.spec.writing import plain_values
 
@@ -19,6 +19,7 @@ _RULES = (
     source.find_problems_of_names,
     channels.find_problems,
     limits.find_problems,
+    interruption.find_problems,
 )
 
 

@@ -188,7 +188,7 @@ def _name_problems(spec: JobSpec) -> Iterator[Finding]:
             what = f'"{spec.role}" is neither the name nor the ARN of an IAM role'
             fix = "write its name, or arn:aws:iam::123456789012:role/NAME"
             yield Finding(path=("role",), what=what, fix=fix)
-    for field in ("output_path", "code_location"):
+    for field in ("output_path", "code_location", "checkpoint_s3_uri"):
         location = getattr(spec, field)
         if location is not None:
             yield from uri_problems(location, (field,))

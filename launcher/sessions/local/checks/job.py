@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
+from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.storage import path_of
 
@@ -15,8 +17,6 @@ _MAX_GROUPS = 5
 #: What a request may ask of SageMaker and this machine does not do, and says so.
 _NOT_DONE = (
     "VpcConfig",
-    "CheckpointConfig",
-    "EnableManagedSpotTraining",
     "EnableNetworkIsolation",
     "EnableInterContainerTrafficEncryption",
     "RetryStrategy",
@@ -47,6 +47,7 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _check_metric(metric)
     yield from _check_output(request["OutputDataConfig"].get("S3OutputPath", ""))
     yield from _check_time(request["StoppingCondition"])
+    yield from _check_checkpoints(request.get("CheckpointConfig"))
     for field in ("HyperParameters", "Environment"):
         for key, value in request.get(field, {}).items():
             if not isinstance(value, str):
@@ -130,4 +131,21 @@ def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
             what=f"MaxRuntimeInSeconds is {seconds}",
             where="StoppingCondition",
             fix="give at least 1 second",
+        )
+
+
+def _check_checkpoints(config: Mapping[str, str] | None) -> Iterator[Problem]:
+    if config is None:
+        return
+    try:
+        path_of(config.get("S3Uri", ""))
+    except PlatformError as error:
+        yield Problem(what=str(error), where="CheckpointConfig S3Uri", fix="give a file:// URI")
+    folder = PurePosixPath(config.get("LocalPath", MlPaths().checkpoints))
+    is_below = folder.is_relative_to(DEFAULT_ML_ROOT) and folder != PurePosixPath(DEFAULT_ML_ROOT)
+    if not is_below or ".." in folder.parts:
+        yield Problem(
+            what=f"{folder} is not a folder below {DEFAULT_ML_ROOT}",
+            where="CheckpointConfig LocalPath",
+            fix=f"use {MlPaths().checkpoints}: a local host has no other folders of its own",
         )

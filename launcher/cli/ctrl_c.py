@@ -1,0 +1,59 @@
+"""Ctrl-C while a job is followed: once leaves the job to itself, twice within 3 s stops it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from launcher.cli.answer import tell
+from launcher.job import Job
+
+_SECONDS = 3.0
+
+
+class Detached(Exception):
+    """The user goes, and the job goes on."""
+
+
+@contextmanager
+def obey_ctrl_c(job: Job) -> Iterator[None]:
+    """Give Ctrl-C its meaning for the block, which goes on until it is clear what was meant.
+
+    Raises Detached 3 s after a single Ctrl-C, and at once for one after the job was stopped.
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise Detached
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, second)
+        signal.signal(signal.SIGALRM, leave)
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+        tell_detached(job.name)
+        tell(f"  Ctrl-C again within {_SECONDS:.0f} s     end it now")
+
+    def second(_number: int, _frame: FrameType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, leave)
+        job.stop()
+        tell(f"\nStopping job {job.name}: its hosts have 120 s to save their work.")
+
+    before = signal.signal(signal.SIGINT, first), signal.getsignal(signal.SIGALRM)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGALRM, before[1])
+
+
+def tell_detached(name: str) -> None:
+    """Say that the job goes on, and how to come back to it."""
+    tell(
+        f"\nDetached; job {name} goes on.\n"
+        f"  launcher logs -f {name}     come back\n"
+        f"  launcher status {name}      how it stands\n"
+        f"  launcher stop {name}        end it"
+    )

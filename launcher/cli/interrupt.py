@@ -1,0 +1,26 @@
+"""launcher interrupt: take a job's spot instances back, as AWS may at any time."""
+
+from __future__ import annotations
+
+import click
+
+from launcher.cli.answer import answers, print_json, tell
+from launcher.job import Job
+from launcher.sessions.local import LocalSession
+
+
+@click.command()
+@click.argument("name")
+@answers
+def interrupt(name: str, output: str) -> int:
+    """Interrupt job NAME as spot instances are.
+
+    Its hosts get SIGTERM and 120 seconds. Then the job starts again on new hosts, which find
+    what was in the checkpoint folder. Only for jobs with use_spot_instances.
+    """
+    session = LocalSession()
+    session.interrupt_training_job(TrainingJobName=name)
+    tell(f"Job {name} is interrupted, and starts again; `launcher logs -f {name}` shows it.")
+    if output == "json":
+        print_json({"name": name, "status": Job(name, session).status})
+    return 0

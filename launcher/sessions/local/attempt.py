@@ -1,0 +1,137 @@
+"""One attempt at a job: its hosts from their preparation to the end of the last of them.
+
+A job on spot instances has one more after each interruption, with new hosts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import PlatformError
+from launcher.sessions.local.channels import channels_of, supplies
+from launcher.sessions.local.checkpoints import CheckpointSync, checkpoint_config
+from launcher.sessions.local.clock import Clock
+from launcher.sessions.local.cluster import Host, hosts_of
+from launcher.sessions.local.description import State
+from launcher.sessions.local.environment import host_environment
+from launcher.sessions.local.folder import JobFolder, Settings
+from launcher.sessions.local.isolation import Berth, StartPlan, plan_start
+from launcher.sessions.local.logs import new_log_files
+from launcher.sessions.local.opt_ml import HostTree, write_config
+from launcher.sessions.local.processes import descendants, kill_until_none
+from launcher.sessions.local.running import RunningHost
+from launcher.sessions.local.supervision import Supervision, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """What the hosts of a job are made from, and who is told about them.
+
+    on_training: called when the hosts are prepared; on_ending and on_tick: see Supervision.
+    """
+
+    folder: JobFolder
+    request: Mapping[str, Any]
+    settings: Settings
+    slot: int
+    clock: Clock
+    on_training: Callable[[], None]
+    on_ending: Callable[[State], None]
+    on_tick: Callable[[], None]
+
+    def run(self) -> Supervision:
+        """Prepare the hosts and let them train; no process of them is left afterwards.
+
+        Raises PlatformError or OSError when they cannot be prepared or started.
+        """
+        with hold_scratch(self.folder) as scratch:
+            trees = self.trees()
+            for tree in trees.values():
+                tree.make()
+            checkpoints = self._checkpoints(trees)
+            plans = self._plans(trees, scratch)
+            self.on_training()
+            with checkpoints or nullcontext():
+                supervision = self._train(trees, plans)
+                kill_until_none(partial(descendants, os.getpid()))
+        if checkpoints and checkpoints.problem:
+            raise PlatformError(checkpoints.problem)
+        return supervision
+
+    def trees(self) -> dict[Host, HostTree]:
+        """The folders of each host."""
+        hosts = hosts_of(self.request, self.slot)
+        return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
+
+    def _checkpoints(self, trees: Mapping[Host, HostTree]) -> CheckpointSync | None:
+        """The checkpoint folders, filled; None for a job without."""
+        config = checkpoint_config(self.request)
+        if config is None:
+            return None
+        sync = CheckpointSync(config, trees.values())
+        sync.restore()
+        return sync
+
+    def _plans(self, trees: Mapping[Host, HostTree], scratch: Path) -> dict[Host, StartPlan]:
+        hosts = tuple(trees)
+        given = supplies(channels_of(self.request), hosts)
+        algorithm = self.request["AlgorithmSpecification"]
+        command = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
+        plans = {}
+        for host, tree in trees.items():
+            write_config(tree, host, hosts, self.request, given[host])
+            own_scratch = scratch / host.name
+            own_scratch.mkdir()
+            berth = Berth(
+                host=host,
+                hosts=hosts,
+                tree=tree,
+                scratch=own_scratch,
+                command=command,
+                environment=host_environment(self.request, hosts, self.slot, mark=tree.path),
+                supplies=given[host],
+            )
+            plans[host] = plan_start(berth, self.settings.isolation)
+        return plans
+
+    def _train(
+        self, trees: Mapping[Host, HostTree], plans: Mapping[Host, StartPlan]
+    ) -> Supervision:
+        self.clock.training_starts()
+        log_files = new_log_files(self.folder, trees, time.time())
+        supervision = Supervision(
+            hosts=[
+                RunningHost(host, trees[host], plan, log_files[host])
+                for host, plan in plans.items()
+            ],
+            terms=Terms(
+                asked_to_end=self.clock.asked_to_end,
+                grace_seconds=self.settings.stop_grace_seconds,
+            ),
+            on_ending=self.on_ending,
+            on_tick=self.on_tick,
+        )
+        supervision.run()
+        self.clock.training_ends()
+        return supervision
+
+
+@contextmanager
+def hold_scratch(folder: JobFolder) -> Iterator[Path]:
+    """A temporary folder with a short path, for as long as the block runs; the job links to it."""
+    scratch = Path(tempfile.mkdtemp(prefix="launcher-"))
+    folder.scratch.symlink_to(scratch)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        folder.scratch.unlink()

@@ -1,0 +1,143 @@
+"""The checkpoint folder of the hosts, kept in step with CheckpointConfig's S3Uri.
+
+As on SageMaker every host has the folder, filled before it starts; what any host writes goes to the
+one place while the job runs, and the last of several writers of a name wins. Nothing is deleted
+there. A file is copied once it has not changed for a second, or its host has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Any
+
+from launcher.contract import DEFAULT_ML_ROOT
+from launcher.sessions.local.opt_ml import HostTree
+from launcher.sessions.local.storage import path_of
+
+_PERIOD_SECONDS = 1.0
+#: What a copy is called until it is complete.
+_PARTIAL = ".launcher-partial-"
+
+
+def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
+    """CheckpointConfig with its default folder; None for a job without."""
+    config = request.get("CheckpointConfig")
+    return config and {"LocalPath": str(DEFAULT_ML_ROOT / "checkpoints"), **config}
+
+
+class CheckpointSync:
+    """Fills the folders of the hosts, and keeps their content while the block runs.
+
+    problem: why the last round of copies failed, None when it did not.
+    """
+
+    def __init__(self, config: Mapping[str, str], trees: Iterable[HostTree]) -> None:
+        self.problem: str | None = None
+        self._uri = config["S3Uri"]
+        self._place = path_of(self._uri)
+        self._inside = PurePosixPath(config["LocalPath"])
+        self._folders = [_folder(tree, self._inside) for tree in trees]
+        self._kept: dict[Path, tuple[int, ...]] = {}
+        self._seen: dict[Path, tuple[int, ...]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="checkpoints", daemon=True)
+
+    def restore(self) -> None:
+        """Copy what was kept into every folder. Raises OSError."""
+        for folder in self._folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in _files(self._place):
+                if not path.is_file():
+                    continue
+                copy = folder / path.relative_to(self._place)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy)
+                self._kept[copy] = _version(copy)
+
+    def __enter__(self) -> CheckpointSync:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The hosts have ended: copy what they wrote last."""
+        self._ended.set()
+        self._thread.join()
+        self._keep(at_once=True)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(_PERIOD_SECONDS):
+            self._keep()
+
+    def _keep(self, *, at_once: bool = False) -> None:
+        """Copy what is new or has changed, and was the same a round ago (or `at_once`)."""
+        try:
+            for folder in self._folders:
+                for path in _files(folder):
+                    with contextlib.suppress(FileNotFoundError):  # removed or replaced meanwhile
+                        self._keep_file(path, folder, at_once)
+        except OSError as error:
+            self.problem = f"the checkpoints cannot be written to {self._uri}: {error}"
+        else:
+            self.problem = None
+
+    def _keep_file(self, path: Path, folder: Path, at_once: bool) -> None:
+        target = self._place / path.relative_to(folder)
+        source = self._as_seen_here(path, folder)
+        version = _version(source)
+        is_quiet = at_once or self._seen.get(path) == version
+        self._seen[path] = version
+        if version == self._kept.get(path) or not is_quiet:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_PARTIAL)
+        os.close(descriptor)
+        draft = Path(name)
+        try:
+            shutil.copy2(source, draft)
+            if _version(source) == version:
+                draft.replace(target)
+                self._kept[path] = version
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _as_seen_here(self, path: Path, folder: Path) -> Path:
+        """The file; for a link that leads to it by the host's own path, where that is here."""
+        if not path.is_symlink():
+            return path
+        leads_to = PurePosixPath(path.readlink())
+        is_own = leads_to.is_relative_to(self._inside)
+        return folder / leads_to.relative_to(self._inside) if is_own else path.resolve()
+
+
+def _folder(tree: HostTree, inside: PurePosixPath) -> Path:
+    """Where a host's checkpoint folder is on this machine."""
+    return tree.ml.root / inside.relative_to(DEFAULT_ML_ROOT)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files and links below a folder."""
+    for parent, _, names in os.walk(folder):
+        for name in sorted(names):
+            if not name.startswith(_PARTIAL):
+                yield Path(parent, name)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """What changes when a file does; FileNotFoundError for what is none."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise FileNotFoundError(path)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

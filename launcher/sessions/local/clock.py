@@ -1,0 +1,48 @@
+"""When a job has to end before its hosts do: someone asks for it, or its time is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.sessions.local.description import State
+from launcher.sessions.local.folder import JobFolder
+
+#: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
+_DEFAULT_MAX_SECONDS = 86_400
+
+
+class Clock:
+    """The limits of StoppingCondition, and the requests that users leave in the job's folder.
+
+    MaxRuntimeInSeconds counts the training of all attempts, MaxWaitTimeInSeconds everything.
+    """
+
+    def __init__(self, request: Mapping[str, Any], folder: JobFolder) -> None:
+        condition = request["StoppingCondition"]
+        self._folder = folder
+        self._max_seconds = condition.get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)
+        wait = condition.get("MaxWaitTimeInSeconds")
+        self._wait_deadline = None if wait is None else time.monotonic() + wait
+        self._deadline: float | None = None
+
+    def training_starts(self) -> None:
+        """The hosts of an attempt have started."""
+        self._deadline = time.monotonic() + self._max_seconds
+
+    def training_ends(self) -> None:
+        """They have ended; what is left of the time is for the next attempt."""
+        if self._deadline is not None:
+            self._max_seconds = self._deadline - time.monotonic()
+
+    def asked_to_end(self) -> State | None:
+        """The state to end in, or to be interrupted in; None while the job may go on."""
+        now = time.monotonic()
+        if self._folder.stop.exists():
+            return State.STOPPED
+        if self._deadline is not None and now > self._deadline:
+            return State.MAX_RUNTIME_EXCEEDED
+        if self._wait_deadline is not None and now > self._wait_deadline:
+            return State.MAX_WAIT_TIME_EXCEEDED
+        return State.INTERRUPTED if self._folder.interrupt.exists() else None

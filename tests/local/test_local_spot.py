@@ -1,0 +1,211 @@
+"""Checkpoints that outlive their hosts, and the interruption of spot instances."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from bench import Bench, group, processes_mentioning, wait_until
+
+from launcher.errors import PlatformError
+from launcher.sessions.local.processes import signal_all
+
+SPOT = {
+    "EnableManagedSpotTraining": True,
+    "StoppingCondition": {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 600},
+}
+#: Counts the starts of its host in the checkpoint folder; the first one waits to be interrupted.
+COUNTS_STARTS = """
+    folder = ml / "checkpoints"
+    mine = folder / f"{host}.txt"
+    starts = int(mine.read_text()) + 1 if mine.exists() else 1
+    (ml / "model" / f"of-start-{starts}").touch()
+    def leave():
+        mine.write_text(str(starts))
+        print("saved")
+        sys.exit(0)
+    on_sigterm(leave)
+    print("found", sorted(path.name for path in folder.iterdir()))
+    print("start", starts)
+    if starts == 1:
+        time.sleep(600)
+    """
+
+
+def keeps_checkpoints(bench: Bench, **config: str) -> dict[str, object]:
+    return {"CheckpointConfig": {"S3Uri": f"file://{bench.folder}/kept", **config}}
+
+
+def states(description: dict[str, object]) -> list[str]:
+    return [each["Status"] for each in description["SecondaryStatusTransitions"]]
+
+
+def test_checkpoints_are_restored_kept_while_the_job_runs_and_kept_at_its_end(bench: Bench) -> None:
+    kept = bench.folder / "kept"
+    (kept / "old").mkdir(parents=True)
+    (kept / "old" / "step-1").write_text("one")
+    script = """
+    folder = ml / "checkpoints"
+    assert config["checkpointconfig"] == {"LocalPath": "/opt/ml/checkpoints"}
+    print((folder / "old" / "step-1").read_text())
+    (folder / host).mkdir()
+    (folder / host / "step-2").write_text("two")
+    (folder / "latest").symlink_to(folder / host / "step-2")
+    (folder / "old" / "step-1").unlink()
+    while not (folder / "go").exists():
+        (folder / "go.draft").write_text("")  # changes all the time, and is gone at the end
+        if (ml / "input/data/code/go").exists():
+            (folder / "go").touch()
+    (folder / "go.draft").unlink()
+    (folder / host / "step-3").write_text("three")
+    """
+    bench.start(script, groups=[group("data", 1), group("train", 1)], **keeps_checkpoints(bench))
+    wait_until((kept / "algo-1" / "step-2").exists)
+    wait_until((kept / "algo-2" / "step-2").exists)
+    assert bench.describe()["SecondaryStatus"] == "Training"
+    (bench.folder / "code" / "job" / "go").touch()
+
+    assert bench.end_of()["TrainingJobStatus"] == "Completed"
+    assert bench.lines() == {"algo-1": ["one"], "algo-2": ["one"]}
+    files = {path.relative_to(kept).as_posix(): path for path in kept.rglob("*") if path.is_file()}
+    expected = {f"algo-{n}/step-{step}" for n in (1, 2) for step in (2, 3)}
+    assert set(files) - {"go.draft"} == {"old/step-1", "latest", "go"} | expected
+    assert files["algo-2/step-3"].read_text() == "three"
+    assert files["old/step-1"].read_text() == "one", "nothing is deleted there"
+    assert not files["latest"].is_symlink()
+
+
+def test_another_checkpoint_folder(bench: Bench) -> None:
+    place = keeps_checkpoints(bench, LocalPath="/opt/ml/saved/here")
+    bench.run('(ml / "saved" / "here" / "step-1").write_text("one")', **place)
+
+    assert (bench.folder / "kept" / "step-1").read_text() == "one"
+
+
+def test_an_interrupted_job_starts_again_from_its_checkpoints(bench: Bench) -> None:
+    bench.start(COUNTS_STARTS, hosts=2, **SPOT, **keeps_checkpoints(bench))
+    bench.wait_for_line("start 1", hosts=2)
+    bench.session.interrupt_training_job(TrainingJobName="job")
+
+    description = bench.end_of()
+    assert states(description) == [
+        "Starting",
+        "Downloading",
+        "Training",
+        "Interrupted",
+        "Starting",
+        "Downloading",
+        "Training",
+        "Uploading",
+        "Completed",
+    ]
+    streams = bench.session.log_streams("job")
+    assert [stream.host for stream in streams] == ["algo-1", "algo-1", "algo-2", "algo-2"]
+    lines = [bench.session.read_log("job", stream.name, 0)[0] for stream in streams]
+    first = ["found []", "start 1", "saved"]
+    second = ["found ['algo-1.txt', 'algo-2.txt']", "start 2"]
+    assert lines == [first, second, first, second]
+    assert not list(bench.job_folder().glob("hosts/*/ml/model/of-start-1")), "its disks are gone"
+
+
+def test_a_job_that_is_stopped_while_it_is_interrupted(bench: Bench) -> None:
+    bench.start('on_sigterm(signal.SIG_IGN); print("up"); time.sleep(600)', **SPOT)
+    bench.wait_for_line("up")
+    bench.session.interrupt_training_job(TrainingJobName="job")
+    wait_until(lambda: bench.describe()["SecondaryStatus"] == "Interrupted")
+    bench.stop()
+    # As the end of the grace period would.
+    signal_all(processes_mentioning(f"{bench.job_folder()}/hosts"), signal.SIGKILL)
+
+    description = bench.end_of()
+    assert description["TrainingJobStatus"] == "Stopped"
+    assert states(description)[-4:] == ["Interrupted", "Stopping", "Uploading", "Stopped"]
+
+
+def test_interrupting_twice_is_interrupting_once_more(bench: Bench) -> None:
+    script = COUNTS_STARTS.replace("starts == 1", "starts < 3")
+    bench.start(script, **SPOT, **keeps_checkpoints(bench))
+    for start in ("start 1", "start 2"):
+        bench.wait_for_line(start)
+        bench.session.interrupt_training_job(TrainingJobName="job")
+
+    assert states(bench.end_of()).count("Interrupted") == 2
+
+
+def test_the_time_to_wait_is_up(impatient: Bench) -> None:
+    condition = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1}
+    description = impatient.run("time.sleep(600)", **{**SPOT, "StoppingCondition": condition})
+
+    assert description["TrainingJobStatus"] == "Stopped"
+    assert description["SecondaryStatus"] == "MaxWaitTimeExceeded"
+
+
+def test_the_running_time_counts_all_attempts(impatient: Bench) -> None:
+    condition = {"MaxRuntimeInSeconds": 3, "MaxWaitTimeInSeconds": 600}
+    impatient.start('print("up"); time.sleep(600)', **{**SPOT, "StoppingCondition": condition})
+    for _ in range(2):
+        wait_until(lambda: impatient.describe()["SecondaryStatus"] == "Training")
+        impatient.wait_for_line("up")
+        impatient.session.interrupt_training_job(TrainingJobName="job")
+        wait_until(lambda: not (impatient.job_folder() / "interrupt").exists())
+
+    description = impatient.end_of()
+    assert description["SecondaryStatus"] == "MaxRuntimeExceeded"
+    assert description["TrainingTimeInSeconds"] >= 3
+
+
+def test_only_spot_instances_that_run_can_be_interrupted(plain_bench: Bench) -> None:
+    plain_bench.run("pass", name="on-demand")
+    plain_bench.run("pass", name="over", **SPOT)
+
+    with pytest.raises(PlatformError, match=r"has no spot instances.*use_spot_instances: true"):
+        plain_bench.session.interrupt_training_job(TrainingJobName="on-demand")
+    with pytest.raises(PlatformError, match="has ended already: Completed"):
+        plain_bench.session.interrupt_training_job(TrainingJobName="over")
+
+
+def test_checkpoints_that_cannot_be_kept_fail_the_job(plain_bench: Bench) -> None:
+    (plain_bench.folder / "kept").mkdir()
+    (plain_bench.folder / "kept" / "step-1").mkdir()
+    description = plain_bench.run(
+        '(ml / "checkpoints" / "step-1").write_text("one")', **keeps_checkpoints(plain_bench)
+    )
+
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "the checkpoints cannot be written to file://" in description["FailureReason"]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        pytest.param({"S3Uri": "s3://bucket/kept"}, "is not a file of this machine", id="S3"),
+        pytest.param({"LocalPath": "/opt/ml"}, "/opt/ml is not a folder below", id="the root"),
+        pytest.param({"LocalPath": "/home/me"}, "/home/me is not a folder below", id="elsewhere"),
+        pytest.param({"LocalPath": "/opt/ml/../x"}, "is not a folder below", id="out of it"),
+    ],
+)
+def test_checkpoint_places_that_a_local_job_does_not_have(
+    plain_bench: Bench, config: dict[str, str], message: str
+) -> None:
+    with pytest.raises(PlatformError, match=message):
+        plain_bench.start("pass", **keeps_checkpoints(plain_bench, **config))
+    assert not plain_bench.job_folder().exists()
+
+
+def test_a_file_is_kept_when_it_is_complete(bench: Bench) -> None:
+    script = """
+    with (ml / "checkpoints" / "big").open("w") as file:
+        for line in range(40):
+            file.write("x" * 1000)
+            file.flush()
+            time.sleep(0.05)
+    time.sleep(600)
+    """
+    kept = bench.folder / "kept" / "big"
+    bench.start(script, **keeps_checkpoints(bench))
+    wait_until(kept.exists)
+
+    assert kept.stat().st_size == 40_000
+    bench.stop()
+    bench.end_of()
+    assert [path.name for path in kept.parent.iterdir()] == ["big"]
