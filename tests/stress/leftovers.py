@@ -1,0 +1,72 @@
+"""What jobs might leave on a machine, counted before and after."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_LISTENING = "0A"
+
+
+def inventory() -> dict[str, set[str]]:
+    """Everything of this machine, and of this process, that a job may take and has to give back."""
+    return {
+        "processes": set(_processes_of_jobs()),
+        "listening ports": set(_listening_ports()),
+        "abstract sockets": set(_abstract_sockets()),
+        "network namespaces": set(_network_namespaces()),
+        "mounts": set(Path("/proc/self/mounts").read_text().splitlines()),
+        "shared memory": {path.name for path in Path("/dev/shm").iterdir()},
+        "temporary folders": {path.name for path in Path(tempfile.gettempdir()).glob("launcher-*")},
+        "open descriptors": {entry.name for entry in Path("/proc/self/fd").iterdir()},
+    }
+
+
+def left_since(before: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What is there now and was not there before, by kind; empty kinds are left out."""
+    now = inventory()
+    return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
+
+
+def _processes_of_jobs() -> Iterator[str]:
+    for entry in _processes():
+        try:
+            command, variables = _read(entry / "cmdline"), _read(entry / "environ")
+        except OSError:
+            continue
+        if "launcher.sessions.local.platform" in command or "LAUNCHER_LOCAL_HOST=" in variables:
+            yield f"{entry.name} {command}"
+
+
+def _network_namespaces() -> Iterator[str]:
+    for entry in _processes():
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            yield str((entry / "ns" / "net").readlink())
+
+
+def _listening_ports() -> Iterator[str]:
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            _, address, _, state = line.split()[:4]
+            if state == _LISTENING:
+                yield address
+
+
+def _abstract_sockets() -> Iterator[str]:
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        if "@launcher-" in line:
+            yield line.split()[-1]
+
+
+def _processes() -> Iterator[Path]:
+    own = str(os.getpid())
+    return (
+        entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and entry.name != own
+    )
+
+
+def _read(path: Path) -> str:
+    return path.read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -1,0 +1,126 @@
+"""Fifty jobs that are started, stopped, killed and interrupted leave nothing on the machine."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crowd import FOR_EVER, Crowd, wait_for_epoch, wait_until
+from leftovers import inventory, left_since
+
+from launcher.errors import PlatformError
+from launcher.job import Job
+from launcher.sessions.local.isolation import Isolation, choose_isolation
+
+CYCLES = 50
+
+
+def _works(isolation: Isolation) -> bool:
+    try:
+        choose_isolation(isolation.value)
+    except PlatformError:
+        return False
+    return True
+
+
+def complete(crowd: Crowd, job: Job) -> str:
+    return "Completed"
+
+
+def stop_at_once(crowd: Crowd, job: Job) -> str:
+    job.stop()
+    return "Stopped"
+
+
+def stop(crowd: Crowd, job: Job) -> str:
+    wait_for_epoch(job)
+    job.stop()
+    return "Stopped"
+
+
+def kill_a_worker_and_stop(crowd: Crowd, job: Job) -> str:
+    wait_for_epoch(job)
+    kill(job, crowd, "launcher.data.worker")
+    job.stop()
+    return "Stopped"
+
+
+def kill_a_rank(crowd: Crowd, job: Job) -> str:
+    wait_for_epoch(job)
+    kill(job, crowd, "launcher.runtime.rank")
+    return "Failed"
+
+
+def kill_a_host(crowd: Crowd, job: Job) -> str:
+    wait_for_epoch(job)
+    kill(job, crowd, "launch.py")
+    return "Failed"
+
+
+def kill_the_platform(crowd: Crowd, job: Job) -> str:
+    wait_for_epoch(job)
+    kill(job, crowd, "launcher.sessions.local.platform")
+    return "Failed"
+
+
+def interrupt_and_stop(crowd: Crowd, job: Job) -> str:
+    wait_for_epoch(job)
+    crowd.session().interrupt_training_job(TrainingJobName=job.name)
+    wait_until(lambda: len(job.session.log_streams(job.name)) == 4)
+    job.stop()
+    return "Stopped"
+
+
+def kill(job: Job, crowd: Crowd, part: str) -> None:
+    """SIGKILL to a job's processes whose command has `part` in it."""
+    folder = str(crowd.folder(job)).encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        is_wrapper = command.split(b"\0")[0].endswith((b"bwrap", b"unshare", b"nsenter"))
+        if folder in command + variables and part.encode() in command and not is_wrapper:
+            os.kill(int(entry.name), signal.SIGKILL)
+
+
+ENDINGS: tuple[Callable[[Crowd, Job], str], ...] = (
+    complete,
+    stop_at_once,
+    stop,
+    kill_a_worker_and_stop,
+    kill_a_rank,
+    kill_a_host,
+    kill_the_platform,
+    interrupt_and_stop,
+)
+
+
+@pytest.mark.parametrize(
+    "cycles",
+    [
+        pytest.param(4, id="a few"),
+        pytest.param(CYCLES, id="fifty", marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+    ],
+)
+def test_cycles_of_starts_and_ends_leave_nothing(tmp_path: Path, cycles: int) -> None:
+    crowd = Crowd(tmp_path)
+    isolations = [isolation for isolation in Isolation if _works(isolation)]
+    plan = itertools.islice(
+        ((ending, isolation) for isolation in itertools.cycle(isolations) for ending in ENDINGS),
+        cycles,
+    )
+    before = inventory()
+    for number, (end, isolation) in enumerate(plan):
+        epochs = 1 if end is complete else FOR_EVER
+        job = crowd.start(f"job-{number}", epochs=epochs, isolation=isolation.value)
+        expected = end(crowd, job)
+        assert job.wait().status == expected, (end.__name__, isolation, job.summary())
+    try:
+        wait_until(lambda: not left_since(before), seconds=30)
+    except AssertionError:
+        pytest.fail(f"left behind: {left_since(before)}")
