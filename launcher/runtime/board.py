@@ -3,7 +3,9 @@
 The leader serves the board; every host joins it and keeps the connection for life.
 
     host -> leader    {"join": HOST}   {"done": true}   {"failed": {...}}
+                      {"hung": {...}}  a rank waits for ever       {"doing": [...]}  what ranks do
     leader -> host    {"end": null}  all train hosts are done      {"end": {...}}  the first failure
+                      {"inquire": true}  to train hosts: what are your ranks doing?
 
 A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
 that reads like the loss of a peer waits SETTLE seconds for a better one.
@@ -11,10 +13,11 @@ that reads like the loss of a peer waits SETTLE seconds for a better one.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +26,7 @@ from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.failure import Failure
+from launcher.runtime.inquiry import Doing, Inquiry
 
 #: Seconds that a report of a lost peer waits for the report of the cause.
 SETTLE = 3.0
@@ -42,7 +46,13 @@ class Tally:
     train_hosts: frozenset[str]
     _done: set[str] = field(default_factory=set)
     _echo: tuple[float, Failure] | None = None
+    _inquiry: Inquiry | None = None
     _end: End | None = None
+
+    @property
+    def inquires(self) -> bool:
+        """Whether the train hosts are to say what their ranks are doing."""
+        return self._inquiry is not None
 
     def done(self, host: str) -> None:
         self._done.add(host)
@@ -62,8 +72,19 @@ class Tally:
         if host not in self._done:
             self.failed(Failure(host=host, group=group, cause="the host died"), now)
 
+    def hung(self, report: Failure, now: float) -> None:
+        """A rank waits for ever; the end waits for the answers of the train hosts."""
+        self._inquiry = self._inquiry or Inquiry(report, now)
+
+    def answered(self, host: str, doings: Sequence[Doing]) -> None:
+        if self._inquiry is not None:
+            self._inquiry.answers[host] = list(doings)
+
     def end(self, now: float) -> End | None:
         """The end of the job, once it is decided."""
+        asked = self.train_hosts - self._done
+        if self._end is None and self._inquiry and self._inquiry.is_over(asked, now):
+            self._end = End(self._inquiry.verdict(asked))
         if self._end is None and self._echo is not None and now - self._echo[0] >= SETTLE:
             self._end = End(self._echo[1])
         return self._end
@@ -82,6 +103,8 @@ class Board:
         self.everyone_knows = everyone_knows
         self._ended = threading.Event()
         self._end: End | None = None
+        #: Whether the leader wants to know what this host's ranks are doing.
+        self.inquires = False
 
     @property
     def end(self) -> End | None:
@@ -98,6 +121,14 @@ class Board:
         self._ended.wait(SETTLE + 5.0)
         return self._end or End(failure)
 
+    def hung(self, report: Failure) -> None:
+        """A rank of this host waits for ever."""
+        self._send({"hung": report.to_message()})
+
+    def answer(self, doings: Sequence[Doing]) -> None:
+        """What the ranks of this host are doing."""
+        self._send({"doing": [doing.to_message() for doing in doings]})
+
     def close(self, end: End) -> None:
         """Settle the end, once."""
         if self._end is None:
@@ -109,21 +140,40 @@ def join(environment: Environment) -> Board:
     """Take this host's place; the leader starts the board. Returns without waiting for others."""
     cluster = environment.cluster
     if len(cluster.hosts) == 1:
-        return _solo()
+        return _solo(cluster.host)
     if cluster.is_leader:
         return _Member(environment, serve(environment)).board
     return _Member(environment).board
 
 
-def _solo() -> Board:
+def _solo(host: str) -> Board:
     """The board of a job with one host, which decides alone."""
+    tally = Tally(frozenset({host}))
 
     def decide(message: dict[str, Any]) -> None:
-        report = message.get("failed")
-        board.close(End(report and Failure.from_message(report)))
+        if report := message.get("failed"):
+            board.close(End(Failure.from_message(report)))  # no peer's report is to be waited for
+            return
+        _note(tally, host, message)
+        board.inquires = tally.inquires
+        if end := tally.end(time.monotonic()):
+            board.close(end)
 
     board = Board(decide)
     return board
+
+
+def _note(tally: Tally, host: str, message: dict[str, Any]) -> None:
+    """Enter what a host has said."""
+    now = time.monotonic()
+    if "done" in message:
+        tally.done(host)
+    elif "failed" in message:
+        tally.failed(Failure.from_message(message["failed"]), now)
+    elif "hung" in message:
+        tally.hung(Failure.from_message(message["hung"]), now)
+    elif "doing" in message:
+        tally.answered(host, [Doing.from_message(each) for each in message["doing"]])
 
 
 class _Member:
@@ -165,7 +215,7 @@ class _Member:
                 connection.send({"join": cluster.host})
                 for unsent in self._unsent:
                     connection.send(unsent)
-            message = connection.receive()
+            message = self._hear_end(connection)
         except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
             self._leader_lost(str(error))
             return
@@ -174,6 +224,12 @@ class _Member:
         else:
             report = message["end"]
             self.board.close(End(report and Failure.from_message(report)))
+
+    def _hear_end(self, connection: lines.LineConnection) -> dict[str, Any] | None:
+        """The leader's last message; None when it goes without one."""
+        while (message := connection.receive()) is not None and "end" not in message:
+            self.board.inquires = True
+        return message
 
     def _leader_lost(self, why: str = "") -> None:
         cluster = self._environment.cluster
@@ -207,6 +263,7 @@ class _Server:
         self._tally = Tally(frozenset(environment.cluster.train_group.hosts))
         self._members: list[tuple[str, lines.LineConnection]] = []
         self._told: set[str] = set()
+        self._asked: set[str] = set()
 
     def start(self) -> None:
         for work in (self._accept, self._announce):
@@ -241,11 +298,7 @@ class _Server:
                 if message is None:
                     self._tally.lost(host, self._groups[host], time.monotonic())
                     return
-                if "done" in message:
-                    self._tally.done(host)
-                elif "failed" in message:
-                    failure = Failure.from_message(message["failed"])
-                    self._tally.failed(failure, time.monotonic())
+                _note(self._tally, host, message)
 
     @staticmethod
     def _next(member: lines.LineConnection) -> dict[str, Any] | None:
@@ -255,15 +308,25 @@ class _Server:
             return None
 
     def _announce(self) -> None:
-        """Tell every host the end, also those that join after it."""
+        """Tell every host the end, also those that join after it; before it, ask what hangs."""
         while True:
             with self._lock:
                 end = self._tally.end(time.monotonic())
+                self._inquire()
                 members, self._members = (self._members, []) if end else ([], self._members)
             for host, member in members:
                 self._tell(member, end)
                 self._told.add(host)
             time.sleep(0.02)
+
+    def _inquire(self) -> None:
+        if not self._tally.inquires:
+            return
+        for host, member in self._members:
+            if host in self._tally.train_hosts and host not in self._asked:
+                self._asked.add(host)
+                with contextlib.suppress(OSError):  # a host that is gone; its listener sees it
+                    member.send({"inquire": True})
 
     def everyone_knows(self) -> bool:
         """Whether every host has been told the end."""
