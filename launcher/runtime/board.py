@@ -17,10 +17,11 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.contract import HostFailure
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
@@ -44,8 +45,11 @@ class Tally:
     """What the hosts have reported; decides on the end. Pure: time is passed in."""
 
     train_hosts: frozenset[str]
+    #: The group of each host, where the loss of a host is tolerated while its group has others.
+    tolerant_groups: Mapping[str, str] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
     _echo: tuple[float, Failure] | None = None
+    _lost: dict[str, Failure] = field(default_factory=dict)
     _inquiry: Inquiry | None = None
     _end: End | None = None
 
@@ -56,11 +60,16 @@ class Tally:
 
     def done(self, host: str) -> None:
         self._done.add(host)
-        if self._end is None and self._echo is None and self._done >= self.train_hosts:
+        self._end_well()
+
+    def _end_well(self) -> None:
+        is_complete = self._done and self._done >= self.train_hosts - self._lost.keys()
+        if self._end is None and self._echo is None and is_complete:
             self._end = End()
 
     def failed(self, failure: Failure, now: float) -> None:
-        if self._end is not None:
+        is_data_host = failure.host not in self.train_hosts
+        if self._end is not None or (is_data_host and self._goes_on_without(failure)):
             return
         if not failure.is_echo:
             self._end = End(failure)
@@ -69,8 +78,22 @@ class Tally:
 
     def lost(self, host: str, group: str, now: float) -> None:
         """A host's connection ended; before its word, that is a failure of its own."""
-        if host not in self._done:
-            self.failed(Failure(host=host, group=group, cause="the host died"), now)
+        if host in self._done:
+            return
+        failure = Failure(host=host, group=group, cause="the host died")
+        if self._goes_on_without(failure):
+            self._end_well()
+        else:
+            self.failed(failure, now)
+
+    def _goes_on_without(self, failure: Failure) -> bool:
+        """Whether the loss of a host is tolerated; then it is at most the cause of an echo."""
+        groups = self.tolerant_groups
+        if not groups:
+            return False
+        self._lost.setdefault(failure.host, failure)
+        group = {host for host, name in groups.items() if name == failure.group}
+        return not group <= self._lost.keys()
 
     def hung(self, report: Failure, now: float) -> None:
         """A rank waits for ever; the end waits for the answers of the train hosts."""
@@ -82,11 +105,12 @@ class Tally:
 
     def end(self, now: float) -> End | None:
         """The end of the job, once it is decided."""
-        asked = self.train_hosts - self._done
+        asked = self.train_hosts - self._done - self._lost.keys()
         if self._end is None and self._inquiry and self._inquiry.is_over(asked, now):
             self._end = End(self._inquiry.verdict(asked))
         if self._end is None and self._echo is not None and now - self._echo[0] >= SETTLE:
-            self._end = End(self._echo[1])
+            lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
+            self._end = End(next(lost, self._echo[1]))
         return self._end
 
 
@@ -260,7 +284,10 @@ class _Server:
         }
         self._listener = listener
         self._lock = threading.Lock()
-        self._tally = Tally(frozenset(environment.cluster.train_group.hosts))
+        tolerant = environment.host_failure is HostFailure.TOLERATE
+        self._tally = Tally(
+            frozenset(environment.cluster.train_group.hosts), self._groups if tolerant else {}
+        )
         self._members: list[tuple[str, lines.LineConnection]] = []
         self._told: set[str] = set()
         self._asked: set[str] = set()

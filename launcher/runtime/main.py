@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher.contract import MlPaths, Role
+from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
 from launcher.runtime import board, processes, serve, train
 from launcher.runtime.board import SETTLE, End
@@ -56,9 +56,15 @@ def run(root: Path) -> int:
         emit("host_stopping")
         host.stop()
         return TERMINATED
-    host.say_goodbye(environment.document.start_timeout)
+    host.say_goodbye(_farewell(environment))
     emit("host_ended", because="done")
     return 0
+
+
+def _farewell(environment: Environment) -> float:
+    """Seconds that the leader waits for hosts that start late; one that was lost never comes."""
+    patience = environment.document.start_timeout
+    return min(patience, 30.0) if environment.host_failure is HostFailure.TOLERATE else patience
 
 
 def _role(environment: Environment) -> Callable[[Host], None]:

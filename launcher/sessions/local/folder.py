@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.contract import HostFailure
 from launcher.errors import PlatformError
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
@@ -30,10 +31,12 @@ class Settings:
     """What the request does not say, because it is about this machine.
 
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
+    host_failure: what a failed host means; SageMaker is assumed to fail the job (unverified).
     """
 
     isolation: Isolation
     stop_grace_seconds: float = 120.0
+    host_failure: HostFailure = HostFailure.FAIL
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ class JobFolder:
     def settings(self) -> Settings:
         raw = read_json(self._settings)
         return Settings(
-            isolation=Isolation(raw["isolation"]), stop_grace_seconds=raw["stop_grace_seconds"]
+            isolation=Isolation(raw["isolation"]),
+            stop_grace_seconds=raw["stop_grace_seconds"],
+            host_failure=HostFailure(raw.get("host_failure", HostFailure.FAIL)),
         )
 
     def status(self) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class LocalJob:
         artifacts = pack_artifacts(self.request, trees)
         self.record.note(artifacts.notes)
         if supervision.ending is State.FAILED:
-            return State.FAILED, failure_reason(supervision.ended)
+            return State.FAILED, failure_reason(supervision.failed())
         if artifacts.model is not None:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, None
@@ -99,7 +99,9 @@ class LocalJob:
                 tree=tree,
                 scratch=own_scratch,
                 command=command,
-                environment=host_environment(self.request, hosts, slot, mark=tree.path),
+                environment=host_environment(
+                    self.request, hosts, slot, tree.path, self.settings.host_failure
+                ),
                 supplies=given[host],
             )
             plans[host] = plan_start(berth, self.settings.isolation)
@@ -119,13 +121,19 @@ class LocalJob:
                     "MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS
                 ),
                 grace_seconds=self.settings.stop_grace_seconds,
+                host_failure=self.settings.host_failure,
                 stop_requested=self.folder.stop.exists,
             ),
             on_ending=partial(self.record.enter, State.STOPPING),
             on_tick=self._publish_metrics,
+            on_lost=self._note_lost,
         )
         supervision.run()
         return supervision
+
+    def _note_lost(self, lost: RunningHost) -> None:
+        how = f"host {lost.host} was lost ({lost.how_it_ended()})"
+        self.record.note([f"{how}; the others go on, since host_failure is 'tolerate'"])
 
     def _publish_metrics(self) -> None:
         if self.metrics.look():

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from launcher.contract import HostFailure
 from launcher.sessions.local.description import State
 from launcher.sessions.local.processes import reap_orphans
 from launcher.sessions.local.running import RunningHost
@@ -18,10 +19,12 @@ class Terms:
     """When training ends before its hosts do.
 
     max_seconds: MaxRuntimeInSeconds; grace_seconds: from SIGTERM to SIGKILL.
+    host_failure: whether one failed host is enough, or all of its group must have.
     """
 
     max_seconds: float
     grace_seconds: float
+    host_failure: HostFailure
     stop_requested: Callable[[], bool]
 
 
@@ -31,13 +34,14 @@ class Supervision:
 
     ended: the hosts in the order of their ends; ending: the state that follows.
     on_ending: called once, when a job is stopped or out of time and its hosts are asked to end.
-    on_tick: called often.
+    on_tick: called often. on_lost: called with a failed host that does not end the job.
     """
 
     hosts: Sequence[RunningHost]
     terms: Terms
     on_ending: Callable[[], None]
     on_tick: Callable[[], None]
+    on_lost: Callable[[RunningHost], None]
     ended: list[RunningHost] = field(default_factory=list)
     ending: State = State.COMPLETED
 
@@ -45,21 +49,39 @@ class Supervision:
         """Return when no host is left; `ended` and `ending` say how it went."""
         deadline = time.monotonic() + self.terms.max_seconds
         while self._alive():
-            self._collect()
+            ended = self._collect()
             if ending := self._reason_to_end(deadline):
                 self._end_all(ending)
+            else:
+                self._tell_lost(ended)
             self.on_tick()
             time.sleep(_TICK_SECONDS)
+
+    def failed(self) -> list[RunningHost]:
+        """The hosts whose failure is the job's, in the order of their ends."""
+        failed = [host for host in self.ended if host.exit_code]
+        if self.terms.host_failure is HostFailure.FAIL:
+            return failed
+        living = {host.host.group for host in self.hosts if not host.exit_code}
+        return [host for host in failed if host.host.group not in living]
 
     def _alive(self) -> list[RunningHost]:
         return [host for host in self.hosts if host.exit_code is None]
 
-    def _collect(self) -> None:
+    def _collect(self) -> list[RunningHost]:
+        """The hosts that have ended just now."""
         reap_orphans({host.pid for host in self._alive()})
-        self.ended += [host for host in self.hosts if host.poll()]
+        ended = [host for host in self.hosts if host.poll()]
+        self.ended += ended
+        return ended
+
+    def _tell_lost(self, ended: Sequence[RunningHost]) -> None:
+        for host in ended:
+            if host.exit_code:
+                self.on_lost(host)
 
     def _reason_to_end(self, deadline: float) -> State | None:
-        if any(host.exit_code for host in self.ended):
+        if self.failed():
             return State.FAILED
         if not self._alive():
             return None
