@@ -104,6 +104,8 @@ PORT_BASE_VARIABLE = "LAUNCHER_PORT_BASE"
 CPUS_VARIABLE = "LAUNCHER_HOST_CPUS"
 #: The folder that outlives an interruption: set by the runtime for scripts, in jobs that have one.
 CHECKPOINT_VARIABLE = "LAUNCHER_CHECKPOINT_DIR"
+#: What the loss of a host means (HostFailure): set by a platform that does not fail the job for it.
+HOST_FAILURE_VARIABLE = "LAUNCHER_HOST_FAILURE"
 
 REDACTED = "<redacted>"
 
@@ -159,13 +161,31 @@ class Launch(str, enum.Enum):
     TORCHRUN = "torchrun"
 
 
+class HostFailure(str, enum.Enum):
+    """What a platform makes of a host whose first process failed or died.
+
+    FAIL: the job has failed. TOLERATE: the others go on while its group has a host left.
+    """
+
+    FAIL = "fail"
+    TOLERATE = "tolerate"
+
+
+#: Seconds without progress after which a rank that waits for others is taken to hang.
+DEFAULT_HANG_TIMEOUT = 1800
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainerPart:
-    """What the train group runs: a script below the code folder, and how."""
+    """What the train group runs: a script below the code folder, and how.
+
+    hang_timeout: seconds that a rank may wait in one place for others; 0 for ever.
+    """
 
     entry_point: str
     launch: Launch = Launch.PYTHON
     processes_per_host: int = 1
+    hang_timeout: int = DEFAULT_HANG_TIMEOUT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +228,7 @@ class JobDocument:
                     "entry_point": self.trainer.entry_point,
                     "launch": self.trainer.launch.value,
                     "processes_per_host": self.trainer.processes_per_host,
+                    "hang_timeout": self.trainer.hang_timeout,
                 },
                 "data": data
                 and {
@@ -249,6 +270,7 @@ class JobDocument:
                 entry_point=trainer["entry_point"],
                 launch=Launch(trainer["launch"]),
                 processes_per_host=trainer["processes_per_host"],
+                hang_timeout=trainer.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
             ),
             data=data
             and DataPart(

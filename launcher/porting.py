@@ -131,7 +131,9 @@ def constructor_arguments(
 def _distribution_of(trainer: TrainerPart) -> DataParallel | None:
     if trainer.launch is Launch.PYTHON:
         return None
-    return DataParallel(processes_per_host=trainer.processes_per_host)
+    return DataParallel(
+        processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout
+    )
 
 
 def _data_service_of(part: DataPart) -> DataService:

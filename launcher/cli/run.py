@@ -10,6 +10,7 @@ from launcher.cli.answer import answers, print_json, tell_warnings
 from launcher.cli.ctrl_c import tell_detached
 from launcher.cli.follow import follow, tell_started
 from launcher.cli.screen import summary_screen
+from launcher.contract import HostFailure
 from launcher.errors import CloudError
 from launcher.job import Job
 from launcher.request.submission import prepare, redacted
@@ -27,6 +28,12 @@ from launcher.spec import JobSpec
     help="Of hosts on this machine; by default sandbox where it works.",
 )
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
+@click.option(
+    "--host-failure",
+    type=click.Choice([each.value for each in HostFailure]),
+    default=HostFailure.FAIL.value,
+    help="Of a host on this machine that dies: fail the job, or go on while its group has others.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(
@@ -38,6 +45,7 @@ def run(
     local: bool,
     isolation: str | None,
     detach: bool,
+    host_failure: str,
     dry_run: bool,
     name: str | None,
     changes: tuple[str, ...],
@@ -50,7 +58,8 @@ def run(
     """
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
-    session = LocalSession(isolation=isolation) if local or spec.is_local else None
+    is_local = local or spec.is_local
+    session = LocalSession(isolation=isolation, host_failure=host_failure) if is_local else None
     if session is None and not dry_run:
         raise CloudError(
             "this version runs jobs on this machine only: add --local to run this job here, or "

@@ -194,6 +194,7 @@ def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
         entry_point=spec.script,
         launch=Launch.TORCHRUN,
         processes_per_host=spec.distribution.processes_on(group.instance_type),
+        hang_timeout=spec.distribution.hang_timeout,
     )
 
 

@@ -3,7 +3,9 @@
 The leader serves the board; every host joins it and keeps the connection for life.
 
     host -> leader    {"join": HOST}   {"done": true}   {"failed": {...}}
+                      {"hung": {...}}  a rank waits for ever       {"doing": [...]}  what ranks do
     leader -> host    {"end": null}  all train hosts are done      {"end": {...}}  the first failure
+                      {"inquire": true}  to train hosts: what are your ranks doing?
 
 A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
 that reads like the loss of a peer waits SETTLE seconds for a better one.
@@ -11,18 +13,21 @@ that reads like the loss of a peer waits SETTLE seconds for a better one.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.contract import HostFailure
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.failure import Failure
+from launcher.runtime.inquiry import Doing, Inquiry
 
 #: Seconds that a report of a lost peer waits for the report of the cause.
 SETTLE = 3.0
@@ -40,17 +45,31 @@ class Tally:
     """What the hosts have reported; decides on the end. Pure: time is passed in."""
 
     train_hosts: frozenset[str]
+    #: The group of each host, where the loss of a host is tolerated while its group has others.
+    tolerant_groups: Mapping[str, str] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
     _echo: tuple[float, Failure] | None = None
+    _lost: dict[str, Failure] = field(default_factory=dict)
+    _inquiry: Inquiry | None = None
     _end: End | None = None
+
+    @property
+    def inquires(self) -> bool:
+        """Whether the train hosts are to say what their ranks are doing."""
+        return self._inquiry is not None
 
     def done(self, host: str) -> None:
         self._done.add(host)
-        if self._end is None and self._echo is None and self._done >= self.train_hosts:
+        self._end_well()
+
+    def _end_well(self) -> None:
+        is_complete = self._done and self._done >= self.train_hosts - self._lost.keys()
+        if self._end is None and self._echo is None and is_complete:
             self._end = End()
 
     def failed(self, failure: Failure, now: float) -> None:
-        if self._end is not None:
+        is_data_host = failure.host not in self.train_hosts
+        if self._end is not None or (is_data_host and self._goes_on_without(failure)):
             return
         if not failure.is_echo:
             self._end = End(failure)
@@ -59,13 +78,39 @@ class Tally:
 
     def lost(self, host: str, group: str, now: float) -> None:
         """A host's connection ended; before its word, that is a failure of its own."""
-        if host not in self._done:
-            self.failed(Failure(host=host, group=group, cause="the host died"), now)
+        if host in self._done:
+            return
+        failure = Failure(host=host, group=group, cause="the host died")
+        if self._goes_on_without(failure):
+            self._end_well()
+        else:
+            self.failed(failure, now)
+
+    def _goes_on_without(self, failure: Failure) -> bool:
+        """Whether the loss of a host is tolerated; then it is at most the cause of an echo."""
+        groups = self.tolerant_groups
+        if not groups:
+            return False
+        self._lost.setdefault(failure.host, failure)
+        group = {host for host, name in groups.items() if name == failure.group}
+        return not group <= self._lost.keys()
+
+    def hung(self, report: Failure, now: float) -> None:
+        """A rank waits for ever; the end waits for the answers of the train hosts."""
+        self._inquiry = self._inquiry or Inquiry(report, now)
+
+    def answered(self, host: str, doings: Sequence[Doing]) -> None:
+        if self._inquiry is not None:
+            self._inquiry.answers[host] = list(doings)
 
     def end(self, now: float) -> End | None:
         """The end of the job, once it is decided."""
+        asked = self.train_hosts - self._done - self._lost.keys()
+        if self._end is None and self._inquiry and self._inquiry.is_over(asked, now):
+            self._end = End(self._inquiry.verdict(asked))
         if self._end is None and self._echo is not None and now - self._echo[0] >= SETTLE:
-            self._end = End(self._echo[1])
+            lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
+            self._end = End(next(lost, self._echo[1]))
         return self._end
 
 
@@ -82,6 +127,8 @@ class Board:
         self.everyone_knows = everyone_knows
         self._ended = threading.Event()
         self._end: End | None = None
+        #: Whether the leader wants to know what this host's ranks are doing.
+        self.inquires = False
 
     @property
     def end(self) -> End | None:
@@ -98,6 +145,14 @@ class Board:
         self._ended.wait(SETTLE + 5.0)
         return self._end or End(failure)
 
+    def hung(self, report: Failure) -> None:
+        """A rank of this host waits for ever."""
+        self._send({"hung": report.to_message()})
+
+    def answer(self, doings: Sequence[Doing]) -> None:
+        """What the ranks of this host are doing."""
+        self._send({"doing": [doing.to_message() for doing in doings]})
+
     def close(self, end: End) -> None:
         """Settle the end, once."""
         if self._end is None:
@@ -109,21 +164,40 @@ def join(environment: Environment) -> Board:
     """Take this host's place; the leader starts the board. Returns without waiting for others."""
     cluster = environment.cluster
     if len(cluster.hosts) == 1:
-        return _solo()
+        return _solo(cluster.host)
     if cluster.is_leader:
         return _Member(environment, serve(environment)).board
     return _Member(environment).board
 
 
-def _solo() -> Board:
+def _solo(host: str) -> Board:
     """The board of a job with one host, which decides alone."""
+    tally = Tally(frozenset({host}))
 
     def decide(message: dict[str, Any]) -> None:
-        report = message.get("failed")
-        board.close(End(report and Failure.from_message(report)))
+        if report := message.get("failed"):
+            board.close(End(Failure.from_message(report)))  # no peer's report is to be waited for
+            return
+        _note(tally, host, message)
+        board.inquires = tally.inquires
+        if end := tally.end(time.monotonic()):
+            board.close(end)
 
     board = Board(decide)
     return board
+
+
+def _note(tally: Tally, host: str, message: dict[str, Any]) -> None:
+    """Enter what a host has said."""
+    now = time.monotonic()
+    if "done" in message:
+        tally.done(host)
+    elif "failed" in message:
+        tally.failed(Failure.from_message(message["failed"]), now)
+    elif "hung" in message:
+        tally.hung(Failure.from_message(message["hung"]), now)
+    elif "doing" in message:
+        tally.answered(host, [Doing.from_message(each) for each in message["doing"]])
 
 
 class _Member:
@@ -165,7 +239,7 @@ class _Member:
                 connection.send({"join": cluster.host})
                 for unsent in self._unsent:
                     connection.send(unsent)
-            message = connection.receive()
+            message = self._hear_end(connection)
         except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
             self._leader_lost(str(error))
             return
@@ -174,6 +248,12 @@ class _Member:
         else:
             report = message["end"]
             self.board.close(End(report and Failure.from_message(report)))
+
+    def _hear_end(self, connection: lines.LineConnection) -> dict[str, Any] | None:
+        """The leader's last message; None when it goes without one."""
+        while (message := connection.receive()) is not None and "end" not in message:
+            self.board.inquires = True
+        return message
 
     def _leader_lost(self, why: str = "") -> None:
         cluster = self._environment.cluster
@@ -204,9 +284,13 @@ class _Server:
         }
         self._listener = listener
         self._lock = threading.Lock()
-        self._tally = Tally(frozenset(environment.cluster.train_group.hosts))
+        tolerant = environment.host_failure is HostFailure.TOLERATE
+        self._tally = Tally(
+            frozenset(environment.cluster.train_group.hosts), self._groups if tolerant else {}
+        )
         self._members: list[tuple[str, lines.LineConnection]] = []
         self._told: set[str] = set()
+        self._asked: set[str] = set()
 
     def start(self) -> None:
         for work in (self._accept, self._announce):
@@ -241,11 +325,7 @@ class _Server:
                 if message is None:
                     self._tally.lost(host, self._groups[host], time.monotonic())
                     return
-                if "done" in message:
-                    self._tally.done(host)
-                elif "failed" in message:
-                    failure = Failure.from_message(message["failed"])
-                    self._tally.failed(failure, time.monotonic())
+                _note(self._tally, host, message)
 
     @staticmethod
     def _next(member: lines.LineConnection) -> dict[str, Any] | None:
@@ -255,15 +335,25 @@ class _Server:
             return None
 
     def _announce(self) -> None:
-        """Tell every host the end, also those that join after it."""
+        """Tell every host the end, also those that join after it; before it, ask what hangs."""
         while True:
             with self._lock:
                 end = self._tally.end(time.monotonic())
+                self._inquire()
                 members, self._members = (self._members, []) if end else ([], self._members)
             for host, member in members:
                 self._tell(member, end)
                 self._told.add(host)
             time.sleep(0.02)
+
+    def _inquire(self) -> None:
+        if not self._tally.inquires:
+            return
+        for host, member in self._members:
+            if host in self._tally.train_hosts and host not in self._asked:
+                self._asked.add(host)
+                with contextlib.suppress(OSError):  # a host that is gone; its listener sees it
+                    member.send({"inquire": True})
 
     def everyone_knows(self) -> bool:
         """Whether every host has been told the end."""

@@ -15,9 +15,11 @@ from launcher.contract import (
     CPUS_VARIABLE,
     DEFAULT_ML_ROOT,
     DOCUMENT_FILE,
+    HOST_FAILURE_VARIABLE,
     ML_ROOT_VARIABLE,
     PORT_BASE_VARIABLE,
     TOKEN_VARIABLE,
+    HostFailure,
     JobDocument,
     MlPaths,
     Ports,
@@ -42,7 +44,8 @@ class Environment:
     resource_config: Mapping[str, Any]
     raw_hyperparameters: Mapping[str, str]
     input_data_config: Mapping[str, Mapping[str, str]]
-    checkpoint_folder: Path | None = None
+    host_failure: HostFailure
+    checkpoint_folder: Path | None
 
     @classmethod
     def read(cls, paths: MlPaths, environ: Mapping[str, str] = os.environ) -> Environment:
@@ -82,6 +85,7 @@ class Environment:
                 paths.config / "inputdataconfig.json", environ, "SM_INPUT_DATA_CONFIG"
             ),
             checkpoint_folder=_checkpoint_folder(paths),
+            host_failure=HostFailure(environ.get(HOST_FAILURE_VARIABLE, HostFailure.FAIL)),
         )
 
     @property

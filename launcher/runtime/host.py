@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from launcher.runtime import processes
@@ -84,10 +84,14 @@ class Host:
         if self.board.end is not None:
             raise JobOver(self.board.end)
 
-    def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """Wait for a child while the services live; returns its exit status."""
+    def wait(self, child: subprocess.Popen[bytes], look: Callable[[], None] = lambda: None) -> int:
+        """Wait for a child while the services live; returns its exit status.
+
+        look: called often, for what else is to be watched meanwhile.
+        """
         while (code := child.poll()) is None:
             self.check()
+            look()
             for service in self._services.values():
                 service.check(self)
             time.sleep(_POLL)

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher.contract import MlPaths, Role
+from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
 from launcher.runtime import board, processes, serve, train
-from launcher.runtime.board import SETTLE
+from launcher.runtime.board import SETTLE, End
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.host import (
@@ -51,17 +51,20 @@ def run(root: Path) -> int:
     except HostFailed as error:
         return _fail(host, error)
     except JobOver as over:
-        host.say_goodbye(SETTLE)
-        host.end_children(FAILURE_GRACE)
-        emit("host_ended", because="another host failed", origin=str(over.end.failure))
-        return 1
+        return _leave(host, over.end)
     except StopRequested:
         emit("host_stopping")
         host.stop()
         return TERMINATED
-    host.say_goodbye(environment.document.start_timeout)
+    host.say_goodbye(_farewell(environment))
     emit("host_ended", because="done")
     return 0
+
+
+def _farewell(environment: Environment) -> float:
+    """Seconds that the leader waits for hosts that start late; one that was lost never comes."""
+    patience = environment.document.start_timeout
+    return min(patience, 30.0) if environment.host_failure is HostFailure.TOLERATE else patience
 
 
 def _role(environment: Environment) -> Callable[[Host], None]:
@@ -73,6 +76,19 @@ def _role(environment: Environment) -> Callable[[Host], None]:
     if len(environment.cluster.hosts) > 1 and not environment.token:
         raise LauncherError("a job of several hosts needs LAUNCHER_TOKEN in its Environment")
     return ROLES[role]
+
+
+def _leave(host: Host, end: End) -> int:
+    """The job is over; a failure that the board itself has found here (a hang) is told by us."""
+    failure = end.failure
+    is_ours = failure is not None and failure.host == host.environment.cluster.host
+    if failure is not None and is_ours:
+        failure.write(host.environment.paths)
+    host.say_goodbye(SETTLE)
+    host.end_children(FAILURE_GRACE)
+    why = "the job failed" if is_ours else "another host failed"
+    emit("host_ended", because=why, origin=str(failure))
+    return 1
 
 
 def _fail(host: Host, error: HostFailed) -> int:

@@ -7,6 +7,7 @@ a report that the host reads, since torchrun passes on exit codes only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
@@ -17,9 +18,12 @@ from pathlib import Path
 from types import TracebackType
 
 from launcher.errors import LauncherError
+from launcher.runtime import stacks, watch
 
 #: The folder for the reports, one file a rank.
 REPORTS_VARIABLE = "LAUNCHER_REPORTS"
+#: Seconds that this rank may wait in one place for others; 0 for ever.
+HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
 #: Characters of a cause or a traceback that are passed on; a FailureReason has 1,024.
 _LONGEST = 8192
 
@@ -31,15 +35,31 @@ def main() -> int:
     library = sys.path[0]  # python -m puts the folder it was started in first: ours
     sys.path[:1] = [library, str(folder)]
     sys.argv = [script, *arguments]
+    _be_watched()
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as stop:
         return _leave(stop)
     except BaseException as error:  # noqa: BLE001 - the end of the user's program, whatever it is
         _report(_last_words(error), _detail(error))
-        sys.stderr.write("".join(_format(error)))
+        with contextlib.suppress(OSError):  # a full disk; the report goes elsewhere
+            sys.stderr.write("".join(_format(error)))
         return 1
     return 0
+
+
+def _be_watched() -> None:
+    """Let the host see what this rank is doing, and tell it when that is waiting for ever."""
+    folder = os.environ.get(REPORTS_VARIABLE)
+    if folder is None:
+        return
+    stacks.offer(Path(folder), _rank())
+    if timeout := float(os.environ.get(HANG_VARIABLE, "0")):
+        watch.start(timeout, Path(folder), _rank())
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", "0"))
 
 
 def _leave(stop: SystemExit) -> int:
@@ -89,14 +109,13 @@ def _report(cause: str, detail: str) -> None:
     folder = os.environ.get(REPORTS_VARIABLE)
     if folder is None:
         return
-    rank = int(os.environ.get("RANK", "0"))
     report = {
-        "rank": rank,
+        "rank": _rank(),
         "cause": cause[:_LONGEST],
         "detail": detail[-_LONGEST:],
         "time": time.time(),
     }
-    final = Path(folder) / f"rank-{rank}.json"
+    final = Path(folder) / f"rank-{_rank()}.json"
     draft = final.with_suffix(".draft")
     draft.write_text(json.dumps(report))
     draft.replace(final)

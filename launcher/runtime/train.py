@@ -13,9 +13,10 @@ from typing import Any
 
 from launcher.contract import Launch
 from launcher.runtime import processes
+from launcher.runtime.hang import HangWatch
 from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
-from launcher.runtime.rank import REPORTS_VARIABLE
+from launcher.runtime.rank import HANG_VARIABLE, REPORTS_VARIABLE
 
 #: The abstract Unix socket on which a train host's receiver serves its ranks.
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
@@ -52,7 +53,7 @@ def _train(host: Host, reports: Path) -> None:
     if not script.is_file():
         raise host.failure(f"the entry point {trainer.entry_point} is not in the bundle")
     arguments = [str(script), *as_arguments(environment.hyperparameters)]
-    variables = {REPORTS_VARIABLE: str(reports)}
+    variables = {REPORTS_VARIABLE: str(reports), HANG_VARIABLE: str(trainer.hang_timeout)}
     if trainer.launch is Launch.TORCHRUN:
         _need(host, "torch", "torchrun")
         child = host.start(
@@ -60,7 +61,7 @@ def _train(host: Host, reports: Path) -> None:
         )
     else:
         child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
-    code = host.wait(child)
+    code = host.wait(child, HangWatch(host, reports).look)
     if code != 0:
         raise _failure(host, code, reports)
 

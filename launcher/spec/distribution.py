@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launcher import catalogue
+from launcher.contract import DEFAULT_HANG_TIMEOUT
 from launcher.spec.names import names
 
 
@@ -13,9 +14,12 @@ class DataParallel:
     """The training script under torchrun, over the hosts of the train group only.
 
     processes_per_host: None means one per accelerator of the train group's type, at least one.
+    hang_timeout: seconds that a rank may wait in one collective, or for one batch; then every
+        rank's stack is written to the logs and the job fails. 0 means for ever.
     """
 
     processes_per_host: int | None = None
+    hang_timeout: int = DEFAULT_HANG_TIMEOUT
 
     def processes_on(self, instance_type: str) -> int:
         """Processes on one host of that type; one where the catalogue does not know the type."""

@@ -29,6 +29,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         start_timeout: float = 60.0,
         prefetch_bytes: int = 1 << 20,
         entry_point: str = "train.py",
+        hang_timeout: int = 0,
         **options: object,
     ) -> Hosts:
         groups = {"data_group": data, "train_group": train} if data else {"train_group": train}
@@ -36,7 +37,10 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         document = JobDocument(
             roles={group: roles[group] for group in groups},
             trainer=TrainerPart(
-                entry_point=entry_point, launch=launch, processes_per_host=processes_per_host
+                entry_point=entry_point,
+                launch=launch,
+                processes_per_host=processes_per_host,
+                hang_timeout=hang_timeout,
             ),
             data=DataPart(
                 datasets=("pipeline:train_set",),

@@ -71,6 +71,50 @@ def test_the_end_is_decided_once(tally: Tally) -> None:
     assert tally.end(10.0) == End(CAUSE)
 
 
+GROUPS = {"algo-0": "data", "algo-1": "data", "algo-2": "train", "algo-3": "train"}
+
+
+@pytest.fixture
+def tolerant() -> Tally:
+    return Tally(frozenset({"algo-2", "algo-3"}), GROUPS)
+
+
+def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: Tally) -> None:
+    tolerant.lost("algo-0", "data", 0.0)
+    tolerant.failed(Failure(host="algo-0", group="data", cause="its workers crash"), 0.0)
+    tolerant.done("algo-2")
+    assert tolerant.end(1.0) is None
+    tolerant.done("algo-3")
+    assert tolerant.end(1.0) == End()
+
+
+def test_a_group_that_is_lost_whole_is_a_failure(tolerant: Tally) -> None:
+    tolerant.lost("algo-0", "data", 0.0)
+    tolerant.lost("algo-1", "data", 0.0)
+    end = tolerant.end(0.0)
+    assert end is not None
+    assert str(end.failure) == "host algo-1 (data): the host died"
+
+
+def test_a_tolerated_train_host_need_not_be_done(tolerant: Tally) -> None:
+    tolerant.done("algo-2")
+    tolerant.lost("algo-3", "train", 0.0)
+    assert tolerant.end(0.0) == End()
+
+
+def test_ranks_that_miss_a_tolerated_train_host_tell_of_it(tolerant: Tally) -> None:
+    tolerant.lost("algo-3", "train", 0.0)
+    tolerant.failed(ECHO, 0.0)
+    end = tolerant.end(SETTLE)
+    assert end is not None
+    assert str(end.failure) == "host algo-3 (train): the host died"
+
+
+def test_a_cause_of_its_own_is_never_tolerated(tolerant: Tally) -> None:
+    tolerant.failed(CAUSE, 0.0)
+    assert tolerant.end(0.0) == End(CAUSE)
+
+
 def test_a_reason_fits_and_keeps_the_cause_and_the_last_lines() -> None:
     detail = "\n".join(f"line {number} {'x' * 50}" for number in range(100))
     reason = str(

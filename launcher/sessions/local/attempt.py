@@ -36,7 +36,7 @@ from launcher.sessions.local.supervision import Supervision, Terms
 class Attempt:
     """What the hosts of a job are made from, and who is told about them.
 
-    on_training: called when the hosts are prepared; on_ending and on_tick: see Supervision.
+    on_training: called when the hosts are prepared; the other calls: see Supervision.
     """
 
     folder: JobFolder
@@ -47,6 +47,7 @@ class Attempt:
     on_training: Callable[[], None]
     on_ending: Callable[[State], None]
     on_tick: Callable[[], None]
+    on_lost: Callable[[RunningHost], None]
 
     def run(self) -> Supervision:
         """Prepare the hosts and let them train; no process of them is left afterwards.
@@ -97,7 +98,9 @@ class Attempt:
                 tree=tree,
                 scratch=own_scratch,
                 command=command,
-                environment=host_environment(self.request, hosts, self.slot, mark=tree.path),
+                environment=host_environment(
+                    self.request, hosts, self.slot, tree.path, self.settings.host_failure
+                ),
                 supplies=given[host],
             )
             plans[host] = plan_start(berth, self.settings.isolation)
@@ -116,9 +119,11 @@ class Attempt:
             terms=Terms(
                 asked_to_end=self.clock.asked_to_end,
                 grace_seconds=self.settings.stop_grace_seconds,
+                host_failure=self.settings.host_failure,
             ),
             on_ending=self.on_ending,
             on_tick=self.on_tick,
+            on_lost=self.on_lost,
         )
         supervision.run()
         self.clock.training_ends()

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import ADDRESSES_VARIABLE, CPUS_VARIABLE, PORT_BASE_VARIABLE
+from launcher.contract import (
+    ADDRESSES_VARIABLE,
+    CPUS_VARIABLE,
+    HOST_FAILURE_VARIABLE,
+    PORT_BASE_VARIABLE,
+    HostFailure,
+)
 from launcher.sessions.local.cluster import Host
 from launcher.sessions.local.description import REGION, job_arn
 from launcher.sessions.local.processes import HOST_VARIABLE
@@ -19,7 +25,11 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def host_environment(
-    request: Mapping[str, Any], hosts: Sequence[Host], slot: int, mark: Path
+    request: Mapping[str, Any],
+    hosts: Sequence[Host],
+    slot: int,
+    mark: Path,
+    host_failure: HostFailure,
 ) -> dict[str, str]:
     """The variables of a host; `mark` is the folder by which its processes are recognised."""
     name = request["TrainingJobName"]
@@ -37,6 +47,7 @@ def host_environment(
         ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
         PORT_BASE_VARIABLE: str(port_base(slot)),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
+        HOST_FAILURE_VARIABLE: host_failure.value,
         HOST_VARIABLE: str(mark),
     }
 

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.contract import HostFailure
 from launcher.errors import PlatformError
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
@@ -32,11 +33,13 @@ class Settings:
 
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
     boot: what tells this run of the machine from the next.
+    host_failure: what a failed host means; SageMaker is assumed to fail the job (unverified).
     """
 
     isolation: Isolation
     boot: str
     stop_grace_seconds: float = 120.0
+    host_failure: HostFailure = HostFailure.FAIL
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class JobFolder:
             isolation=Isolation(raw["isolation"]),
             boot=raw["boot"],
             stop_grace_seconds=raw["stop_grace_seconds"],
+            host_failure=HostFailure(raw.get("host_failure", HostFailure.FAIL)),
         )
 
     def status(self) -> dict[str, Any]:

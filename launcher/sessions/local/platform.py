@@ -27,6 +27,7 @@ from launcher.sessions.local.keeper import keep
 from launcher.sessions.local.metrics import MetricScan
 from launcher.sessions.local.processes import become_subreaper, descendants, kill_until_none
 from launcher.sessions.local.record import Record
+from launcher.sessions.local.running import RunningHost
 from launcher.sessions.local.slots import hold_slot
 from launcher.sessions.local.supervision import Supervision
 
@@ -76,6 +77,7 @@ class LocalJob:
             on_training=partial(self.record.enter, State.TRAINING),
             on_ending=self._enter_ending,
             on_tick=self._publish_metrics,
+            on_lost=self._note_lost,
         )
 
     def _enter_ending(self, ending: State) -> None:
@@ -97,10 +99,14 @@ class LocalJob:
         artifacts = pack_artifacts(self.request, attempt.trees())
         self.record.note(artifacts.notes)
         if supervision.ending is State.FAILED:
-            return State.FAILED, failure_reason(supervision.ended)
+            return State.FAILED, failure_reason(supervision.failed())
         if artifacts.model is not None:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, None
+
+    def _note_lost(self, lost: RunningHost) -> None:
+        how = f"host {lost.host} was lost ({lost.how_it_ended()})"
+        self.record.note([f"{how}; the others go on, since host_failure is 'tolerate'"])
 
     def _publish_metrics(self) -> None:
         if self.metrics.look():

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launcher.contract import HostFailure
 from launcher.errors import PlatformError
 from launcher.sessions.base import LogStream
 from launcher.sessions.local import description, logs, storage
@@ -29,6 +30,10 @@ class LocalSession:
     root: where jobs and their results are kept; default $LAUNCHER_HOME, or ~/.launcher.
     isolation: "process" or "sandbox"; default: sandbox where it works.
     stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
+    host_failure: "fail" (a host whose first process fails or dies fails the job, as SageMaker is
+        assumed to do) or "tolerate" (the others go on while its group has a host left; for tests).
+
+    Raises PlatformError for what this machine cannot do, or an unknown word.
     """
 
     def __init__(
@@ -37,12 +42,14 @@ class LocalSession:
         isolation: str | None = None,
         *,
         stop_grace_seconds: float = 120.0,
+        host_failure: str = "fail",
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise PlatformError(f"local jobs need Linux, and this is {sys.platform}")
         self.root = Path(root or default_root()).expanduser().resolve()
         self._isolation = isolation
         self._stop_grace_seconds = stop_grace_seconds
+        self._host_failure = _host_failure(host_failure)
         self._store = Store(self.root)
 
     # identity ----------------------------------------------------------------------------------
@@ -76,6 +83,7 @@ class LocalSession:
             isolation=choose_isolation(self._isolation),
             boot=current_boot(),
             stop_grace_seconds=self._stop_grace_seconds,
+            host_failure=self._host_failure,
         )
         status = description.opened(request, isolation=settings.isolation.value, now=time.time())
         if self._isolation is None and settings.isolation is Isolation.PROCESS:
@@ -148,6 +156,14 @@ class LocalSession:
 
     def read_log(self, job_name: str, stream: str, position: int) -> tuple[list[str], int]:
         return logs.read_log(self._store.find(job_name), stream, position)
+
+
+def _host_failure(word: str) -> HostFailure:
+    try:
+        return HostFailure(word)
+    except ValueError:
+        known = " or ".join(repr(each.value) for each in HostFailure)
+        raise PlatformError(f"host_failure {word!r} is not known: use {known}") from None
 
 
 def _status(folder: JobFolder) -> dict[str, Any]:

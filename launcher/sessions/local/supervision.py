@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from launcher.contract import HostFailure
 from launcher.sessions.local.description import State
 from launcher.sessions.local.processes import reap_orphans
 from launcher.sessions.local.running import RunningHost
@@ -18,11 +19,12 @@ class Terms:
     """When training ends before its hosts do.
 
     asked_to_end: the state that a user or the clock asks for now; grace_seconds: from SIGTERM to
-    SIGKILL.
+    SIGKILL; host_failure: whether one failed host is enough, or all of its group must have.
     """
 
     asked_to_end: Callable[[], State | None]
     grace_seconds: float
+    host_failure: HostFailure
 
 
 @dataclass
@@ -31,34 +33,53 @@ class Supervision:
 
     ended: the hosts in the order of their ends; ending: the state that follows.
     on_ending: called once with the ending, when the hosts are asked to end though none has failed.
-    on_tick: called often.
+    on_tick: called often. on_lost: called with a failed host that does not end the job.
     """
 
     hosts: Sequence[RunningHost]
     terms: Terms
     on_ending: Callable[[State], None]
     on_tick: Callable[[], None]
+    on_lost: Callable[[RunningHost], None]
     ended: list[RunningHost] = field(default_factory=list)
     ending: State = State.COMPLETED
 
     def run(self) -> None:
         """Return when no host is left; `ended` and `ending` say how it went."""
         while self._alive():
-            self._collect()
+            ended = self._collect()
             if ending := self._reason_to_end():
                 self._end_all(ending)
+            else:
+                self._tell_lost(ended)
             self.on_tick()
             time.sleep(_TICK_SECONDS)
+
+    def failed(self) -> list[RunningHost]:
+        """The hosts whose failure is the job's, in the order of their ends."""
+        failed = [host for host in self.ended if host.exit_code]
+        if self.terms.host_failure is HostFailure.FAIL:
+            return failed
+        living = {host.host.group for host in self.hosts if not host.exit_code}
+        return [host for host in failed if host.host.group not in living]
 
     def _alive(self) -> list[RunningHost]:
         return [host for host in self.hosts if host.exit_code is None]
 
-    def _collect(self) -> None:
+    def _collect(self) -> list[RunningHost]:
+        """The hosts that have ended just now."""
         reap_orphans({host.pid for host in self._alive()})
-        self.ended += [host for host in self.hosts if host.poll()]
+        ended = [host for host in self.hosts if host.poll()]
+        self.ended += ended
+        return ended
+
+    def _tell_lost(self, ended: Sequence[RunningHost]) -> None:
+        for host in ended:
+            if host.exit_code:
+                self.on_lost(host)
 
     def _reason_to_end(self) -> State | None:
-        if any(host.exit_code for host in self.ended):
+        if self.failed():
             return State.FAILED
         return self.terms.asked_to_end() if self._alive() else None
 

@@ -51,6 +51,9 @@ def _number_problems(spec: JobSpec) -> Iterator[Finding]:
     if spec.distribution and spec.distribution.processes_per_host is not None:
         path = ("distribution", "data_parallel", "processes_per_host")
         yield from _range(path, spec.distribution.processes_per_host, 1)
+    if spec.distribution:
+        path = ("distribution", "data_parallel", "hang_timeout")
+        yield from _range(path, spec.distribution.hang_timeout, 0)
     if spec.data_service and spec.data_service.workers_per_host is not None:
         yield from _range(
             ("data_service", "workers_per_host"), spec.data_service.workers_per_host, 1

@@ -1,0 +1,81 @@
+"""The question that follows the report of a hang: what is every rank doing?
+
+A rank that is not waiting, while all others are, is the one they wait for. Pure: time is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from typing import Any
+
+from launcher.runtime.failure import Failure
+
+#: Seconds that the leader waits for the answers of all train hosts: one may be frozen.
+ANSWER_PATIENCE = 8.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doing:
+    """What one rank is doing, in words; `waits` is for those that wait for others."""
+
+    rank: int
+    host: str
+    group: str
+    words: str
+    waits: bool
+
+    def to_message(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Doing:
+        return cls(**message)
+
+
+@dataclass
+class Inquiry:
+    """The first report of a hang, and what the train hosts have answered since."""
+
+    report: Failure
+    begun: float
+    answers: dict[str, list[Doing]] = field(default_factory=dict)
+
+    def is_over(self, hosts: Iterable[str], now: float) -> bool:
+        """Whether all have answered, or had their time."""
+        return self.answers.keys() >= set(hosts) or now - self.begun > ANSWER_PATIENCE
+
+    def verdict(self, hosts: Iterable[str]) -> Failure:
+        """The failure: of the rank that all others wait for, where there is one."""
+        silent = sorted(set(hosts) - self.answers.keys())
+        doings = sorted((d for each in self.answers.values() for d in each), key=_odd_first)
+        parts = [*_in_words(doings), *(f"host {host} does not answer" for host in silent)]
+        odd = [doing for doing in doings if not doing.waits]
+        # A host that does not answer cannot write its failure file either: the reporter does.
+        host, group, rank = self.report.host, self.report.group, self.report.rank
+        if len(odd) == 1 and not silent:
+            host, group, rank = odd[0].host, odd[0].group, odd[0].rank
+        cause = "; ".join(parts) or "the rank that reported it has gone since"
+        return Failure(host=host, group=group, rank=rank, cause=f"{self.report.cause}: {cause}")
+
+
+def _odd_first(doing: Doing) -> tuple[bool, int]:
+    return doing.waits, doing.rank
+
+
+def _in_words(doings: Iterable[Doing]) -> list[str]:
+    """One phrase for all ranks that do the same, with the host where it is one rank."""
+    phrases = []
+    for words, same in groupby(
+        sorted(doings, key=lambda d: (d.waits, d.words, d.rank)), key=lambda d: d.words
+    ):
+        ranks = [doing.rank for doing in same]
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+        phrases.append(f"{who} {words if len(ranks) == 1 else _plural(words)}")
+    return phrases
+
+
+def _plural(words: str) -> str:
+    verb, _, rest = words.partition(" ")
+    return f"{ {'waits': 'wait', 'is': 'are'}[verb] } {rest}"

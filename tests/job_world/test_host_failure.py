@@ -1,0 +1,69 @@
+"""The loss of a host: the end of the job, or with host_failure "tolerate" only of that host."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts, eventually
+from programs import PIPELINE, READER
+
+from launcher.contract import HOST_FAILURE_VARIABLE, HostFailure
+
+MakeHosts = Callable[..., Hosts]
+SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.01)\n        noise = ")
+FILES = {"pipeline.py": SLOW, "train.py": READER}
+
+
+def kill_host(hosts: Hosts, name: str) -> None:
+    """SIGKILL to a host's whole tree, as when its machine is lost."""
+    folder = f"SAGEMAKER_BASE_DIR={hosts[name].paths.root}".encode()
+    for pid in hosts.processes():
+        if folder in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            os.kill(pid, signal.SIGKILL)
+
+
+def reading(make_hosts: MakeHosts, host_failure: HostFailure, data: int = 2) -> Hosts:
+    """Hosts whose ranks have read the first of two epochs."""
+    variables = {HOST_FAILURE_VARIABLE: host_failure.value}
+    hosts = make_hosts(FILES, data=data, train=2, environment=variables)
+    hosts.start()
+    eventually(lambda: "epoch=0" in hosts.output())
+    return hosts
+
+
+def hashes(hosts: Hosts) -> set[str]:
+    return set(re.findall(r"^rank=\d+ epoch=\d+ sha256=\w+$", hosts.output(), re.MULTILINE))
+
+
+def test_a_tolerated_data_host_changes_no_batch(make_hosts: MakeHosts) -> None:
+    calm = make_hosts(FILES, train=2)
+    calm.start()
+    assert set(calm.wait().values()) == {0}
+    hosts = reading(make_hosts, HostFailure.TOLERATE)
+    kill_host(hosts, "algo-1")
+
+    assert hosts.wait() == {"algo-1": -9, "algo-2": 0, "algo-3": 0, "algo-4": 0}, hosts.output()
+    assert len(hashes(hosts)) == 4
+    assert hashes(hosts) == hashes(calm)
+    assert hosts.processes() == []
+
+
+@pytest.mark.parametrize(
+    ("host_failure", "data"),
+    [(HostFailure.FAIL, 2), (HostFailure.TOLERATE, 1)],
+    ids=["fail", "tolerate, and no other host in the group"],
+)
+def test_a_lost_data_host_fails_the_job(
+    make_hosts: MakeHosts, host_failure: HostFailure, data: int
+) -> None:
+    hosts = reading(make_hosts, host_failure, data)
+    kill_host(hosts, "algo-1")
+    codes = hosts.wait()
+    assert [codes[name] for name in hosts.members["train_group"]] == [1, 1], hosts.output()
+    assert 'origin="host algo-1 (data_group): the host died"' in hosts.output()
+    assert hosts.processes() == []

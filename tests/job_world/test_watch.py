@@ -1,0 +1,96 @@
+"""When a rank that does not move is said to hang, and when it is not."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from launcher.runtime.watch import Watch
+
+COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
+BACKWARD = "/site-packages/torch/autograd/graph.py"
+
+
+@pytest.fixture(autouse=True)
+def other_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "a torchrun job")
+
+
+@contextmanager
+def stopped_in(file: str, function: str = "wait") -> Iterator[FrameType]:
+    """The frame of a thread that really stands in a function of such a file."""
+    inside: list[FrameType] = []
+    arrived, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        inside.append(sys._getframe(1))
+        arrived.set()
+        go.wait()
+
+    names: dict[str, Any] = {}
+    exec(compile(f"def {function}(hold):\n    hold()\n", file, "exec"), names)
+    thread = threading.Thread(target=names[function], args=(hold,))
+    thread.start()
+    arrived.wait()
+    try:
+        yield inside[0]
+    finally:
+        go.set()
+        thread.join()
+
+
+def looks(frame: Callable[[], FrameType | None], *, cpu: float = 0.0) -> list[bool]:
+    """What a watch of 10 s says at 0, 4, 8 and 12 s; cpu: its load."""
+    watch = Watch(10.0, frame)
+    return [watch.look(now, cpu * now) for now in (0.0, 4.0, 8.0, 12.0)]
+
+
+def test_the_same_wait_for_the_whole_timeout_is_a_hang() -> None:
+    with stopped_in(COLLECTIVE, "all_reduce") as frame:
+        assert looks(lambda: frame) == [False, False, False, True]
+
+
+def test_another_call_of_the_same_function_is_progress() -> None:
+    with stopped_in(COLLECTIVE) as one, stopped_in(COLLECTIVE) as two:
+        assert one.f_code.co_name == two.f_code.co_name
+        turns = itertools.cycle([one, two])
+        assert looks(lambda: next(turns)) == [False] * 4
+
+
+def test_a_script_of_the_users_own_may_stand_still() -> None:
+    with stopped_in("/opt/ml/code/train.py") as frame:
+        assert looks(lambda: frame) == [False] * 4
+
+
+def test_a_job_of_one_rank_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with stopped_in(COLLECTIVE) as frame:
+        assert looks(lambda: frame) == [False] * 4
+
+
+@pytest.mark.parametrize(("cpu", "hangs"), [(0.0, True), (0.9, False)], ids=["waits", "computes"])
+def test_a_backward_pass_hangs_only_when_it_does_not_compute(cpu: float, hangs: bool) -> None:
+    with stopped_in(BACKWARD, "_engine_run_backward") as frame:
+        assert looks(lambda: frame, cpu=cpu)[-1] is hangs
+
+
+@pytest.mark.parametrize(
+    ("function", "hangs"), [("_receive", True), ("length", False)], ids=["a batch", "first contact"]
+)
+def test_the_first_word_of_the_data_service_may_take_as_long_as_hosts_start_apart(
+    function: str, hangs: bool
+) -> None:
+    with stopped_in("/opt/ml/lib/launcher/data/sources.py", function) as frame:
+        assert looks(lambda: frame)[-1] is hangs
+
+
+def test_a_thread_that_has_ended_does_not_hang() -> None:
+    assert looks(lambda: None) == [False] * 4
