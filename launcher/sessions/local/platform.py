@@ -33,8 +33,8 @@ from launcher.sessions.local.opt_ml import HostTree, write_config
 from launcher.sessions.local.processes import become_subreaper, descendants, kill_until_none
 from launcher.sessions.local.record import Record
 from launcher.sessions.local.running import RunningHost
-from launcher.sessions.local.slots import hold_slot
 from launcher.sessions.local.supervision import Supervision, Terms
+from launcher.sessions.local.wiring import Wiring, hold_wiring
 
 #: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
 _DEFAULT_MAX_SECONDS = 86_400
@@ -54,20 +54,21 @@ class LocalJob:
         """The job's life; whatever happens, no process of it is left at its end."""
         self.record.note(not_done(self.request))
         try:
-            with hold_slot() as slot, hold_scratch(self.folder) as scratch:
-                ending, reason = self._run_hosts(slot, scratch)
+            isolation = self.settings.isolation
+            with hold_wiring(isolation) as wiring, hold_scratch(self.folder) as scratch:
+                ending, reason = self._run_hosts(wiring, scratch)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
         self.record.close(ending, reason)
 
-    def _run_hosts(self, slot: int, scratch: Path) -> tuple[State, str | None]:
+    def _run_hosts(self, wiring: Wiring, scratch: Path) -> tuple[State, str | None]:
         """(ending, reason for a failure)"""
         self.record.enter(State.DOWNLOADING, TrainingStartTime=time.time())
-        hosts = hosts_of(self.request, slot)
+        hosts = hosts_of(self.request, wiring)
         trees = {host: HostTree(self.folder.hosts / host.name) for host in hosts}
-        plans = self._prepare(hosts, trees, slot, scratch)
+        plans = self._prepare(hosts, trees, wiring, scratch)
         self.record.enter(State.TRAINING)
         supervision = self._train(trees, plans)
         kill_until_none(partial(descendants, os.getpid()))
@@ -82,7 +83,7 @@ class LocalJob:
         return supervision.ending, None
 
     def _prepare(
-        self, hosts: Sequence[Host], trees: Mapping[Host, HostTree], slot: int, scratch: Path
+        self, hosts: Sequence[Host], trees: Mapping[Host, HostTree], wiring: Wiring, scratch: Path
     ) -> dict[Host, StartPlan]:
         given = supplies(channels_of(self.request), hosts)
         algorithm = self.request["AlgorithmSpecification"]
@@ -99,7 +100,7 @@ class LocalJob:
                 tree=tree,
                 scratch=own_scratch,
                 command=command,
-                environment=host_environment(self.request, hosts, slot, mark=tree.path),
+                environment=host_environment(self.request, hosts, wiring, mark=tree.path),
                 supplies=given[host],
             )
             plans[host] = plan_start(berth, self.settings.isolation)

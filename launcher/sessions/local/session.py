@@ -27,7 +27,7 @@ class LocalSession:
     """Runs training jobs on this machine: one process tree per instance, no cloud account.
 
     root: where jobs and their results are kept; default $LAUNCHER_HOME, or ~/.launcher.
-    isolation: "process" or "sandbox"; default: sandbox where it works.
+    isolation: "process", "sandbox" or "network"; default: sandbox where it works.
     stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
     """
 
