@@ -41,6 +41,7 @@ class Environment:
     region: str
     token: str
     cpus: int
+    shares_machine: bool
     resource_config: Mapping[str, Any]
     raw_hyperparameters: Mapping[str, str]
     input_data_config: Mapping[str, Mapping[str, str]]
@@ -77,6 +78,7 @@ class Environment:
             region=environ.get("AWS_REGION", ""),
             token=environ.get(TOKEN_VARIABLE, ""),
             cpus=int(environ.get(CPUS_VARIABLE, 0)) or len(os.sched_getaffinity(0)),
+            shares_machine=CPUS_VARIABLE in environ,
             resource_config=resource_config,
             raw_hyperparameters=_config(
                 paths.config / "hyperparameters.json", environ, "SM_RAW_HYPERPARAMETERS"

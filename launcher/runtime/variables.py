@@ -174,5 +174,5 @@ def _thread_variables(environment: Environment) -> dict[str, str]:
 
     Also where hosts share a machine: sums on CPU then do not depend on how many hosts there are.
     """
-    shared = environment.document.trainer.processes_per_host > 1 or environment.cluster.addresses
+    shared = environment.document.trainer.processes_per_host > 1 or environment.shares_machine
     return {"OMP_NUM_THREADS": "1"} if shared else {}

@@ -19,7 +19,7 @@ def _skip_where_impossible(isolation: str) -> None:
         pytest.skip(str(error))
 
 
-@pytest.fixture(params=["process", "sandbox"])
+@pytest.fixture(params=["process", "sandbox", "network"])
 def isolation(request: pytest.FixtureRequest) -> str:
     _skip_where_impossible(request.param)
     return str(request.param)
@@ -47,6 +47,16 @@ def plain_bench(tmp_path: Path) -> Iterator[Bench]:
 def sandbox_bench(tmp_path: Path) -> Iterator[Bench]:
     _skip_where_impossible("sandbox")
     yield from _with_clean_end(Bench(tmp_path, "sandbox"))
+
+
+@pytest.fixture
+def network_works() -> None:
+    _skip_where_impossible("network")
+
+
+@pytest.fixture
+def network_bench(tmp_path: Path, network_works: None) -> Iterator[Bench]:
+    yield from _with_clean_end(Bench(tmp_path, "network"))
 
 
 def _with_clean_end(bench: Bench) -> Iterator[Bench]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import venv
 from pathlib import Path
@@ -14,54 +12,16 @@ from typing import Any
 
 import pytest
 from bench import Bench, channel
+from users import REPOSITORY, as_me, as_nobody, environment_of, report_of
 
-import launcher
 from launcher.errors import PlatformError
 from launcher.sessions.local import LocalSession
 
-REPOSITORY = Path(launcher.__file__).parent.parent
-SCENARIO = Path(__file__).with_name("sandbox_scenario.py")
 
-
-def _as_me() -> list[str]:
-    return [sys.executable]
-
-
-def _as_nobody() -> list[str]:
-    """A Python that runs as the user nobody; a skip where there is none."""
-    if os.geteuid() != 0 or shutil.which("runuser") is None:
-        pytest.skip("only root can become another user")
-    for python in (sys.executable, "/usr/bin/python3"):
-        command = ["runuser", "-u", "nobody", "--", python]
-        program = "import sys, launcher.sessions.local; assert sys.version_info >= (3, 10)"
-        probe = subprocess.run(
-            [*command, "-c", program], cwd="/", env=_environment(), capture_output=True, text=True
-        )
-        if probe.returncode == 0:
-            return command
-    pytest.skip(f"nobody can run no Python with this package: {probe.stderr.strip()}")
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-@pytest.fixture(scope="module", params=[_as_me, _as_nobody], ids=["as me", "as nobody"])
+@pytest.fixture(scope="module", params=[as_me, as_nobody], ids=["as me", "as nobody"])
 def report(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the scenario found."""
-    result = subprocess.run(
-        [*request.param(), str(SCENARIO)],
-        cwd="/",
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    if "obstacle" in found:
-        pytest.skip(found["obstacle"])
-    return found
+    return report_of("sandbox_scenario.py", request.param)
 
 
 def test_the_job_completes(report: dict[str, Any]) -> None:
@@ -169,7 +129,7 @@ def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
         subprocess.run(
             [python, "-c", program],
             input=json.dumps(request),
-            env=_environment(),
+            env=environment_of(REPOSITORY),
             text=True,
             check=True,
         )

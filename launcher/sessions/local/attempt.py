@@ -30,6 +30,7 @@ from launcher.sessions.local.opt_ml import HostTree, write_config
 from launcher.sessions.local.processes import descendants, kill_until_none
 from launcher.sessions.local.running import RunningHost
 from launcher.sessions.local.supervision import Supervision, Terms
+from launcher.sessions.local.wiring import Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Attempt:
     folder: JobFolder
     request: Mapping[str, Any]
     settings: Settings
-    slot: int
+    wiring: Wiring
     clock: Clock
     on_training: Callable[[], None]
     on_ending: Callable[[State], None]
@@ -64,13 +65,13 @@ class Attempt:
             with checkpoints or nullcontext():
                 supervision = self._train(trees, plans)
                 kill_until_none(partial(descendants, os.getpid()))
-        if checkpoints and checkpoints.problem:
+        if checkpoints and checkpoints.problem and supervision.ending is not State.FAILED:
             raise PlatformError(checkpoints.problem)
         return supervision
 
     def trees(self) -> dict[Host, HostTree]:
         """The folders of each host."""
-        hosts = hosts_of(self.request, self.slot)
+        hosts = hosts_of(self.request, self.wiring)
         return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
 
     def _checkpoints(self, trees: Mapping[Host, HostTree]) -> CheckpointSync | None:
@@ -99,7 +100,7 @@ class Attempt:
                 scratch=own_scratch,
                 command=command,
                 environment=host_environment(
-                    self.request, hosts, self.slot, tree.path, self.settings.host_failure
+                    self.request, hosts, self.wiring, tree.path, self.settings.host_failure
                 ),
                 supplies=given[host],
             )

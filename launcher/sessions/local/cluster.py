@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.contract import HOMOGENEOUS_GROUP
+
+if TYPE_CHECKING:
+    from launcher.sessions.local.wiring import Wiring
 
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
     """One instance of the job.
 
-    number: 1 for algo-1; address: the loopback address that stands for it.
+    number: 1 for algo-1; address: where others reach it; interface: which device has the address.
     """
 
     number: int
     group: str
     instance_type: str
     address: str
+    interface: str
 
     @property
     def name(self) -> str:
@@ -37,8 +41,8 @@ def groups_of(request: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     return [(HOMOGENEOUS_GROUP, resources["InstanceType"], resources["InstanceCount"])]
 
 
-def hosts_of(request: Mapping[str, Any], slot: int) -> tuple[Host, ...]:
-    """The hosts of a job that holds a slot of this machine: algo-h lives at 127.<slot>.0.h."""
+def hosts_of(request: Mapping[str, Any], wiring: Wiring) -> tuple[Host, ...]:
+    """The hosts of a job, at the addresses of its wiring."""
     members = [
         (group, instance_type)
         for group, instance_type, count in groups_of(request)
@@ -49,7 +53,8 @@ def hosts_of(request: Mapping[str, Any], slot: int) -> tuple[Host, ...]:
             number=number,
             group=group,
             instance_type=instance_type,
-            address=f"127.{slot}.{number // 256}.{number % 256}",
+            address=wiring.address(number),
+            interface=wiring.interface,
         )
         for number, (group, instance_type) in enumerate(members, start=1)
     )

@@ -19,7 +19,7 @@ from launcher.contract import (
 from launcher.sessions.local.cluster import Host
 from launcher.sessions.local.description import REGION, job_arn
 from launcher.sessions.local.processes import HOST_VARIABLE
-from launcher.sessions.local.slots import port_base
+from launcher.sessions.local.wiring import Wiring
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -27,7 +27,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def host_environment(
     request: Mapping[str, Any],
     hosts: Sequence[Host],
-    slot: int,
+    wiring: Wiring,
     mark: Path,
     host_failure: HostFailure,
 ) -> dict[str, str]:
@@ -44,11 +44,20 @@ def host_environment(
         "TRAINING_JOB_NAME": name,
         "TRAINING_JOB_ARN": job_arn(name),
         "AWS_REGION": REGION,
-        ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
-        PORT_BASE_VARIABLE: str(port_base(slot)),
+        **_shared_network(hosts, wiring),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
         HOST_FAILURE_VARIABLE: host_failure.value,
         HOST_VARIABLE: str(mark),
+    }
+
+
+def _shared_network(hosts: Sequence[Host], wiring: Wiring) -> dict[str, str]:
+    """What hosts need that share one network stack; others find names and ports as on SageMaker."""
+    if wiring.port_base is None:
+        return {}
+    return {
+        ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
+        PORT_BASE_VARIABLE: str(wiring.port_base),
     }
 
 

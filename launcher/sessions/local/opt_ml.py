@@ -83,6 +83,6 @@ def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:
         "current_group_name": host.group,
         "hosts": [each.name for each in hosts],
         "instance_groups": list(groups.values()),
-        "network_interface_name": "lo",
+        "network_interface_name": host.interface,
         "topology": None,
     }

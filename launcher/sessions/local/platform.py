@@ -28,8 +28,8 @@ from launcher.sessions.local.metrics import MetricScan
 from launcher.sessions.local.processes import become_subreaper, descendants, kill_until_none
 from launcher.sessions.local.record import Record
 from launcher.sessions.local.running import RunningHost
-from launcher.sessions.local.slots import hold_slot
 from launcher.sessions.local.supervision import Supervision
+from launcher.sessions.local.wiring import Wiring, hold_wiring
 
 
 class LocalJob:
@@ -38,6 +38,7 @@ class LocalJob:
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
         self.request = folder.request()
+        self.settings = folder.settings()
         self.record = Record(folder)
         self.metrics = MetricScan(self.request, folder)
 
@@ -45,17 +46,17 @@ class LocalJob:
         """The job's life; whatever happens, no process of it is left at its end."""
         self.record.note(not_done(self.request))
         try:
-            with hold_slot() as slot:
-                ending, reason = self._run_attempts(slot)
+            with hold_wiring(self.settings.isolation) as wiring:
+                ending, reason = self._run_attempts(wiring)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
         self.record.close(ending, reason)
 
-    def _run_attempts(self, slot: int) -> tuple[State, str | None]:
+    def _run_attempts(self, wiring: Wiring) -> tuple[State, str | None]:
         """(ending, reason for a failure)"""
-        attempt = self._attempt(slot)
+        attempt = self._attempt(wiring)
         self.record.enter(State.DOWNLOADING, TrainingStartTime=time.time())
         while (supervision := attempt.run()).ending is State.INTERRUPTED:
             if self.folder.stop.exists():
@@ -67,12 +68,12 @@ class LocalJob:
         self._publish_notes()
         return self._publish(attempt, supervision)
 
-    def _attempt(self, slot: int) -> Attempt:
+    def _attempt(self, wiring: Wiring) -> Attempt:
         return Attempt(
             folder=self.folder,
             request=self.request,
-            settings=self.folder.settings(),
-            slot=slot,
+            settings=self.settings,
+            wiring=wiring,
             clock=Clock(self.request, self.folder),
             on_training=partial(self.record.enter, State.TRAINING),
             on_ending=self._enter_ending,

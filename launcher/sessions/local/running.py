@@ -13,7 +13,6 @@ from launcher.sessions.local.isolation import StartPlan
 from launcher.sessions.local.opt_ml import HostTree
 from launcher.sessions.local.processes import (
     descendants,
-    die_with_parent,
     how_it_ended,
     marked,
     signal_all,
@@ -86,7 +85,7 @@ def _start(host: Host, plan: StartPlan, log: Path) -> subprocess.Popen[bytes]:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_parent if plan.dies_with_us else None,
+                preexec_fn=plan.before,
             )
         except OSError as error:
             raise PlatformError(

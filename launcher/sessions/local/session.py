@@ -28,7 +28,7 @@ class LocalSession:
     """Runs training jobs on this machine: one process tree per instance, no cloud account.
 
     root: where jobs and their results are kept; default $LAUNCHER_HOME, or ~/.launcher.
-    isolation: "process" or "sandbox"; default: sandbox where it works.
+    isolation: "process", "sandbox" or "network"; default: sandbox where it works.
     stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
     host_failure: "fail" (a host whose first process fails or dies fails the job, as SageMaker is
         assumed to do) or "tolerate" (the others go on while its group has a host left; for tests).

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from pathlib import Path
 
-import launcher
 from launcher.errors import PlatformError
 from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.interpreter import module_command, module_environment
 
 _MODULE = "launcher.sessions.local.platform"
 
@@ -21,10 +18,9 @@ def start_platform(folder: JobFolder, lock: int) -> None:
     """
     with folder.platform_log.open("ab") as log:
         result = subprocess.run(
-            [sys.executable, "-m", _MODULE, str(folder.path)],
-            # The caller's folder may hold a launcher.py or platform.py of the user's own.
+            module_command(_MODULE, str(folder.path)),
             cwd="/",
-            env={**os.environ, "PYTHONPATH": _import_path()},
+            env=module_environment(),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -37,9 +33,3 @@ def start_platform(folder: JobFolder, lock: int) -> None:
             f"the local platform process did not start (exit code {result.returncode}): "
             f"see {folder.platform_log}"
         )
-
-
-def _import_path() -> str:
-    """PYTHONPATH with which a new interpreter finds the package that runs now."""
-    here = str(Path(launcher.__file__).resolve().parent.parent)
-    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))

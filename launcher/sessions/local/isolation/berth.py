@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,14 +33,14 @@ class Berth:
 class StartPlan:
     """A process of this machine that is a host.
 
-    dies_with_us: whether the kernel must tell it when the platform process dies.
+    before: what the new process does first, before it becomes the command.
     wrappers: how many processes at the top of its tree are not the host's own.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str]
     folder: Path
-    dies_with_us: bool = True
+    before: Callable[[], None] | None = None
     wrappers: int = 0
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 
 from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import process, sandbox
+from launcher.sessions.local.isolation import network, process, sandbox
 from launcher.sessions.local.isolation.berth import Berth, StartPlan
 
 
@@ -14,45 +15,57 @@ class Isolation(str, enum.Enum):
 
     PROCESS: a process tree and folders of its own; /opt/ml is elsewhere, peers have addresses.
     SANDBOX: also its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm.
+    NETWORK: also its own network stack with an eth0; nothing outside of the job can be reached.
     """
 
     PROCESS = "process"
     SANDBOX = "sandbox"
+    NETWORK = "network"
+
+
+_FINDERS: dict[Isolation, Callable[[], str | None]] = {
+    Isolation.PROCESS: process.find_obstacle,
+    Isolation.SANDBOX: sandbox.find_obstacle,
+    Isolation.NETWORK: network.find_obstacle,
+}
+_PLANNERS: dict[Isolation, Callable[[Berth], StartPlan]] = {
+    Isolation.PROCESS: process.plan_start,
+    Isolation.SANDBOX: sandbox.plan_start,
+    Isolation.NETWORK: network.plan_start,
+}
+
+
+def obstacles() -> dict[Isolation, str | None]:
+    """Why each isolation does not work on this machine and what may help; None: it works."""
+    return {isolation: find() for isolation, find in _FINDERS.items()}
 
 
 def choose_isolation(wanted: str | None) -> Isolation:
-    """The isolation of a new job: as wanted, or the strongest that works here when None.
+    """The isolation of a new job: as wanted, or by default sandbox where it works.
 
-    Raises PlatformError for an unknown word, and when a wanted sandbox does not work.
+    Raises PlatformError for an unknown word, and when what is wanted does not work here.
     """
-    known = [each.value for each in Isolation]
-    if wanted is not None and wanted not in known:
-        raise PlatformError(f"isolation {wanted!r} is not known: use {' or '.join(known)}")
-    if wanted == Isolation.PROCESS.value:
-        return Isolation.PROCESS
-    obstacle = sandbox.find_obstacle()
-    if obstacle is None:
-        return Isolation.SANDBOX
     if wanted is None:
-        return Isolation.PROCESS
-    raise PlatformError(
-        f"isolation 'sandbox' does not work here: {obstacle}; install bubblewrap, allow "
-        "unprivileged user namespaces, or use isolation 'process'"
-    )
+        return Isolation.PROCESS if sandbox.find_obstacle() else Isolation.SANDBOX
+    known = [each.value for each in Isolation]
+    if wanted not in known:
+        raise PlatformError(f"isolation {wanted!r} is not known: use {' or '.join(known)}")
+    isolation = Isolation(wanted)
+    if obstacle := _FINDERS[isolation]():
+        raise PlatformError(
+            f"isolation {wanted!r} does not work here: {obstacle}; or use isolation 'process'"
+        )
+    return isolation
 
 
 def why_not_sandboxed() -> str:
     """For the user of a job whose hosts are plain processes though nobody asked for that."""
     return (
         "hosts are plain processes with folders of their own, since no sandbox works here: "
-        f"{sandbox.find_obstacle()} (on Debian and Ubuntu: apt-get install bubblewrap)"
+        f"{sandbox.find_obstacle()}"
     )
 
 
 def plan_start(berth: Berth, isolation: Isolation) -> StartPlan:
     """Put a host's channels in place and say which process of this machine the host is."""
-    match isolation:
-        case Isolation.PROCESS:
-            return process.plan_start(berth)
-        case Isolation.SANDBOX:
-            return sandbox.plan_start(berth)
+    return _PLANNERS[isolation](berth)

@@ -15,6 +15,7 @@ from launcher.sessions.local.isolation.berth import (
     place_links,
     with_running_python,
 )
+from launcher.sessions.local.processes import die_with_parent
 
 _ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")
 
@@ -32,7 +33,12 @@ def plan_start(berth: Berth) -> StartPlan:
             ML_ROOT_VARIABLE: str(root),
         },
         folder=berth.tree.ml.code,
+        before=die_with_parent,
     )
+
+
+def find_obstacle() -> None:
+    """Nothing stands in the way of processes."""
 
 
 def _place_channels(berth: Berth) -> None:

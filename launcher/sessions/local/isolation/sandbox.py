@@ -2,6 +2,7 @@
 
 It has its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm; the rest of the
 machine is there, read-only. The network is the machine's: each host has a loopback address.
+Isolation `network` adds a network to this.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from launcher.contract import DEFAULT_ML_ROOT, MlPaths
@@ -23,24 +24,29 @@ _INSIDE = MlPaths(DEFAULT_ML_ROOT)
 _HOME = Path("/opt/home")
 _TMP = Path("/tmp")
 _SHM = Path("/dev/shm")
-_PROBE_SECONDS = 10
+_TRIAL_SECONDS = 10
+_NAMESPACES = (
+    ": user namespaces may be forbidden here (sysctl user.max_user_namespaces, "
+    "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; in a "
+    "container, its seccomp profile)"
+)
 
 
-def plan_start(berth: Berth) -> StartPlan:
-    """Put the host's channels in place and say what to run."""
+def plan_start(berth: Berth, *, more_walls: Sequence[str] = ()) -> StartPlan:
+    """Put the host's channels in place and say what to run; more_walls: options for bwrap."""
     _place_shards(berth)
     hosts_file = berth.tree.path / "etc-hosts"
     hosts_file.write_text(hosts_table(berth.hosts))
     return StartPlan(
         command=[
             *_walls(berth, hosts_file),
+            *more_walls,
             *_channel_mounts(berth),
             "--",
             *with_running_python(berth.command),
         ],
         environment={**berth.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
         folder=Path("/"),
-        dies_with_us=False,  # --die-with-parent does it
         wrappers=2,  # bwrap, and its reaper: process 1 of the sandbox
     )
 
@@ -54,8 +60,13 @@ def hosts_table(hosts: Sequence[Host]) -> str:
 def find_obstacle() -> str | None:
     """Why a sandbox does not work on this machine, or None: a small one is started to see."""
     if shutil.which("bwrap") is None:
-        return "there is no bwrap on PATH"
-    host = Host(number=1, group="probe", instance_type="local", address="127.0.0.1")
+        return "there is no bwrap on PATH: on Debian and Ubuntu, apt-get install bubblewrap"
+    return try_host(plan_start)
+
+
+def try_host(plan_start: Callable[[Berth], StartPlan]) -> str | None:
+    """Start a host that does nothing; what it complains of, or None."""
+    host = Host(number=1, group="trial", instance_type="local", address="127.0.0.1", interface="lo")
     with tempfile.TemporaryDirectory(prefix="launcher-") as folder:
         tree, scratch = HostTree(Path(folder, "host")), Path(folder, "scratch")
         tree.make()
@@ -71,25 +82,27 @@ def find_obstacle() -> str | None:
                 supplies=(),
             )
         )
-        return _first_complaint(plan.command)
+        try:
+            result = subprocess.run(
+                plan.command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TRIAL_SECONDS,
+                check=False,
+                preexec_fn=plan.before,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    return complaint_of(result)
 
 
-def _first_complaint(command: Sequence[str]) -> str | None:
-    try:
-        result = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=_PROBE_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if result.returncode == 0:
+def complaint_of(trial: subprocess.CompletedProcess[str]) -> str | None:
+    """The last words of a trial that failed, and what may help; None of one that did not."""
+    if trial.returncode == 0:
         return None
-    return (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
+    words = trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"]
+    return f"{words[-1]}{'' if _NAMESPACES in words[-1] else _NAMESPACES}"
 
 
 def _walls(berth: Berth, hosts_file: Path) -> list[str]:

@@ -1,0 +1,57 @@
+"""The cables between the hosts of a running job in isolation `network`: cut, and mended.
+
+A cut cable is pulled out at the bridge: the host keeps its address, what it sends is lost without
+a word, and nothing reaches it. For tests of what programs do then.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import partial
+from pathlib import Path
+
+from launcher.errors import PlatformError
+from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.isolation import namespaces
+from launcher.sessions.local.isolation.namespaces import Namespace
+from launcher.sessions.local.processes import living_children, marked
+
+
+def cut(folder: JobFolder, host: str) -> None:
+    """Cut a running host ("algo-1") off from all others; PlatformError where there is no cable."""
+    _set(folder, host, "down")
+
+
+def mend(folder: JobFolder, host: str) -> None:
+    """Connect a host again that was cut off."""
+    _set(folder, host, "up")
+
+
+def _set(folder: JobFolder, host: str, state: str) -> None:
+    result = subprocess.run(
+        ["ip", "link", "set", host, state],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=partial(_join_network_of, _platform_of(folder)),
+    )
+    if result.returncode != 0:
+        raise PlatformError(f"the cable of {host} cannot be set {state}: {result.stderr.strip()}")
+
+
+def _platform_of(folder: JobFolder) -> int:
+    """The process that started the job's hosts: it is in the outer network."""
+    hosts = set(marked(folder.hosts))
+    for parent, children in living_children().items():
+        if parent not in hosts and hosts.intersection(children):
+            return parent
+    raise PlatformError(f"no host of job {folder.name!r} runs, so there is no cable")
+
+
+def _join_network_of(pid: int) -> None:
+    own, theirs = Path("/proc/self/ns/user"), Path(f"/proc/{pid}/ns/user")
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    if own.readlink() != theirs.readlink():  # root has made none, and the kernel lets none re-enter
+        namespaces.join(os.open(theirs, os.O_RDONLY), Namespace.USER)
+    namespaces.join(network, Namespace.NET)
