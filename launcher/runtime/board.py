@@ -2,8 +2,12 @@
 
 The leader serves the board; every host joins it and keeps the connection for life.
 
-    host -> leader    {"join": HOST}   {"done": true}   {"failed": {...}}
-    leader -> host    {"end": null}  all train hosts are done      {"end": {...}}  the first failure
+    host -> leader    {"join": HOST}   {"ready": true}   {"done": true}   {"failed": {...}}
+    leader -> host    {"ready": [...]}  the hosts that are
+                      {"end": null}  all awaited hosts are done    {"end": {...}}  the first failure
+
+Awaited are the train hosts, and those whose program leaves by itself. Ready are hosts whose program
+the train hosts wait for.
 
 A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
 that reads like the loss of a peer waits SETTLE seconds for a better one.
@@ -14,7 +18,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,14 +43,14 @@ class End:
 class Tally:
     """What the hosts have reported; decides on the end. Pure: time is passed in."""
 
-    train_hosts: frozenset[str]
+    awaited: frozenset[str]
     _done: set[str] = field(default_factory=set)
     _echo: tuple[float, Failure] | None = None
     _end: End | None = None
 
     def done(self, host: str) -> None:
         self._done.add(host)
-        if self._end is None and self._echo is None and self._done >= self.train_hosts:
+        if self._end is None and self._echo is None and self._done >= self.awaited:
             self._end = End()
 
     def failed(self, failure: Failure, now: float) -> None:
@@ -80,6 +84,7 @@ class Board:
         self._send = send
         #: On the leader, whether every host has been told the end; elsewhere always true.
         self.everyone_knows = everyone_knows
+        self._ready: frozenset[str] = frozenset()
         self._ended = threading.Event()
         self._end: End | None = None
 
@@ -88,8 +93,21 @@ class Board:
         """How the job ended, or None while it goes on."""
         return self._end
 
+    @property
+    def ready_hosts(self) -> frozenset[str]:
+        """The hosts that have said that they are ready, as far as is known here."""
+        return self._ready
+
+    def learn_ready(self, hosts: Iterable[str]) -> None:
+        """Hosts that are ready, in addition to those that are known."""
+        self._ready |= frozenset(hosts)
+
+    def ready(self) -> None:
+        """What this host runs for the others is ready."""
+        self._send({"ready": True})
+
     def done(self) -> None:
-        """This train host's part is complete."""
+        """This host's part, which the job waits for, is complete."""
         self._send({"done": True})
 
     def failed(self, failure: Failure) -> End:
@@ -165,7 +183,7 @@ class _Member:
                 connection.send({"join": cluster.host})
                 for unsent in self._unsent:
                     connection.send(unsent)
-            message = connection.receive()
+            message = self._hear_end(connection)
         except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
             self._leader_lost(str(error))
             return
@@ -174,6 +192,12 @@ class _Member:
         else:
             report = message["end"]
             self.board.close(End(report and Failure.from_message(report)))
+
+    def _hear_end(self, connection: lines.LineConnection) -> dict[str, Any] | None:
+        """The leader's last word; None when the leader goes without it."""
+        while (message := connection.receive()) is not None and "ready" in message:
+            self.board.learn_ready(message["ready"])
+        return message
 
     def _leader_lost(self, why: str = "") -> None:
         cluster = self._environment.cluster
@@ -204,7 +228,8 @@ class _Server:
         }
         self._listener = listener
         self._lock = threading.Lock()
-        self._tally = Tally(frozenset(environment.cluster.train_group.hosts))
+        self._tally = Tally(environment.awaited_hosts)
+        self._ready: set[str] = set()
         self._members: list[tuple[str, lines.LineConnection]] = []
         self._told: set[str] = set()
 
@@ -232,6 +257,7 @@ class _Server:
         emit("host_joined", member=host)
         with self._lock:
             self._members.append((host, member))
+        self._tell_ready()
         self._listen(member, host)
 
     def _listen(self, member: lines.LineConnection, host: str) -> None:
@@ -243,9 +269,13 @@ class _Server:
                     return
                 if "done" in message:
                     self._tally.done(host)
+                elif "ready" in message:
+                    self._ready.add(host)
                 elif "failed" in message:
                     failure = Failure.from_message(message["failed"])
                     self._tally.failed(failure, time.monotonic())
+            if "ready" in message:
+                self._tell_ready()
 
     @staticmethod
     def _next(member: lines.LineConnection) -> dict[str, Any] | None:
@@ -269,10 +299,20 @@ class _Server:
         """Whether every host has been told the end."""
         return self._told >= set(self._groups)
 
-    @staticmethod
-    def _tell(member: lines.LineConnection, end: End | None) -> None:
+    def _tell_ready(self) -> None:
+        """Tell every host who is ready; they add it to what they know."""
+        with self._lock:
+            ready, members = sorted(self._ready), list(self._members)
+        for _, member in members if ready else ():
+            self._say(member, {"ready": ready})
+
+    def _tell(self, member: lines.LineConnection, end: End | None) -> None:
         failure = end.failure if end else None
+        self._say(member, {"end": failure and failure.to_message()})
+
+    @staticmethod
+    def _say(member: lines.LineConnection, message: dict[str, Any]) -> None:
         try:
-            member.send({"end": failure and failure.to_message()})
+            member.send(message)
         except OSError:
             return  # that host is gone, and needs no word any more
