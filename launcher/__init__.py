@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         InstanceGroup,
         JobSpec,
         MetricDefinition,
+        Ready,
         TrainingInput,
     )
 
@@ -40,6 +41,7 @@ _HOMES = {
     "Estimator": "estimator",
     "PyTorch": "estimator",
     "InstanceGroup": "spec",
+    "Ready": "spec",
     "TrainingInput": "spec",
     "DataParallel": "spec",
     "DataService": "spec",
@@ -64,6 +66,7 @@ __all__ = [
     "Estimator",
     "PyTorch",
     "InstanceGroup",
+    "Ready",
     "TrainingInput",
     "DataParallel",
     "DataService",

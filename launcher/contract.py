@@ -9,7 +9,7 @@ import enum
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,13 @@ CHECKPOINT_VARIABLE = "LAUNCHER_CHECKPOINT_DIR"
 #: What the loss of a host means (HostFailure): set by a platform that does not fail the job for it.
 HOST_FAILURE_VARIABLE = "LAUNCHER_HOST_FAILURE"
 
+#: For every process of a job: JSON {"group": ["address", ...]}, what to connect to. The same of one
+#: group, with commas: LAUNCHER_HOSTS_<GROUP>, in capitals, "_" for all but letters and digits.
+HOSTS_VARIABLE = "LAUNCHER_HOSTS"
+#: For every process of a job: what a server on this host binds. Its own address where hosts share
+#: one network stack, else all of the host's (0.0.0.0).
+HOST_ADDRESS_VARIABLE = "LAUNCHER_HOST_ADDRESS"
+
 REDACTED = "<redacted>"
 
 #: FailureReason is cut at this many characters (DescribeTrainingJob).
@@ -201,28 +208,89 @@ class DataPart:
     prefetch_bytes: int = 256 * 1024 * 1024
 
 
+class Lifetime(str, enum.Enum):
+    """How long the program of a command group lives.
+
+    TRAIN: until training has ended; leaving before that is a failure, whatever the exit code.
+    OWN: until it leaves by itself with exit code 0; the job waits for that.
+    """
+
+    TRAIN = "train"
+    OWN = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """The sign by which a program shows that it is ready; give one of port, file and seconds.
+
+    port: the program listens on it. file: the program has written it; a relative path counts from
+    the code folder. seconds: it has run so long. timeout: seconds from its start within which the
+    sign must come, or the job fails.
+    """
+
+    port: int | None = None
+    file: str | None = None
+    seconds: int | None = None
+    timeout: int = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandPart:
+    """The program that each host of a command group runs.
+
+    command: its words, without a shell; "python" is the Python of the job.
+    ready: None for a program that is ready as soon as it runs.
+    """
+
+    command: tuple[str, ...]
+    ready: Ready | None = None
+    lifetime: Lifetime = Lifetime.TRAIN
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "command": list(self.command),
+            "ready": self.ready and asdict(self.ready),
+            "lifetime": self.lifetime.value,
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> CommandPart:
+        return cls(
+            command=tuple(raw["command"]),
+            ready=raw["ready"] and Ready(**raw["ready"]),
+            lifetime=Lifetime(raw["lifetime"]),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobDocument:
     """launcher.json: the roles of the groups and what they run.
 
     It carries the *types* of the hyperparameters (bool, int, float, str, json); their values are
     read from hyperparameters.json alone, so whoever edits the request is obeyed.
+
+    A document says the lowest version that has what it says: commands came with version 2.
     """
 
-    VERSION = 1
+    VERSION = 2
 
     roles: Mapping[str, Role]
     trainer: TrainerPart
     data: DataPart | None = None
+    #: What the hosts of each command group run, by the group's name.
+    commands: Mapping[str, CommandPart] = field(default_factory=dict)
     hyperparameter_types: Mapping[str, str] = field(default_factory=dict)
     #: How long a host waits for the others before first contact, in seconds.
     start_timeout: float = 3600.0
 
     def to_json(self) -> str:
         data = self.data
+        commands = {group: part.to_fields() for group, part in self.commands.items()}
         return json.dumps(
             {
-                "version": self.VERSION,
+                "version": 2 if commands else 1,
+                **({"commands": commands} if commands else {}),
                 "roles": {group: role.value for group, role in self.roles.items()},
                 "trainer": {
                     "entry_point": self.trainer.entry_point,
@@ -278,6 +346,10 @@ class JobDocument:
                 workers_per_host=data["workers_per_host"],
                 prefetch_bytes=data["prefetch_bytes"],
             ),
+            commands={
+                group: CommandPart.from_fields(part)
+                for group, part in raw.get("commands", {}).items()
+            },
             hyperparameter_types=raw["hyperparameter_types"],
             start_timeout=raw["start_timeout"],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,9 +25,14 @@ def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, 
 
 
 def _group(group: Any, trains: set[str]) -> InstanceGroup:
+    ours = group if isinstance(group, InstanceGroup) else _foreign_group(group)
+    if ours.role is None and ours.instance_group_name in trains:
+        return dataclasses.replace(ours, role=Role.TRAIN)
+    return ours
+
+
+def _foreign_group(group: Any) -> InstanceGroup:
     role = getattr(group, "role", None)
-    if role is None and group.instance_group_name in trains:
-        role = Role.TRAIN
     return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
 
 
@@ -96,10 +102,7 @@ def constructor_arguments(
     The source folder is not among it: only the job has a copy.
     """
     resources = description["ResourceConfig"]
-    groups = [
-        InstanceGroup(g["InstanceGroupName"], g["InstanceType"], g["InstanceCount"])
-        for g in resources.get("InstanceGroups", [])
-    ]
+    groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
     hidden = {TOKEN_VARIABLE}
     return {
         "entry_point": document.trainer.entry_point if document else "",
@@ -126,6 +129,17 @@ def constructor_arguments(
         "checkpoint_s3_uri": description.get("CheckpointConfig", {}).get("S3Uri"),
         "checkpoint_local_path": description.get("CheckpointConfig", {}).get("LocalPath"),
     }
+
+
+def _described_group(described: Mapping[str, Any], document: JobDocument | None) -> InstanceGroup:
+    name = described["InstanceGroupName"]
+    group = InstanceGroup(name, described["InstanceType"], described["InstanceCount"])
+    part = document.commands.get(name) if document else None
+    if part is None:
+        return group
+    return dataclasses.replace(
+        group, command=part.command, ready=part.ready, lifetime=part.lifetime
+    )
 
 
 def _distribution_of(trainer: TrainerPart) -> DataParallel | None:

@@ -1,15 +1,18 @@
 """What the SDK world and the job world agree on."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.contract import (
+    CommandPart,
     DataPart,
     JobDocument,
     Launch,
+    Ready,
     Role,
     TrainerPart,
     format_event,
@@ -40,9 +43,19 @@ def test_the_job_document_survives_its_json() -> None:
     assert JobDocument.from_json(DOCUMENT.to_json()) == DOCUMENT
 
 
+def test_a_document_has_the_lowest_version_that_can_say_it() -> None:
+    """So that an older runtime refuses a command group, and takes every job without one."""
+    part = CommandPart(command=("python", "server.py"), ready=Ready(port=50051))
+    with_command = replace(DOCUMENT, commands={"server_group": part})
+    assert json.loads(DOCUMENT.to_json())["version"] == 1
+    assert "commands" not in json.loads(DOCUMENT.to_json())
+    assert json.loads(with_command.to_json())["version"] == 2
+    assert JobDocument.from_json(with_command.to_json()) == with_command
+
+
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 1"):
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 2"):
         JobDocument.from_json(newer)
 
 

@@ -14,9 +14,11 @@ from launcher.contract import (
     CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
+    CommandPart,
     DataPart,
     JobDocument,
     Launch,
+    Lifetime,
     MlPaths,
     Role,
     TrainerPart,
@@ -69,6 +71,11 @@ def build_document(spec: JobSpec) -> JobDocument:
         roles=roles,
         trainer=_trainer(spec, _train_group(spec, roles)),
         data=_data_part(spec),
+        commands={
+            group.instance_group_name: _command(group)
+            for group in spec.groups
+            if roles[group.instance_group_name] is Role.COMMAND
+        },
         hyperparameter_types={
             name: _type_word(value) for name, value in spec.hyperparameters.items()
         },
@@ -206,6 +213,12 @@ def _data_part(spec: JobSpec) -> DataPart | None:
         datasets=service.datasets,
         workers_per_host=service.workers_per_host,
         prefetch_bytes=service.prefetch_bytes,
+    )
+
+
+def _command(group: InstanceGroup) -> CommandPart:
+    return CommandPart(
+        command=group.command, ready=group.ready, lifetime=group.lifetime or Lifetime.TRAIN
     )
 
 

@@ -2,10 +2,14 @@
 
 The leader serves the board; every host joins it and keeps the connection for life.
 
-    host -> leader    {"join": HOST}   {"done": true}   {"failed": {...}}
+    host -> leader    {"join": HOST}   {"ready": true}   {"done": true}   {"failed": {...}}
                       {"hung": {...}}  a rank waits for ever       {"doing": [...]}  what ranks do
-    leader -> host    {"end": null}  all train hosts are done      {"end": {...}}  the first failure
+    leader -> host    {"ready": [...]}  the hosts that are
                       {"inquire": true}  to train hosts: what are your ranks doing?
+                      {"end": null}  all awaited hosts are done    {"end": {...}}  the first failure
+
+Awaited are the train hosts, and those whose program leaves by itself. Ready are hosts whose program
+the train hosts wait for.
 
 A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
 that reads like the loss of a peer waits SETTLE seconds for a better one.
@@ -17,7 +21,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +49,8 @@ class Tally:
     """What the hosts have reported; decides on the end. Pure: time is passed in."""
 
     train_hosts: frozenset[str]
+    #: Hosts whose part the end waits for as well.
+    also_awaited: frozenset[str] = frozenset()
     #: The group of each host, where the loss of a host is tolerated while its group has others.
     tolerant_groups: Mapping[str, str] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
@@ -63,7 +69,8 @@ class Tally:
         self._end_well()
 
     def _end_well(self) -> None:
-        is_complete = self._done and self._done >= self.train_hosts - self._lost.keys()
+        awaited = (self.train_hosts | self.also_awaited) - self._lost.keys()
+        is_complete = self._done and self._done >= awaited
         if self._end is None and self._echo is None and is_complete:
             self._end = End()
 
@@ -125,6 +132,7 @@ class Board:
         self._send = send
         #: On the leader, whether every host has been told the end; elsewhere always true.
         self.everyone_knows = everyone_knows
+        self._ready: frozenset[str] = frozenset()
         self._ended = threading.Event()
         self._end: End | None = None
         #: Whether the leader wants to know what this host's ranks are doing.
@@ -135,8 +143,21 @@ class Board:
         """How the job ended, or None while it goes on."""
         return self._end
 
+    @property
+    def ready_hosts(self) -> frozenset[str]:
+        """The hosts that have said that they are ready, as far as is known here."""
+        return self._ready
+
+    def learn_ready(self, hosts: Iterable[str]) -> None:
+        """Hosts that are ready, in addition to those that are known."""
+        self._ready |= frozenset(hosts)
+
+    def ready(self) -> None:
+        """What this host runs for the others is ready."""
+        self._send({"ready": True})
+
     def done(self) -> None:
-        """This train host's part is complete."""
+        """This host's part, which the job waits for, is complete."""
         self._send({"done": True})
 
     def failed(self, failure: Failure) -> End:
@@ -250,9 +271,12 @@ class _Member:
             self.board.close(End(report and Failure.from_message(report)))
 
     def _hear_end(self, connection: lines.LineConnection) -> dict[str, Any] | None:
-        """The leader's last message; None when it goes without one."""
+        """The leader's last word; None when the leader goes without it."""
         while (message := connection.receive()) is not None and "end" not in message:
-            self.board.inquires = True
+            if "ready" in message:
+                self.board.learn_ready(message["ready"])
+            else:
+                self.board.inquires = True
         return message
 
     def _leader_lost(self, why: str = "") -> None:
@@ -286,8 +310,11 @@ class _Server:
         self._lock = threading.Lock()
         tolerant = environment.host_failure is HostFailure.TOLERATE
         self._tally = Tally(
-            frozenset(environment.cluster.train_group.hosts), self._groups if tolerant else {}
+            frozenset(environment.cluster.train_group.hosts),
+            environment.awaited_hosts,
+            self._groups if tolerant else {},
         )
+        self._ready: set[str] = set()
         self._members: list[tuple[str, lines.LineConnection]] = []
         self._told: set[str] = set()
         self._asked: set[str] = set()
@@ -316,6 +343,7 @@ class _Server:
         emit("host_joined", member=host)
         with self._lock:
             self._members.append((host, member))
+        self._tell_ready()
         self._listen(member, host)
 
     def _listen(self, member: lines.LineConnection, host: str) -> None:
@@ -325,7 +353,12 @@ class _Server:
                 if message is None:
                     self._tally.lost(host, self._groups[host], time.monotonic())
                     return
-                _note(self._tally, host, message)
+                if "ready" in message:
+                    self._ready.add(host)
+                else:
+                    _note(self._tally, host, message)
+            if "ready" in message:
+                self._tell_ready()
 
     @staticmethod
     def _next(member: lines.LineConnection) -> dict[str, Any] | None:
@@ -359,10 +392,20 @@ class _Server:
         """Whether every host has been told the end."""
         return self._told >= set(self._groups)
 
-    @staticmethod
-    def _tell(member: lines.LineConnection, end: End | None) -> None:
+    def _tell_ready(self) -> None:
+        """Tell every host who is ready; they add it to what they know."""
+        with self._lock:
+            ready, members = sorted(self._ready), list(self._members)
+        for _, member in members if ready else ():
+            self._say(member, {"ready": ready})
+
+    def _tell(self, member: lines.LineConnection, end: End | None) -> None:
         failure = end.failure if end else None
+        self._say(member, {"end": failure and failure.to_message()})
+
+    @staticmethod
+    def _say(member: lines.LineConnection, message: dict[str, Any]) -> None:
         try:
-            member.send({"end": failure and failure.to_message()})
+            member.send(message)
         except OSError:
             return  # that host is gone, and needs no word any more

@@ -107,8 +107,15 @@ class Cluster:
 
     @property
     def data_hosts(self) -> tuple[str, ...]:
+        return self._hosts_with(Role.DATA)
+
+    @property
+    def command_hosts(self) -> tuple[str, ...]:
+        return self._hosts_with(Role.COMMAND)
+
+    def _hosts_with(self, role: Role) -> tuple[str, ...]:
         return in_numeric_order(
-            host for group in self.groups if group.role is Role.DATA for host in group.hosts
+            host for group in self.groups if group.role is role for host in group.hosts
         )
 
     @property

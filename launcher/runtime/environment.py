@@ -19,8 +19,10 @@ from launcher.contract import (
     ML_ROOT_VARIABLE,
     PORT_BASE_VARIABLE,
     TOKEN_VARIABLE,
+    CommandPart,
     HostFailure,
     JobDocument,
+    Lifetime,
     MlPaths,
     Ports,
 )
@@ -97,6 +99,25 @@ class Environment:
             self.raw_hyperparameters, self.document.hyperparameter_types
         )
         return hyperparameters.for_script(values)
+
+    @property
+    def command(self) -> CommandPart | None:
+        """The program of this host, when its group has one."""
+        return self.document.commands.get(self.cluster.group.name)
+
+    @property
+    def awaited_hosts(self) -> frozenset[str]:
+        """The hosts that must be done before the job has ended well."""
+        own = {
+            group for group, part in self.document.commands.items() if part.lifetime is Lifetime.OWN
+        }
+        train = self.cluster.train_group.name
+        return frozenset(
+            host
+            for group in self.cluster.groups
+            if group.name in {train, *own}
+            for host in group.hosts
+        )
 
     @property
     def has_data_service(self) -> bool:

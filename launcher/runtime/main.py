@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
-from launcher.runtime import board, processes, serve, train
+from launcher.runtime import board, command, processes, serve, train
 from launcher.runtime.board import SETTLE, End
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
@@ -22,7 +22,11 @@ from launcher.runtime.host import (
 )
 from launcher.runtime.variables import child_environment
 
-ROLES: dict[Role, Callable[[Host], None]] = {Role.TRAIN: train.play, Role.DATA: serve.play}
+ROLES: dict[Role, Callable[[Host], None]] = {
+    Role.TRAIN: train.play,
+    Role.DATA: serve.play,
+    Role.COMMAND: command.play,
+}
 
 #: What a shell reports for a program that SIGTERM ended.
 TERMINATED = 143
@@ -69,8 +73,9 @@ def _farewell(environment: Environment) -> float:
 
 def _role(environment: Environment) -> Callable[[Host], None]:
     role = environment.cluster.group.role
-    if role not in ROLES:
-        raise LauncherError(f"this version has no role {role.value!r}")
+    if role is Role.COMMAND and environment.command is None:
+        name = environment.cluster.group.name
+        raise LauncherError(f"group {name} runs a command, but the job document does not say which")
     if environment.has_data_service and environment.document.data is None:
         raise LauncherError("there are data hosts, but the job document says nothing to serve")
     if len(environment.cluster.hosts) > 1 and not environment.token:

@@ -51,14 +51,24 @@ def ignore_stop_signals() -> None:
 
 
 def start(
-    command: Sequence[str], *, environment: Mapping[str, str], folder: Path
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    output: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in a session of its own; it shares our stdout and stderr."""
+    """Start a child in a session of its own.
+
+    It shares our stdout and stderr, or has both in the descriptor `output`. Raises OSError when
+    there is no such program.
+    """
     return subprocess.Popen(
         list(command),
         env=dict(environment),
         cwd=folder,
         stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
         start_new_session=True,
     )
 

@@ -8,16 +8,20 @@ import secrets
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from launcher.contract import Launch
 from launcher.runtime import processes
+from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.hang import HangWatch
 from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.rank import HANG_VARIABLE, REPORTS_VARIABLE
 
+#: Seconds that a command host has to say itself why it is not ready, which tells more.
+_PRECEDENCE = 5.0
 #: The abstract Unix socket on which a train host's receiver serves its ranks.
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 
@@ -25,6 +29,7 @@ RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 def play(host: Host) -> None:
     """Run the train host's part to its end; raises HostFailed, JobOver or StopRequested."""
     _start_data_services(host)
+    _wait_for_commands(host)
     reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
     try:
         _train(host, reports)
@@ -44,6 +49,19 @@ def _start_data_services(host: Host) -> None:
         host.start_service("dispatcher", "launcher.data.dispatcher")
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
     host.start_service("receiver", "launcher.data.receiver")
+
+
+def _wait_for_commands(host: Host) -> None:
+    """Until the programs of all command hosts are ready, which the script may use at once."""
+    awaited = frozenset(host.environment.cluster.command_hosts)
+    patience = host.environment.document.start_timeout + _PRECEDENCE
+    deadline = time.monotonic() + patience
+    while missing := awaited - host.board.ready_hosts:
+        host.check()
+        if time.monotonic() > deadline:
+            names = ", ".join(in_numeric_order(missing))
+            raise host.failure(f"the command hosts {names} were not ready within {patience:.0f} s")
+        host.pause()
 
 
 def _train(host: Host, reports: Path) -> None:

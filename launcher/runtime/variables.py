@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import CHECKPOINT_VARIABLE, CODE_CHANNEL
+from launcher.contract import (
+    CHECKPOINT_VARIABLE,
+    CODE_CHANNEL,
+    HOST_ADDRESS_VARIABLE,
+    HOSTS_VARIABLE,
+)
 from launcher.runtime import hyperparameters
 from launcher.runtime.environment import Environment
 
@@ -35,6 +42,28 @@ def toolkit_variables(environment: Environment) -> dict[str, str]:
         "SAGEMAKER_REGION": environment.region,
     }
     return variables
+
+
+def address_variables(environment: Environment) -> dict[str, str]:
+    """How this host's processes reach every group, and what they bind themselves.
+
+    Groups whose names differ only in their signs share a variable's name; then neither gets one.
+    """
+    cluster = environment.cluster
+    hosts = {
+        group.name: [cluster.address(host) for host in group.hosts] for group in cluster.groups
+    }
+    names = {group: re.sub(r"[^A-Z0-9]", "_", group.upper()) for group in hosts}
+    shared = Counter(names.values())
+    return {
+        HOSTS_VARIABLE: json.dumps(hosts),
+        HOST_ADDRESS_VARIABLE: cluster.bind_address,
+        **{
+            f"{HOSTS_VARIABLE}_{name}": ",".join(hosts[group])
+            for group, name in names.items()
+            if shared[name] == 1
+        },
+    }
 
 
 def _facts(environment: Environment) -> dict[str, Any]:
@@ -153,6 +182,7 @@ def child_environment(environment: Environment) -> dict[str, str]:
         **os.environ,
         **toolkit_variables(environment),
         **_checkpoint_variable(environment),
+        **address_variables(environment),
         "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
         "PYTHONUNBUFFERED": "1",
     }

@@ -1,5 +1,6 @@
 """What a job is, apart from where it runs: pure values, their rules, and their YAML."""
 
+from launcher.contract import Ready
 from launcher.spec.distribution import DataParallel, DataService
 from launcher.spec.groups import InstanceGroup
 from launcher.spec.inputs import TrainingInput
@@ -11,6 +12,7 @@ from launcher.spec.rules import Source, check
 __all__ = [
     "JobSpec",
     "InstanceGroup",
+    "Ready",
     "TrainingInput",
     "DataParallel",
     "DataService",

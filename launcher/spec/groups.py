@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from launcher.contract import Role
+from launcher.contract import Lifetime, Ready, Role
 from launcher.errors import Problem, SpecError
-from launcher.spec.findings import did_you_mean
+from launcher.spec.findings import choice_fix, did_you_mean
 
 #: Instance types that mean this machine.
 LOCAL_TYPES = ("local", "local_gpu")
@@ -17,31 +21,55 @@ class InstanceGroup:
     """`instance_count` instances of one type under one name; the shape of the SageMaker SDK's own.
 
     role: what the hosts do; None lets `infer_roles` say it. Its text ("data") is accepted too.
+    command: the words of a program that every host of the group runs, without a shell; the group's
+        role is then `command`. "python" is the job's Python; paths count from the code folder.
+    ready: when the program counts as started, which the trainer waits for; None: at once. A mapping
+        such as {"port": 50051} is accepted too.
+    lifetime: "train" (None too): the program is ended when training has ended, and must not leave
+        before; "own": it leaves by itself, and the job waits for it.
     """
 
     instance_group_name: str
     instance_type: str
     instance_count: int = 1
     role: Role | None = None
+    command: tuple[str, ...] = ()
+    ready: Ready | None = None
+    lifetime: Lifetime | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.role, str) and not isinstance(self.role, Role):
-            object.__setattr__(self, "role", self._read_role(self.role))
+        object.__setattr__(self, "role", self._choice(Role, self.role))
+        object.__setattr__(self, "lifetime", self._choice(Lifetime, self.lifetime))
+        if isinstance(self.command, list):
+            object.__setattr__(self, "command", tuple(self.command))
+        if isinstance(self.ready, Mapping):
+            object.__setattr__(self, "ready", self._read_ready(self.ready))
 
-    def _read_role(self, text: str) -> Role:
-        known = [role.value for role in Role]
-        if text in known:
-            return Role(text)
-        near = did_you_mean(text, known)
-        raise SpecError(
-            [
-                Problem(
-                    what=f'"{text}" is not a role',
-                    where=f"role of group {self.instance_group_name}",
-                    fix=f'write "{near}"' if near else f"write one of {', '.join(known)}",
-                )
-            ]
+    def _choice(self, declared: type[enum.Enum], value: Any) -> Any:
+        """A member of an enum from its text; what is no text stays, for the rules to judge."""
+        if not isinstance(value, str) or isinstance(value, declared):
+            return value
+        known = [member.value for member in declared]
+        if value in known:
+            return declared(value)
+        noun = declared.__name__.lower()
+        near = did_you_mean(value, known)
+        raise self._error(
+            noun,
+            f'"{value}" is not a {noun}',
+            f'write "{near}"' if near else f"write one of {', '.join(known)}",
         )
+
+    def _read_ready(self, fields: Mapping[str, Any]) -> Ready:
+        known = [field.name for field in dataclasses.fields(Ready)]
+        if unknown := [name for name in fields if name not in known]:
+            what = f'"{unknown[0]}" is not a sign of readiness'
+            raise self._error("ready", what, choice_fix(unknown[0], known))
+        return Ready(**fields)
+
+    def _error(self, field: str, what: str, fix: str) -> SpecError:
+        where = f"{field} of group {self.instance_group_name}"
+        return SpecError([Problem(what=what, where=where, fix=fix)])
 
     @property
     def is_local(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.contract import Ready
 from launcher.spec.distribution import DataParallel, DataService
 from launcher.spec.findings import FieldPath, Finding, choice_fix, did_you_mean
 from launcher.spec.groups import InstanceGroup
@@ -24,6 +25,7 @@ from launcher.spec.metrics import MetricDefinition
 _NOUNS: dict[Any, str] = {
     JobSpec: "a job",
     InstanceGroup: "an instance group",
+    Ready: "a sign of readiness",
     TrainingInput: "an input",
     DataParallel: "a distribution",
     DataService: "data_service",
@@ -78,7 +80,9 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
 
 def _read_list(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
     if not isinstance(value, list):
-        return reading.reject(path, f"{shown(value)} is not a list", f"write [{shown(value)}]")
+        words = value.split() if declared is str and isinstance(value, str) else [value]
+        fix = f"write [{', '.join(shown(word) for word in words)}]"
+        return reading.reject(path, f"{shown(value)} is not a list", fix)
     items = [_read(declared, item, (*path, index), reading) for index, item in enumerate(value)]
     return tuple(item for item in items if item is not _UNREAD)
 
@@ -196,5 +200,7 @@ def _known_fields(declared: Any) -> str:
 def _example(declared: Any) -> str:
     if declared is DataParallel:
         return "write data_parallel, or {data_parallel: {processes_per_host: 1}}"
+    if declared is Ready:
+        return "write {port: 50051}, {file: ready} or {seconds: 5}"
     names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])
     return f"write {{{names}}}"

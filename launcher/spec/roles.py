@@ -25,9 +25,10 @@ def infer_roles(
 ) -> Mapping[str, Role]:
     """The role of each group, by name.
 
-    A role that was given wins; a single group trains; the only group with accelerators trains; a
-    name may say it ("data_group", "cpu", "train", "dnn_group"); and beside a train group the groups
-    without accelerators prepare data, when the job has a data service.
+    A role that was given wins; a group with a command runs it, and counts no further; a single
+    group trains; the only group with accelerators trains; a name may say it ("data_group", "cpu",
+    "train", "dnn_group"); and beside a train group the groups without accelerators prepare data,
+    when the job has a data service.
 
     Raises SpecError for groups whose role is not clear.
 
@@ -62,11 +63,14 @@ def assign_roles(
 def _hints(group: InstanceGroup, groups: Sequence[InstanceGroup]) -> set[Role]:
     if group.role is not None:
         return {group.role}
-    if len(groups) == 1:
+    if group.command:
+        return {Role.COMMAND}
+    others = [other for other in groups if not other.command]
+    if len(others) == 1:
         return {Role.TRAIN}
     words = set(re.findall(r"[a-z]+", group.instance_group_name.lower()))
     hints = {role for role, known in _WORDS.items() if words & known}
-    if _is_only_one_with_accelerators(group, groups):
+    if _is_only_one_with_accelerators(group, others):
         hints.add(Role.TRAIN)
     return hints
 

@@ -76,7 +76,7 @@ GROUPS = {"algo-0": "data", "algo-1": "data", "algo-2": "train", "algo-3": "trai
 
 @pytest.fixture
 def tolerant() -> Tally:
-    return Tally(frozenset({"algo-2", "algo-3"}), GROUPS)
+    return Tally(frozenset({"algo-2", "algo-3"}), tolerant_groups=GROUPS)
 
 
 def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: Tally) -> None:

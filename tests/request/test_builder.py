@@ -17,7 +17,7 @@ from launcher.request.submission import redacted
 from launcher.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"
-NAMES = ["homogeneous", "spot", "two_groups"]
+NAMES = ["homogeneous", "spot", "two_groups", "command_group"]
 
 
 def placement(**fields):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher import DataParallel, InstanceGroup, SpecError, TrainingInput
+from launcher import DataParallel, InstanceGroup, Ready, SpecError, TrainingInput
 from launcher.contract import Role
 from launcher.porting import as_distribution, as_groups, as_inputs, as_tags
 
@@ -25,9 +25,10 @@ def test_groups_of_the_sagemaker_package_are_taken_by_their_attributes():
     assert as_groups([foreign_group()], None) == (InstanceGroup("dnn", "ml.p3.8xlarge", 2),)
 
 
-def test_our_groups_keep_their_role():
-    group = InstanceGroup("a", "ml.c5.xlarge", 1, Role.DATA)
-    assert as_groups([group], None) == (group,)
+def test_our_groups_keep_their_role_and_their_command():
+    data = InstanceGroup("a", "ml.c5.xlarge", 1, Role.DATA)
+    server = InstanceGroup("b", "ml.c5.xlarge", command=("serve",), ready=Ready(port=80))
+    assert as_groups([data, server], None) == (data, server)
 
 
 @pytest.mark.parametrize("by_name", [False, True], ids=["by object", "by name"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.contract import Role
+from launcher.contract import Lifetime, Ready, Role
 from launcher.errors import SpecError
 from launcher.spec import (
     DataParallel,
@@ -230,7 +230,23 @@ json_values = st.recursive(
     max_leaves=8,
 )
 text_tuples = st.lists(texts, max_size=3).map(tuple)
-groups = st.builds(InstanceGroup, texts, texts, numbers, st.none() | st.sampled_from(Role))
+signs = st.builds(
+    Ready,
+    port=st.none() | numbers,
+    file=st.none() | texts,
+    seconds=st.none() | numbers,
+    timeout=numbers,
+)
+groups = st.builds(
+    InstanceGroup,
+    texts,
+    texts,
+    numbers,
+    st.none() | st.sampled_from(Role),
+    command=text_tuples,
+    ready=st.none() | signs,
+    lifetime=st.none() | st.sampled_from(Lifetime),
+)
 channels = st.builds(
     TrainingInput,
     texts,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from launcher.contract import Role
+from launcher.contract import Lifetime, Ready, Role
 from launcher.errors import SpecError
 from launcher.spec import InstanceGroup, infer_roles
 
@@ -78,6 +80,47 @@ def test_an_unclear_role_is_asked_for(groups: list[tuple[str, ...]]) -> None:
 def test_without_a_data_service_a_spare_group_is_not_guessed_to_prepare_data() -> None:
     with pytest.raises(SpecError, match='what group "a" does'):
         infer_roles([InstanceGroup("a", CPU), InstanceGroup("b", GPU)], has_data_service=False)
+
+
+SERVER = InstanceGroup("data_group", GPU, 2, command=("python", "server.py"))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([("x", CPU)], id="the only other group trains"),
+        pytest.param([("a", CPU), ("x", GPU)], id="its accelerators do not count"),
+        pytest.param([("cpu", CPU), ("x", CPU, Role.TRAIN)], id="nor its name"),
+    ],
+)
+def test_a_group_with_a_command_runs_it(others: list[tuple[str, ...]]) -> None:
+    roles = infer_roles([SERVER, *(_group(*group) for group in others)], has_data_service=True)
+
+    assert roles["data_group"] is Role.COMMAND
+    assert roles["x"] is Role.TRAIN
+
+
+def test_a_command_alone_does_not_train() -> None:
+    assert infer_roles([SERVER]) == {"data_group": Role.COMMAND}
+
+
+def test_signs_and_lifetimes_may_be_given_as_plain_values() -> None:
+    group = InstanceGroup("a", CPU, 1, command=["serve"], ready={"port": 80}, lifetime="own")  # type: ignore[arg-type]
+    assert group == InstanceGroup(
+        "a", CPU, 1, command=("serve",), ready=Ready(port=80), lifetime=Lifetime.OWN
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "fix"),
+    [
+        pytest.param({"ready": {"prot": 80}}, 'did you mean "port"', id="sign"),
+        pytest.param({"lifetime": "trian"}, 'write "train"', id="lifetime"),
+    ],
+)
+def test_a_misspelled_sign_or_lifetime_is_told_at_once(fields: dict[str, Any], fix: str) -> None:
+    with pytest.raises(SpecError, match=fix):
+        InstanceGroup("a", CPU, command=("serve",), **fields)
 
 
 def test_a_role_may_be_given_as_text() -> None:

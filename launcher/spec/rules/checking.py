@@ -9,13 +9,14 @@ from launcher.errors import Problem, SpecError
 from launcher.spec.findings import Finding, Where
 from launcher.spec.job import JobSpec
 from launcher.spec.reading import Reading, read_spec, shown, written_fields
-from launcher.spec.rules import channels, interruption, limits, machines, source
+from launcher.spec.rules import channels, commands, interruption, limits, machines, source
 from launcher.spec.rules.source import Source
 from launcher.spec.writing import plain_values
 
 #: What looks at the specification alone.
 _RULES = (
     machines.find_problems,
+    commands.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
     limits.find_problems,
@@ -36,6 +37,7 @@ def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str
     problems: Sequence[Problem] = ()
     try:
         findings += source.find_problems_in(readable, files, known=judged)
+        findings += commands.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be taken along
         problems = error.problems
     problems = [*(f.problem(where) for f in findings if not f.is_warning), *problems]

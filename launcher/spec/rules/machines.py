@@ -133,10 +133,11 @@ def _role_problems(spec: JobSpec) -> Iterator[Finding]:
     yield from _trainers(spec, roles, everything_is_clear=not unclear)
     for path, group in groups_with_paths(spec):
         role = roles.get(group.instance_group_name)
-        if role is Role.COMMAND:
-            what = f"{_name(spec, group)} has role command, which nothing can be given to run yet"
-            yield Finding(path=(*path, "role"), what=what, fix="use role train or data")
-        if role is Role.DATA and not (spec.data_service and spec.data_service.datasets):
+        if (
+            role is Role.DATA
+            and not group.command
+            and not (spec.data_service and spec.data_service.datasets)
+        ):
             yield Finding(
                 path=("data_service", "datasets") if spec.data_service else ("data_service",),
                 about=(path,),
@@ -156,6 +157,8 @@ def _trainers(
     ]
     if spec.groups and everything_is_clear and not trainers:
         fix = 'write "role: train" in the group that runs the training script'
+        if all(group.command for group in spec.groups):
+            fix = "add the group that runs the training script; commands run beside it"
         yield Finding(path=_GROUPS, what="no group trains", fix=fix)
     for path, group in trainers[1:]:
         yield Finding(

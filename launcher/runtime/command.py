@@ -1,0 +1,142 @@
+"""The role of a command group: any program, from its start to the end of training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from launcher.contract import CommandPart, Lifetime
+from launcher.runtime import processes
+from launcher.runtime.events import emit
+from launcher.runtime.host import (
+    FAILURE_GRACE,
+    STOP_GRACE,
+    Host,
+    HostFailed,
+    JobOver,
+    StopRequested,
+)
+from launcher.runtime.output import Output
+from launcher.runtime.readiness import Sign, sign_of
+
+#: Words of a command that mean the Python of the job, wherever the image keeps it.
+PYTHON_WORDS = ("python", "python3")
+#: Seconds from SIGTERM to SIGKILL when training has ended.
+GRACE = 30.0
+
+
+def play(host: Host) -> None:
+    """Run the program of this host; returns when the job has ended, well or badly.
+
+    Raises HostFailed when the program fails, leaves too early, or is not ready in time; and
+    StopRequested when the platform stops the job, after the end of the program.
+    """
+    part = host.environment.command
+    assert part is not None  # checked by the rules, and by main
+    sign = sign_of(part.ready, host.environment.paths.code)
+    program = _Program(host, part)
+    try:
+        program.await_sign(sign)
+        host.board.ready()
+        program.watch()
+    except JobOver as over:
+        program.end(GRACE if over.end.failure is None else FAILURE_GRACE)
+    except StopRequested:
+        program.end(STOP_GRACE - program.patience)
+        raise
+
+
+class _Program:
+    """The program and what it prints, as its host sees them.
+
+    patience: seconds that it goes on after the request to stop. A program that serves the trainers
+    does: they may use it while they save, and the end of training is its end.
+    """
+
+    def __init__(self, host: Host, part: CommandPart) -> None:
+        self._host = host
+        self._part = part
+        self._leaves_by_itself = part.lifetime is Lifetime.OWN
+        self.patience = 0.0 if self._leaves_by_itself else STOP_GRACE - GRACE
+        self._start_time = time.monotonic()
+        self._output = Output()
+        self._child = self._start()
+        self._output.follow()
+        emit("command_started", pid=self._child.pid)
+
+    def await_sign(self, sign: Sign) -> None:
+        """Return when the program is ready; raises HostFailed when it ends first, or takes long."""
+        timeout = self._timeout()
+        while not sign.is_shown():
+            if self._has_ended():
+                raise self._failure(f"ended before it was ready: {self._how()}")
+            if self._age() > timeout:
+                raise self._failure(f"was not ready within {timeout:.0f} s: {sign.lack}")
+            self._host.pause()
+        if self._has_ended() and not self._has_left_well():
+            raise self._failure(f"ended before training did: {self._how()}")
+        emit("command_ready", seconds=round(self._age(), 3))
+
+    def watch(self) -> None:
+        """Watch it until the job has ended, which raises JobOver."""
+        while not self._has_ended():
+            self._host.pause()
+        if not self._has_left_well():
+            raise self._failure(f"ended before training did: {self._how()}")
+        emit("command_ended", how=self._how())
+        self._host.board.done()
+        while True:
+            self._host.check()
+            self._host.pause()
+
+    def end(self, grace: float) -> None:
+        """SIGTERM to the program and all that it has started, and SIGKILL after the grace."""
+        was_alive = self._child.poll() is None
+        self._host.end_children(grace)
+        self._child.wait()
+        self._output.drain()
+        if was_alive:
+            emit("command_ended", how=self._how())
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        first, *rest = self._part.command
+        try:
+            return processes.start(
+                [sys.executable if first in PYTHON_WORDS else first, *rest],
+                environment=self._host.variables,
+                folder=self._host.environment.paths.code,
+                output=self._output.write_end,
+            )
+        except OSError as error:
+            raise self._host.failure(
+                f"the command {first!r} cannot be started: {error.strerror}"
+            ) from error
+
+    def _has_ended(self) -> bool:
+        """Whether the program has; raises StopRequested or JobOver when it is time to leave."""
+        self._host.check(self.patience)
+        if self._child.poll() is None:
+            return False
+        self._host.pause()  # what ended the program may be on its way to this process, too
+        self._host.check()
+        return True
+
+    def _has_left_well(self) -> bool:
+        return self._leaves_by_itself and self._child.returncode == 0
+
+    def _how(self) -> str:
+        return processes.describe_exit(self._child.returncode)
+
+    def _age(self) -> float:
+        return time.monotonic() - self._start_time
+
+    def _timeout(self) -> float:
+        start_timeout = self._host.environment.document.start_timeout
+        ready = self._part.ready
+        return min(start_timeout, ready.timeout) if ready else start_timeout
+
+    def _failure(self, what: str) -> HostFailed:
+        if self._child.returncode is not None:
+            self._output.drain()
+        return self._host.failure(f"the command {what}", detail=self._output.last_lines())
