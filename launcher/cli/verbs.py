@@ -29,6 +29,7 @@ class Verb:
 #: In the order in which a job meets them.
 VERBS = {
     "init": Verb(home="init:init", line="Write a first job that runs at once."),
+    "check": Verb(home="check:check", line="Say what works here and what does not."),
     "run": Verb(home="run:run", line="Run a job and follow it to its end."),
     "list": Verb(home="list:list_jobs", line="List the jobs of this machine, the newest first."),
     "status": Verb(home="status:status", line="Show how job NAME stands."),

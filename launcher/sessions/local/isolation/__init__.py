@@ -6,8 +6,17 @@ from launcher.sessions.local.isolation.berth import Berth, StartPlan
 from launcher.sessions.local.isolation.choice import (
     Isolation,
     choose_isolation,
+    obstacles,
     plan_start,
     why_not_sandboxed,
 )
 
-__all__ = ["Isolation", "choose_isolation", "why_not_sandboxed", "Berth", "StartPlan", "plan_start"]
+__all__ = [
+    "Isolation",
+    "choose_isolation",
+    "obstacles",
+    "why_not_sandboxed",
+    "Berth",
+    "StartPlan",
+    "plan_start",
+]

@@ -41,6 +41,11 @@ def choose_isolation(wanted: str | None) -> Isolation:
     )
 
 
+def obstacles() -> dict[Isolation, str | None]:
+    """Why each isolation does not work on this machine; None for one that does."""
+    return {Isolation.PROCESS: None, Isolation.SANDBOX: sandbox.find_obstacle()}
+
+
 def why_not_sandboxed() -> str:
     """For the user of a job whose hosts are plain processes though nobody asked for that."""
     return (
