@@ -35,6 +35,7 @@ VERBS = {
     "status": Verb(home="status:status", line="Show how job NAME stands."),
     "logs": Verb(home="logs:logs", line="Print what the hosts of job NAME printed."),
     "stop": Verb(home="stop:stop", line="Ask job NAME to stop."),
+    "probe": Verb(home="probe:probe", line="Ask a platform what its documents leave open."),
     "completion": Verb(
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
     ),
