@@ -5,16 +5,12 @@ from __future__ import annotations
 import click
 
 import launcher
-from launcher.cli.init import init
-from launcher.cli.interrupt import interrupt
-from launcher.cli.list import list_jobs
-from launcher.cli.logs import logs
-from launcher.cli.run import run
-from launcher.cli.status import status
-from launcher.cli.stop import stop
+from launcher.cli.verbs import Verbs
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(launcher.__version__, prog_name="launcher")
 def main() -> None:
     """Run training jobs on clusters of CPU and GPU hosts; the same job runs on this machine.
@@ -22,7 +18,3 @@ def main() -> None:
     Exit codes: 0 completed, 1 failed, 2 usage or specification, 3 stopped, 4 credentials or cloud,
     5 no capacity.
     """
-
-
-for command in (init, run, list_jobs, status, logs, stop, interrupt):
-    main.add_command(command)

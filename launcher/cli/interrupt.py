@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell
 from launcher.job import Job
 from launcher.sessions.local import LocalSession
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.jobs)
 @answers
 def interrupt(name: str, output: str) -> int:
     """Interrupt job NAME as spot instances are.

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from launcher.cli import candidates
 from launcher.cli.answer import answers
 from launcher.cli.ctrl_c import tell_detached
 from launcher.cli.follow import LinePrinter
@@ -14,10 +15,10 @@ from launcher.sessions.local import LocalSession
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
-@click.option("--group", help="Only the hosts of this group.")
-@click.option("--host", help="Only this host, for example algo-2.")
+@click.option("--group", help="Only the hosts of this group.", shell_complete=candidates.groups)
+@click.option("--host", help="Only this host, for example algo-2.", shell_complete=candidates.hosts)
 @answers
 def logs(name: str, follow: bool, group: str | None, host: str | None, output: str) -> int:
     """Print what the hosts of job NAME printed.

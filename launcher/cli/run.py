@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell_warnings
 from launcher.cli.ctrl_c import tell_detached
 from launcher.cli.follow import follow, tell_started
@@ -20,7 +21,7 @@ from launcher.spec import JobSpec
 
 
 @click.command()
-@click.argument("job_file", type=click.Path(path_type=Path))
+@click.argument("job_file", type=click.Path(path_type=Path), shell_complete=candidates.job_files)
 @click.option("--local", is_flag=True, help="Run on this machine, whatever the instance types.")
 @click.option(
     "--isolation",

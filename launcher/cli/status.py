@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json
 from launcher.cli.screen import summary_screen
 from launcher.job import Job
@@ -11,7 +12,7 @@ from launcher.sessions.local import LocalSession
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.jobs)
 @answers
 def status(name: str, output: str) -> int:
     """Show how job NAME stands.

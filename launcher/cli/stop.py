@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell
 from launcher.job import Job
 from launcher.sessions.base import TERMINAL_STATUSES
@@ -11,7 +12,7 @@ from launcher.sessions.local import LocalSession
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.jobs)
 @answers
 def stop(name: str, output: str) -> int:
     """Ask job NAME to stop.

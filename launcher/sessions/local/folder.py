@@ -53,6 +53,11 @@ class JobFolder:
         return self.path.name
 
     @property
+    def created(self) -> float:
+        """When the job was made: its request is written once."""
+        return self._request.stat().st_mtime if self._request.exists() else 0.0
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

@@ -73,6 +73,10 @@ class Store:
         """The folders of all jobs."""
         return [JobFolder(self._jobs / name) for name in self._names()]
 
+    def newest_names(self) -> list[str]:
+        """The names of all jobs, the newest first; their documents are not read."""
+        return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
+
     def _names(self) -> list[str]:
         if not self._jobs.is_dir():
             return []

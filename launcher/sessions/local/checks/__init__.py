@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.errors import PlatformError
+from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.checks.fields import check_fields
 from launcher.sessions.local.checks.inputs import check_inputs
 from launcher.sessions.local.checks.job import check_groups, check_job, not_done
 
-__all__ = ["check_request", "not_done"]
+__all__ = ["check_request", "find_problems", "not_done"]
 
 
 def check_request(request: Mapping[str, Any]) -> None:
     """Raise one PlatformError with everything this machine cannot do of a request."""
-    problems = list(check_fields(request)) or [
+    problems = find_problems(request)
+    if problems:
+        raise PlatformError("\n".join(map(str, problems)))
+
+
+def find_problems(request: Mapping[str, Any]) -> list[Problem]:
+    """Everything this machine cannot do of a request."""
+    return list(check_fields(request)) or [
         *check_job(request),
         *check_groups(request["ResourceConfig"]),
         *check_inputs(request),
     ]
-    if problems:
-        raise PlatformError("\n".join(map(str, problems)))

@@ -1,0 +1,11 @@
+"""What works here and what does not, each with how to mend it; nothing is created, here or on AWS.
+
+The three parts: this machine, AWS as far as it can be seen from here, and a job file.
+"""
+
+from __future__ import annotations
+
+from launcher.checkup.examination import examine
+from launcher.checkup.findings import Checkup, Finding, Level, Part
+
+__all__ = ["examine", "Checkup", "Finding", "Level", "Part"]

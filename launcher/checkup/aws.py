@@ -1,0 +1,89 @@
+"""Short questions to AWS: a few seconds each, asked once, and nothing is ever created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from launcher.errors import CloudError
+
+_SECONDS = 3
+#: For global services, and for an answer to "who am I" where no region is configured.
+_SOME_REGION = "us-east-1"
+
+
+class Unreachable(CloudError):
+    """AWS did not answer, or cannot be asked with what is configured here."""
+
+
+class Refused(CloudError):
+    """AWS answered with an error; `code` is AWS's own."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(f"{code}: {message}")
+
+    @property
+    def is_about_permission(self) -> bool:
+        """Whether AWS does not say, rather than says no."""
+        return self.code.startswith(("AccessDenied", "Unauthorized", "NotAuthorized"))
+
+
+class Connection:
+    """What boto3 finds on this machine: credentials, a region, and clients that do not wait.
+
+    ask_instance: look for an EC2 instance's own role too; elsewhere that takes seconds to fail.
+    """
+
+    def __init__(self, *, ask_instance: bool) -> None:
+        self._ask_instance = ask_instance
+
+    @property
+    def region(self) -> str | None:
+        region: str | None = self._session.region_name
+        return region
+
+    @property
+    def has_credentials(self) -> bool:
+        with translated():
+            return self._session.get_credentials() is not None
+
+    def client(self, service: str, region: str | None = None) -> Any:
+        from botocore.config import Config
+
+        return self._session.client(
+            service,
+            region_name=region or self.region or _SOME_REGION,
+            config=Config(
+                connect_timeout=_SECONDS,
+                read_timeout=_SECONDS,
+                retries={"total_max_attempts": 1},
+            ),
+        )
+
+    @cached_property
+    def _session(self) -> Any:
+        import boto3
+        import botocore.session
+
+        with translated():
+            core = botocore.session.Session()
+            if not self._ask_instance:
+                core.get_component("credential_provider").remove("iam-role")
+            return boto3.Session(botocore_session=core)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """boto's errors as ours."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        answer = error.response.get("Error", {})
+        raise Refused(answer.get("Code", "?"), answer.get("Message", "")) from error
+    except BotoCoreError as error:
+        raise Unreachable(str(error)) from error

@@ -1,0 +1,39 @@
+"""Which isolations of local hosts work here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.checkup.findings import Finding, Level, Part
+from launcher.sessions.local.isolation import Isolation, obstacles
+
+_GIVES = {
+    "process": "works: hosts have folders and addresses of their own",
+    "sandbox": "works: hosts also have their own /opt/ml, host name and processes",
+    "network": "works: hosts also have a network of their own",
+}
+_MENDS = {
+    "process": "run Launcher on Linux",
+    "sandbox": "install bubblewrap (apt-get install bubblewrap), and allow unprivileged user "
+    "namespaces",
+    "network": "install iproute2 and util-linux, and allow unprivileged user namespaces",
+}
+
+
+def check() -> Iterator[Finding]:
+    """Each isolation. One that does not work is a warning, as long as another does."""
+    found = obstacles()
+    none_works = all(found.values())
+    for isolation, obstacle in found.items():
+        yield _finding(isolation, obstacle, Level.PROBLEM if none_works else Level.WARNING)
+
+
+def _finding(isolation: Isolation, obstacle: str | None, level: Level) -> Finding:
+    word = isolation.value
+    return Finding(
+        part=Part.MACHINE,
+        subject=f"isolation {word}",
+        level=level if obstacle else Level.OK,
+        what=f"does not work: {obstacle}" if obstacle else _GIVES.get(word, "works"),
+        fix=_MENDS.get(word) if obstacle else None,
+    )

@@ -1,0 +1,62 @@
+"""This machine: its Python, and the place where jobs are kept."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+from launcher.checkup.findings import Finding, Level, Part
+from launcher.sessions.local.store import ROOT_VARIABLE, default_root
+
+#: What pyproject.toml requires, and what a job's image needs too.
+_OLDEST_PYTHON = (3, 10)
+_GIB = 1 << 30
+#: Below the first a job's logs hardly fit; below the second a checkpoint of some size does not.
+_LEAST_BYTES = _GIB // 10
+_COMFORTABLE_BYTES = 2 * _GIB
+
+
+def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Finding:
+    """The Python that runs this, and every local host."""
+    is_new_enough = version >= _OLDEST_PYTHON
+    oldest = ".".join(map(str, _OLDEST_PYTHON))
+    return Finding(
+        part=Part.MACHINE,
+        subject="python",
+        level=Level.OK if is_new_enough else Level.PROBLEM,
+        what=f"{platform.python_version()} ({sys.executable})",
+        fix=None if is_new_enough else f"install Launcher into Python {oldest} or newer",
+    )
+
+
+def check_home() -> Finding:
+    """Where local jobs are kept: there must be space, and it must be ours to write."""
+    home = default_root().absolute()
+    place = _nearest(home)
+    elsewhere = f"let {ROOT_VARIABLE} name another folder"
+    if not place.is_dir():
+        return _home(Level.PROBLEM, f"{place} is not a folder", elsewhere)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return _home(Level.PROBLEM, f"{place} cannot be written to", elsewhere)
+    free = shutil.disk_usage(place).free
+    what = f"{home}, {free / _GIB:.1f} GiB free"
+    mend = f"make space (old jobs are in {home / 'jobs'}), or {elsewhere}"
+    if free < _LEAST_BYTES:
+        return _home(Level.PROBLEM, what, mend)
+    if free < _COMFORTABLE_BYTES:
+        return _home(Level.WARNING, what, mend)
+    return _home(Level.OK, what)
+
+
+def _home(level: Level, what: str, fix: str | None = None) -> Finding:
+    return Finding(part=Part.MACHINE, subject="job folder", level=level, what=what, fix=fix)
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or what exists of the way to it: it is made with the first job."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path

@@ -1,0 +1,68 @@
+"""How many instances of each type AWS lets the account use for training jobs at a time.
+
+SageMaker's quotas are named "ml.g5.xlarge for training job usage"; their codes differ by type, so
+the list is read until every type of the job was seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from launcher.checkup.aws import Connection, translated
+from launcher.checkup.findings import Finding, Level, Part
+from launcher.errors import CloudError
+from launcher.spec import JobSpec
+
+_SUFFIX = " for training job usage"
+#: The API's largest.
+_PAGE = 100
+
+
+def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
+    """A finding for each instance type of the job."""
+    wanted: Counter[str] = Counter()
+    for group in spec.groups:
+        if not group.is_local:
+            wanted[group.instance_type] += group.instance_count
+    if not wanted:
+        return
+    try:
+        allowed = _read(connection, set(wanted))
+    except CloudError as error:
+        yield _finding(Level.WARNING, f"they cannot be seen from here ({error})")
+        return
+    for instance_type, count in wanted.items():
+        yield _judged(instance_type, count, allowed.get(instance_type))
+
+
+def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
+    """The quota of each type, as far as the account has one."""
+    found: dict[str, int] = {}
+    with translated():
+        pages = connection.client("service-quotas").get_paginator("list_service_quotas")
+        for page in pages.paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": _PAGE}):
+            for quota in page["Quotas"]:
+                name = quota["QuotaName"]
+                if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX) in wanted:
+                    found[name.removesuffix(_SUFFIX)] = int(quota["Value"])
+            if found.keys() == wanted:
+                break
+    return found
+
+
+def _judged(instance_type: str, count: int, allowed: int | None) -> Finding:
+    if allowed is None:
+        return _finding(Level.WARNING, f"{instance_type}: the account's list has no such quota")
+    have = f"{instance_type}: {allowed} at a time, and the job needs {count}"
+    if count <= allowed:
+        return _finding(Level.OK, have)
+    return _finding(
+        Level.PROBLEM,
+        have,
+        f'ask for more in the Service Quotas console: "{instance_type}{_SUFFIX}"',
+    )
+
+
+def _finding(level: Level, what: str, fix: str | None = None) -> Finding:
+    return Finding(part=Part.AWS, subject="quota", level=level, what=what, fix=fix)

@@ -1,0 +1,85 @@
+"""The job's IAM role: it must exist, and SageMaker must be trusted to assume it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.checkup.aws import Connection, Refused, translated
+from launcher.checkup.findings import Finding, Level, Part
+from launcher.errors import CloudError
+
+_SAGEMAKER = "sagemaker.amazonaws.com"
+_ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
+_ARN = re.compile(r"arn:[^:]+:iam::(?P<account>\d+):role/(?:.+/)?(?P<name>[^/]+)")
+
+
+def check(connection: Connection, role: str | None, caller: str) -> Finding:
+    """A job's role, given by name or ARN; where it names none, the role that asks."""
+    named = role or _own_role(caller)
+    if named is None:
+        return _finding(
+            Level.WARNING,
+            "no job file names one, and it cannot be guessed from who you are",
+            "write role: ARN into the job file",
+        )
+    guessed = "" if role else " (a guess: it is your own)"
+    arn = _ARN.fullmatch(named)
+    if arn and arn["account"] not in caller.split(":"):
+        return _finding(Level.WARNING, f"{named} is another account's and cannot be seen from here")
+    try:
+        with translated():
+            answer = connection.client("iam").get_role(RoleName=arn["name"] if arn else named)
+    except Refused as error:
+        return _not_seen(named + guessed, error)
+    except CloudError as error:
+        return _finding(Level.WARNING, f"{named} cannot be seen from here: {error}")
+    return _judged(named + guessed, answer["Role"])
+
+
+def _own_role(caller: str) -> str | None:
+    """The role's name, where the caller has assumed one: a notebook runs as its jobs do."""
+    assumed = _ASSUMED.match(caller)
+    return assumed["name"] if assumed else None
+
+
+def _not_seen(named: str, error: Refused) -> Finding:
+    if error.code == "NoSuchEntity":
+        return _finding(
+            Level.PROBLEM,
+            f"there is no role {named}",
+            f"name one that exists, with {_SAGEMAKER} as its trusted service",
+        )
+    return _finding(Level.WARNING, f"{named} cannot be seen from here ({error})")
+
+
+def _judged(named: str, role: Mapping[str, Any]) -> Finding:
+    statements = role["AssumeRolePolicyDocument"].get("Statement", [])
+    if any(_trusts_sagemaker(statement) for statement in _listed(statements)):
+        return _finding(Level.OK, f"{named}, which SageMaker may assume")
+    return _finding(
+        Level.PROBLEM,
+        f"{named} does not trust SageMaker: no statement lets {_SAGEMAKER} assume it",
+        f'add {{"Service": "{_SAGEMAKER}"}} as a Principal of sts:AssumeRole to its trust policy',
+    )
+
+
+def _trusts_sagemaker(statement: Mapping[str, Any]) -> bool:
+    principal = statement.get("Principal", {})
+    services = _listed(principal.get("Service", [])) if isinstance(principal, Mapping) else []
+    actions = _listed(statement.get("Action", []))
+    return (
+        statement.get("Effect") == "Allow"
+        and _SAGEMAKER in services
+        and any(action in ("sts:AssumeRole", "sts:*", "*") for action in actions)
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    """IAM writes one thing without its list."""
+    return value if isinstance(value, list) else [value]
+
+
+def _finding(level: Level, what: str, fix: str | None = None) -> Finding:
+    return Finding(part=Part.AWS, subject="role", level=level, what=what, fix=fix)

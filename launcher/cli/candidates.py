@@ -1,0 +1,100 @@
+"""What a TAB offers: jobs of this machine, a job's groups and hosts, job files.
+
+A TAB never fails and never talks: where there is nothing to offer, it offers nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from launcher.errors import LauncherError
+
+_JOB_FILES = (".yaml", ".yml")
+#: How far below the folder that was typed job files are looked for, and among how many files.
+_DEPTH = 3
+_MOST_ENTRIES = 2000
+
+
+def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The jobs of this machine, the newest first."""
+    from launcher.sessions.local.store import Store, default_root  # when a job is asked for
+
+    names = Store(default_root()).newest_names()
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def groups(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The groups of the job that the line names."""
+    names = (group.name for group in _groups(_job(context)))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def hosts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The hosts of the job that the line names; of its group, where the line names one."""
+    wanted = context.params.get("group")
+    return [
+        host
+        for group in _groups(_job(context))
+        for host in group.hosts
+        if wanted in (None, group.name) and host.startswith(incomplete)
+    ]
+
+
+def job_files(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """YAML files at and below what was typed; where there are none, any path of the shell's."""
+    start = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
+    prefix = "./" if incomplete.startswith("./") else ""
+    found = sorted(prefix + str(path) for path in _yaml_below(start))
+    offered = [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    return offered or [CompletionItem(incomplete, type="file")]
+
+
+def _job(context: click.Context) -> str | None:
+    """The job that the line names: click leaves it unread where an option has no value yet."""
+    named: str | None = context.params.get("name")
+    return named or next(iter(context.args), None)
+
+
+def _groups(job: str | None) -> list[Any]:
+    from launcher.outcome import host_groups  # when a job was named
+    from launcher.sessions.local import LocalSession
+
+    if not job:
+        return []
+    try:
+        return list(host_groups(LocalSession().describe_training_job(TrainingJobName=job)))
+    except LauncherError:
+        return []
+
+
+def _yaml_below(start: Path) -> Iterator[Path]:
+    """Job files, the nearest first; hidden folders and Python environments are passed by."""
+    level, seen = [start], 0
+    for _ in range(_DEPTH):
+        deeper: list[Path] = []
+        for folder in level:
+            for entry in _entries(folder):
+                seen += 1
+                if seen > _MOST_ENTRIES:
+                    return
+                if entry.suffix in _JOB_FILES:
+                    yield entry
+                elif entry.is_dir() and not (entry / "pyvenv.cfg").exists():
+                    deeper.append(entry)
+        level = deeper
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  half the time of iterdir
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if not name.startswith(".")]

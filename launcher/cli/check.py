@@ -1,0 +1,76 @@
+"""launcher check: what works here, what does not, and how to mend it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from launcher.checkup import Checkup, Finding, Level, Part, examine
+from launcher.cli import candidates
+from launcher.cli.answer import answers, print_json
+
+_COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+
+
+@click.command()
+@click.argument(
+    "job_file",
+    type=click.Path(path_type=Path),
+    required=False,
+    shell_complete=candidates.job_files,
+)
+@click.option("--cloud", is_flag=True, help="The job is meant for AWS: what is wrong there counts.")
+@click.option(
+    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
+)
+@answers
+def check(job_file: Path | None, cloud: bool, changes: tuple[str, ...], output: str) -> int:
+    """Say what works here and what does not.
+
+    Looks at this machine, at AWS as far as it can be seen from here, and at JOB_FILE. Nothing is
+    created. The exit code is 0 when a job (JOB_FILE, where it is given) can run on this machine,
+    or with --cloud on AWS; else 2.
+    """
+    checkup = examine(job_file, changes, cloud=cloud)
+    if output == "json":
+        findings = [dataclasses.asdict(finding) for finding in checkup.findings]
+        print_json({"findings": findings, "exit_code": checkup.exit_code})
+    else:
+        click.echo("\n".join(_screen(checkup, cloud)))
+    return checkup.exit_code
+
+
+def _screen(checkup: Checkup, cloud: bool) -> Iterator[str]:
+    titles = {
+        Part.MACHINE: "This machine (only needed to run jobs here)" if cloud else "This machine",
+        Part.AWS: "AWS" if cloud else "AWS (only needed to submit to AWS)",
+        Part.JOB: "The job file",
+    }
+    width = max(len(finding.subject) for finding in checkup.findings)
+    for part, title in titles.items():
+        found = [finding for finding in checkup.findings if finding.part is part]
+        if found:
+            yield title
+            for finding in found:
+                yield from _rows(finding, width)
+            yield ""
+    yield _verdict(checkup, cloud)
+
+
+def _rows(finding: Finding, width: int) -> Iterator[str]:
+    level = click.style(f"{finding.level.value:<7}", fg=_COLOURS[finding.level])
+    yield f"  {level}  {finding.subject:<{width}}  {finding.what}"
+    for word in ("where", "fix"):
+        if text := getattr(finding, word):
+            yield f"  {'':7}  {'':{width}}  {word}: {text}"
+
+
+def _verdict(checkup: Checkup, cloud: bool) -> str:
+    place = "on AWS, as far as it can be seen from here" if cloud else "on this machine"
+    if not checkup.problems:
+        return f"Jobs can run {place}."
+    count = len(checkup.problems)
+    return f"{count} {'problem is' if count == 1 else 'problems are'} in the way."

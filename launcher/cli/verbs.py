@@ -1,0 +1,63 @@
+"""The verbs: only the one that is asked for is imported, so that a TAB is answered at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+from click.shell_completion import CompletionItem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """Where a verb is, and what it does.
+
+    home: "module:function" below launcher.cli; line: the first of its help, which a shell shows
+    beside the verb without importing it (a test holds the two together).
+    """
+
+    home: str
+    line: str
+
+    def load(self) -> click.Command:
+        module, _, function = self.home.partition(":")
+        command: click.Command = getattr(import_module(f"launcher.cli.{module}"), function)
+        return command
+
+
+#: In the order in which a job meets them.
+VERBS = {
+    "init": Verb(home="init:init", line="Write a first job that runs at once."),
+    "check": Verb(home="check:check", line="Say what works here and what does not."),
+    "run": Verb(home="run:run", line="Run a job and follow it to its end."),
+    "list": Verb(home="list:list_jobs", line="List the jobs of this machine, the newest first."),
+    "status": Verb(home="status:status", line="Show how job NAME stands."),
+    "logs": Verb(home="logs:logs", line="Print what the hosts of job NAME printed."),
+    "stop": Verb(home="stop:stop", line="Ask job NAME to stop."),
+    "interrupt": Verb(home="interrupt:interrupt", line="Interrupt job NAME as spot instances are."),
+    "probe": Verb(home="probe:probe", line="Ask a platform what its documents leave open."),
+    "completion": Verb(
+        home="completion:completion", line="Print the script that lets SHELL complete launcher."
+    ),
+}
+
+
+class Verbs(click.Group):
+    """A group of commands that are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = VERBS.get(cmd_name)
+        return verb.load() if verb else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [
+            CompletionItem(name, help=verb.line)
+            for name, verb in VERBS.items()
+            if name.startswith(incomplete)
+        ]

@@ -1,0 +1,11 @@
+"""The probe: a job of two small hosts that settles what AWS's documents leave open.
+
+It runs on any session; `inside` is what its hosts run, `answers` reads what they left.
+"""
+
+from __future__ import annotations
+
+from launcher.probe.platforms import ask_this_machine, request_for_aws
+from launcher.probe.questions import answered
+
+__all__ = ["ask_this_machine", "request_for_aws", "answered"]

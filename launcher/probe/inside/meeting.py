@@ -1,0 +1,122 @@
+"""Two hosts meet, and then one leaves: what becomes of the other?
+
+The helper listens; the main host connects when it can, says hello and hears it back. The helper
+ends with exit code 0 at once. The main host tries to connect until that fails, stays for a while,
+and ends: if its answers arrive, a helper that ends well does not end the job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+#: Beyond the ports that Launcher's own jobs use.
+_WILDCARD_OFFSET, _MEETING_OFFSET = 40, 41
+_HELLO = b"hello"
+_TRY_SECONDS = 5.0
+_PAUSE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Patience:
+    """wait: seconds for the other host; linger: that the main host stays after the helper left."""
+
+    wait: float
+    linger: float
+
+
+def leave_first(host: str, patience: Patience) -> dict[str, Any]:
+    """The helper's part; its host ends as soon as this returns."""
+    with ExitStack() as stack:
+        wildcard = _bind_wildcard(stack)
+        try:
+            listener = stack.enter_context(
+                socket.create_server((_own_address(host), _port(_MEETING_OFFSET)))
+            )
+            listener.settimeout(patience.wait)
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(_TRY_SECONDS)
+                connection.sendall(connection.recv(len(_HELLO)))
+        except OSError as error:
+            return {"bound_wildcard_port": wildcard, "met": False, "error": repr(error)}
+    return {"bound_wildcard_port": wildcard, "met": True}
+
+
+def stay(host: str, other: str, patience: Patience) -> dict[str, Any]:
+    """The main host's part."""
+    with ExitStack() as stack:
+        wildcard = _bind_wildcard(stack)
+        started = time.monotonic()
+        met = _until(lambda: _call(other) is None, patience.wait)
+        waited = time.monotonic() - started
+    left = met and _until(lambda: _call(other) is not None, patience.wait)
+    after = {"connecting_gives": _call(other), "resolves": _resolves(other)} if left else None
+    time.sleep(patience.linger)  # the answer is that we are still there
+    return {
+        "bound_wildcard_port": wildcard,
+        "met": met,
+        "seconds_until_met": round(waited, 1),
+        "saw_helper_leave": left,
+        "after_helper_left": after,
+        "went_on_for_seconds": patience.linger,
+    }
+
+
+def _bind_wildcard(stack: ExitStack) -> bool:
+    """Whether 0.0.0.0 can be bound; it is held until the hosts have met, so that both try."""
+    holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+    try:
+        holder.bind(("", _port(_WILDCARD_OFFSET)))
+        holder.listen()
+    except OSError:
+        return False
+    return True
+
+
+def _call(other: str) -> str | None:
+    """Say hello to the other host; what went wrong, or None."""
+    try:
+        address = (_address_of(other), _port(_MEETING_OFFSET))
+        with socket.create_connection(address, _TRY_SECONDS) as connection:
+            connection.sendall(_HELLO)
+            return None if connection.recv(len(_HELLO)) == _HELLO else "no answer"
+    except OSError as error:
+        return type(error).__name__
+
+
+def _until(condition: Any, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(_PAUSE_SECONDS)
+    return False
+
+
+def _resolves(host: str) -> bool:
+    try:
+        socket.gethostbyname(host)
+    except OSError:
+        return False
+    return True
+
+
+def _port(offset: int) -> int:
+    """A platform whose hosts share a network stack says which ports are the job's."""
+    return int(os.environ.get("LAUNCHER_PORT_BASE", 7770)) + offset
+
+
+def _address_of(host: str) -> str:
+    """The host's name, or the address that such a platform gives for it."""
+    addresses = json.loads(os.environ.get("LAUNCHER_HOST_ADDRESSES", "{}"))
+    return str(addresses.get(host, host))
+
+
+def _own_address(host: str) -> str:
+    return _address_of(host) if "LAUNCHER_HOST_ADDRESSES" in os.environ else ""

@@ -1,0 +1,240 @@
+"""launcher check: this machine and the job file."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from launcher.checkup import Level, isolations, jobfile, machine, packages
+from launcher.cli import main
+from launcher.sessions.local.isolation import Isolation, obstacles
+from launcher.spec import DataParallel, DataService, JobSpec
+
+ONE_HOST = "entry_point: train.py\nsource_dir: .\ninstance_type: local\ninstance_count: 1\n"
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text("print('hello')\n")
+
+    def write(text=ONE_HOST):
+        path = tmp_path / "work" / "job.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def check(*arguments):
+    return CliRunner().invoke(main, ["check", *map(str, arguments)], catch_exceptions=False)
+
+
+def findings(result, part):
+    found = json.loads(result.stdout)["findings"]
+    return [(each["subject"], each["level"]) for each in found if each["part"] == part]
+
+
+# The verb: each run asks a real torch, which takes its seconds ------------------------------------
+
+
+def test_a_machine_without_an_account_runs_local_jobs(offline, job, tmp_path):
+    result = check(job(ONE_HOST + "max_run: -1\n"), "--set", "max_run=60", "-o", "json")
+    assert result.exit_code == 0, result.stdout
+    answer = json.loads(result.stdout)
+    assert answer["exit_code"] == 0
+    assert {level for _, level in findings(result, "aws")} == {"warning"}
+    assert findings(result, "job") == [("job.yaml", "ok")]
+    assert set(answer["findings"][0]) == {"part", "subject", "level", "what", "where", "fix"}
+    assert not (tmp_path / "home").exists()
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"train.py", "job.yaml"}
+
+
+def test_a_person_reads_what_is_wrong_and_what_does_not_matter(offline, job):
+    result = check(job(ONE_HOST + "max_run: -1\n"))
+    assert result.exit_code == 2
+    assert "AWS (only needed to submit to AWS)" in result.stdout
+    assert "job.yaml:5" in result.stdout
+    assert "1 problem is in the way." in result.stdout
+    assert result.stderr == ""
+
+
+@pytest.mark.slow
+def test_with_cloud_the_lines_of_aws_count(offline, job):
+    offline.setenv("AWS_EC2_METADATA_DISABLED", "true")  # this machine may be an instance
+    result = check(job(), "--cloud", "-o", "json")
+    assert result.exit_code == 2
+    assert ("credentials", "problem") in findings(result, "aws")
+    assert ("job.yaml", "problem") in findings(result, "job")  # no image, role or output path
+
+
+# The job file -------------------------------------------------------------------------------------
+
+
+def of_job(path, *, cloud=False):
+    return jobfile.read(path, (), cloud=cloud)[1]
+
+
+def test_every_problem_of_the_job_file_is_told(offline, job):
+    found = of_job(job(ONE_HOST + "max_run: -1\nhyperparametres: {a: 1}\n"))
+    assert [finding.level for finding in found] == [Level.PROBLEM] * 2
+    assert {finding.where.split()[0] for finding in found} == {"job.yaml:5", "job.yaml:6"}
+    assert all(finding.fix for finding in found)
+
+
+def test_what_this_machine_cannot_do_of_a_job_is_told(offline, job):
+    found = of_job(job(ONE_HOST + 'inputs: {a: "file://absent", b: "s3://bucket/b"}\n'))
+    assert [finding.level for finding in found] == [Level.PROBLEM] * 2
+    assert "absent" in found[0].what
+    assert "s3://bucket/b" in found[1].what
+
+
+def test_what_sagemaker_needs_to_be_told(offline, job):
+    words = " ".join(finding.what for finding in of_job(job(), cloud=True))
+    for field in ("image_uri", "role", "output_path"):
+        assert field in words
+
+
+def test_a_warning_of_the_rules_stands_beside_the_word_that_all_is_well(offline, job):
+    text = ONE_HOST.replace("type: local", "type: ml.x9.large")
+    assert [finding.level for finding in of_job(job(text))] == [Level.OK, Level.WARNING]
+
+
+def test_a_job_file_that_is_not_there(offline, tmp_path):
+    (finding,) = of_job(tmp_path / "absent.yaml")
+    assert finding.level is Level.PROBLEM
+    assert "launcher init" in finding.fix
+
+
+# Its parts ----------------------------------------------------------------------------------------
+
+
+def test_an_old_python_is_a_problem():
+    assert machine.check_python((3, 9)).level is Level.PROBLEM
+    assert machine.check_python((3, 10)).level is Level.OK
+
+
+def test_the_place_of_jobs(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "a" / "b"))
+    finding = machine.check_home()
+    assert finding.level in (Level.OK, Level.WARNING)  # how much is free is the machine's
+    assert str(tmp_path / "a" / "b") in finding.what
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_place_that_is_a_file(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "file"))
+    finding = machine.check_home()
+    assert finding.level is Level.PROBLEM
+    assert "LAUNCHER_HOME" in finding.fix
+
+
+def test_a_place_that_is_not_ours(monkeypatch):
+    """/proc takes no files, whoever asks."""
+    monkeypatch.setenv("LAUNCHER_HOME", "/proc/launcher")
+    assert machine.check_home().level is Level.PROBLEM
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A Python that has Launcher's own needs and no torch: its folder of packages is ours."""
+    import click
+    import pathspec
+    import yaml
+
+    packages_folder = tmp_path / "packages"
+    packages_folder.mkdir()
+    for module in (click, pathspec, yaml):
+        (packages_folder / module.__name__).symlink_to(os.path.dirname(module.__file__))  # noqa: PTH120
+    source = os.path.dirname(os.path.dirname(machine.__file__))  # noqa: PTH120
+    (packages_folder / "launcher").symlink_to(source)
+    return packages_folder
+
+
+def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
+    program = (
+        "import json\n"
+        "from launcher.checkup import packages\n"
+        "from launcher.spec import DataParallel, DataService, JobSpec\n"
+        "plain = JobSpec(entry_point='a.py')\n"
+        "jobs = [None, plain, plain.replace(distribution=DataParallel()),\n"
+        "        plain.replace(data_service=DataService(datasets=['a:b']))]\n"
+        "print(json.dumps([[f.level.value for f in packages.check(job)] for job in jobs]))\n"
+    )
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(bare)!r})\n{program}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == [
+        ["warning", "warning"],
+        ["warning", "warning"],
+        ["problem", "warning"],
+        ["warning", "problem"],
+    ]
+
+
+def test_a_torch_that_cannot_be_imported(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "torch.py").write_text("raise ImportError('libcudart.so.12 is missing')\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    job = JobSpec(entry_point="a.py", distribution=DataParallel())
+    torch, numpy = packages.check(job)
+    assert torch.level is Level.PROBLEM
+    assert "libcudart.so.12 is missing" in torch.what
+    assert numpy.level is Level.OK
+
+
+def test_torch_and_numpy_as_they_are():
+    pytest.importorskip("torch")
+    job = JobSpec(
+        entry_point="a.py", distribution=DataParallel(), data_service=DataService(datasets=["a:b"])
+    )
+    torch, numpy = packages.check(job)
+    assert torch.level is numpy.level is Level.OK
+    assert "CUDA" in torch.what
+
+
+def test_torch_is_not_imported_by_the_side_that_asks(offline):
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom launcher.checkup import examine\nexamine(None)\n"
+            "print('torch' in sys.modules, 'numpy' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert run.stdout == "False False\n"
+
+
+def test_every_isolation_is_there_and_process_works():
+    found = obstacles()
+    assert set(found) == set(Isolation)
+    assert found[Isolation.PROCESS] is None
+
+
+def test_a_machine_without_bubblewrap(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    by_subject = {finding.subject: finding for finding in isolations.check()}
+    assert by_subject["isolation process"].level is Level.OK
+    sandbox = by_subject["isolation sandbox"]
+    assert sandbox.level is Level.WARNING
+    assert "bwrap" in sandbox.what
+    assert "apt-get install bubblewrap" in sandbox.fix

@@ -1,0 +1,278 @@
+"""What TAB offers, asked of the real command as shells ask it."""
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from launcher.cli import main
+from launcher.cli.verbs import VERBS
+from launcher.job import Job
+from launcher.sessions.local import LocalSession
+
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def home_with_jobs(tmp_path_factory):
+    """Three jobs that have ended; "pair-2" has two groups. All were made by the real session."""
+    home = tmp_path_factory.mktemp("made") / "home"
+    session = LocalSession(home, "process")
+    one = {"InstanceType": "ml.m5.large", "InstanceCount": 1}
+    pair = [
+        {"InstanceGroupName": name, "InstanceType": "ml.m5.large", "InstanceCount": count}
+        for name, count in (("main_group", 1), ("mending", 2))
+    ]
+    for name, resources in (
+        ("pair-1", one),
+        ("other", one),
+        ("pair-2", {"InstanceGroups": pair}),
+    ):
+        session.create_training_job(
+            TrainingJobName=name,
+            AlgorithmSpecification={"ContainerEntrypoint": ["true"]},
+            OutputDataConfig={"S3OutputPath": f"file://{home}/output"},
+            ResourceConfig=resources,
+            StoppingCondition={"MaxRuntimeInSeconds": 60},
+        )
+        Job(name, session).wait()
+    return home
+
+
+@pytest.fixture
+def jobs(terminal, home_with_jobs):
+    shutil.copytree(home_with_jobs, terminal.home, symlinks=True)
+
+
+def ask(terminal, shell, *words):
+    """The answer of the real command to a shell; the last word is the incomplete one."""
+    before, last = words[:-1], words[-1]
+    variables = {
+        "bash": {"COMP_WORDS": "\n".join(["launcher", *words]), "COMP_CWORD": str(len(words))},
+        "zsh": {"COMP_WORDS": " ".join(["launcher", *words]), "COMP_CWORD": str(len(words))},
+        "fish": {"COMP_WORDS": " ".join(["launcher", *before, last]), "COMP_CWORD": last},
+    }[shell]
+    answer = subprocess.run(
+        [sys.executable, "-m", "launcher.cli"],
+        env={
+            **os.environ,
+            **terminal.environment,
+            **variables,
+            "_LAUNCHER_COMPLETE": f"{shell}_complete",
+        },
+        cwd=terminal.folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    assert answer.stderr == ""
+    lines = answer.stdout.strip("\n").splitlines()
+    if shell == "bash":
+        return [line.removeprefix("plain,") for line in lines]
+    if shell == "zsh":
+        return lines[1::3]
+    return [line.split(",")[1].split("\t")[0] for line in lines]
+
+
+SHELLS = pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+
+
+@SHELLS
+def test_verbs(terminal, shell):
+    assert ask(terminal, shell, "") == list(VERBS)
+    assert ask(terminal, shell, "st") == ["status", "stop"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_options(terminal, shell):
+    assert {"--local", "--dry-run", "--isolation"} <= set(ask(terminal, shell, "run", "--"))
+    assert ask(terminal, shell, "run", "--isolation", "p") == ["process"]
+    assert ask(terminal, shell, "--ver") == ["--version"]
+
+
+@SHELLS
+@pytest.mark.parametrize("verb", ["status", "logs", "stop"])
+def test_the_matching_jobs_are_offered_the_newest_first(terminal, jobs, shell, verb):
+    assert ask(terminal, shell, verb, "") == ["pair-2", "other", "pair-1"]
+    assert ask(terminal, shell, verb, "pair") == ["pair-2", "pair-1"]
+
+
+@SHELLS
+def test_groups_and_hosts_are_those_of_the_named_job(terminal, jobs, shell):
+    assert ask(terminal, shell, "logs", "pair-2", "--group", "m") == ["main_group", "mending"]
+    assert ask(terminal, shell, "logs", "pair-2", "--group", "me") == ["mending"]
+    assert ask(terminal, shell, "logs", "pair-1", "--group", "") == ["homogeneousCluster"]
+    assert ask(terminal, shell, "logs", "-f", "pair-2", "--host", "") == [
+        "algo-1",
+        "algo-2",
+        "algo-3",
+    ]
+    assert ask(terminal, shell, "logs", "pair-2", "--group", "mending", "--host", "") == [
+        "algo-2",
+        "algo-3",
+    ]
+
+
+def test_where_there_is_nothing_to_offer_nothing_is_said(terminal):
+    assert ask(terminal, "bash", "status", "") == []
+    assert ask(terminal, "bash", "logs", "absent", "--group", "") == []
+    assert ask(terminal, "bash", "logs", "--host", "") == []
+
+
+def test_a_damaged_job_does_not_disturb(terminal, jobs):
+    for job in (terminal.home / "jobs").iterdir():
+        (job / "status.json").write_text("{")
+    assert ask(terminal, "bash", "logs", "pair-2", "--group", "") == []
+    assert ask(terminal, "bash", "status", "ot") == ["other"]
+
+
+def test_job_files_below_the_folder(terminal):
+    for name in ("job.yaml", "sub/deep/other.yml", ".hidden/no.yaml", "a.py", "env/no.yaml"):
+        (terminal.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (terminal.folder / name).touch()
+    (terminal.folder / "env" / "pyvenv.cfg").touch()
+    assert ask(terminal, "bash", "run", "") == ["job.yaml", "sub/deep/other.yml"]
+    assert ask(terminal, "bash", "run", "su") == ["sub/deep/other.yml"]
+    assert ask(terminal, "bash", "run", "sub/") == ["sub/deep/other.yml"]
+    assert ask(terminal, "bash", "run", "./j") == ["./job.yaml"]
+    full = str(terminal.folder / "jo")
+    assert ask(terminal, "bash", "run", full) == [str(terminal.folder / "job.yaml")]
+    assert ask(terminal, "bash", "run", "../w") == ["../work/job.yaml"]
+
+
+def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
+    (terminal.folder / "x").mkdir()
+    assert ask(terminal, "bash", "run", "x") == ["file,x"]
+
+
+def test_the_lines_beside_the_verbs_are_their_own():
+    for name, verb in VERBS.items():
+        assert verb.load().get_short_help_str(limit=200) == verb.line
+        assert main.get_command(None, name).name == name
+
+
+def test_completing_loads_nothing_heavy(terminal, jobs):
+    """Import costs are what a TAB takes: the modules are counted, not the seconds."""
+    program = (
+        "import sys, json\n"
+        "from launcher.cli import main\n"
+        "from click.shell_completion import BashComplete\n"
+        "complete = BashComplete(main, {}, 'launcher', 'X').get_completions\n"
+        "found = [item.value for item in complete(sys.argv[1:-1], sys.argv[-1])]\n"
+        "print(json.dumps([found, sorted(sys.modules)]))\n"
+    )
+
+    def loaded(*words):
+        run = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            env={**os.environ, **terminal.environment},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        return json.loads(run.stdout)
+
+    found, modules = loaded("st")
+    assert found == ["status", "stop"]
+    assert not {name for name in modules if name.startswith("launcher.cli.")} - {
+        "launcher.cli.verbs"
+    }
+    found, modules = loaded("logs", "pair-2", "--group", "")
+    assert found == ["main_group", "mending"]
+    assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "yaml", "rich", "pathspec"}
+
+
+# In the shells themselves -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_path(terminal, tmp_path):
+    """The environment of a shell that has `launcher` on its PATH."""
+    command = tmp_path / "bin" / "launcher"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher.cli "$@"\n')
+    command.chmod(0o755)
+    return {
+        **os.environ,
+        **terminal.environment,
+        "PATH": f"{command.parent}:{os.environ['PATH']}",
+        "PS1": "ready> ",
+        "INPUTRC": "/dev/null",
+        "TERM": "dumb",
+    }
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_printed_and_nothing_else(terminal, shell):
+    result = terminal("completion", shell)
+    assert result.exit_code == 0
+    assert f"_LAUNCHER_COMPLETE={shell}_complete" in result.stdout
+    assert result.stderr == ""
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=result.stdout, text=True, check=True, timeout=SECONDS)
+
+
+def test_another_shell_is_refused(terminal):
+    result = terminal("completion", "tcsh")
+    assert result.exit_code == 2
+    assert "bash" in result.stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_what_is_typed(terminal, jobs, on_path):
+    """A person's bash: the script is sourced, words are typed, and TAB is pressed."""
+    with InteractiveBash(on_path, terminal.folder) as bash:
+        bash.type("source <(launcher completion bash); echo $((40 + 2))\n")
+        bash.wait_for("42")
+        bash.type("launcher stat\t")
+        bash.wait_for("launcher status ")
+        bash.type("oth\t")
+        bash.wait_for("launcher status other ")
+        bash.type("; echo code=$?\n")
+        bash.wait_for("code=0")
+        bash.type("launcher logs pair-2 --group mend\t")
+        bash.wait_for("launcher logs pair-2 --group mending ")
+
+
+class InteractiveBash:
+    """bash at a terminal of its own."""
+
+    def __init__(self, environment, folder):
+        self._master, slave = pty.openpty()
+        self._process = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-i"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._seen = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+    def type(self, text):
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text):
+        deadline = time.monotonic() + SECONDS
+        while text not in self._seen:
+            ready, _, _ = select.select([self._master], [], [], deadline - time.monotonic())
+            assert ready, f"{text!r} never came: {self._seen!r}"
+            self._seen += os.read(self._master, 4096).decode()
