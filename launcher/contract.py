@@ -103,6 +103,11 @@ PORT_BASE_VARIABLE = "LAUNCHER_PORT_BASE"
 #: CPUs that this host may use: set by a platform whose hosts share one machine.
 CPUS_VARIABLE = "LAUNCHER_HOST_CPUS"
 
+#: Hyperparameters that SageMaker's SDKs and its tuner add: they configure the training toolkit and
+#: never reach a script. Source: SAGEMAKER_HYPERPARAMETERS in params.py of sagemaker-training 5.1.4.
+TOOLKIT_PREFIX = "sagemaker_"
+TOOLKIT_NAMES = frozenset({"default_user_module_name", "_tuning_objective_metric"})
+
 REDACTED = "<redacted>"
 
 #: FailureReason is cut at this many characters (DescribeTrainingJob).
