@@ -80,7 +80,8 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
             what = f'the hyperparameter "{name}" has a name that SageMaker\'s toolkit keeps'
             yield Finding(path=here, what=what, fix="give it another name")
         elif not 1 <= len(name) <= _HYPERPARAMETER_NAME or not name.isprintable():
-            what = f'"{name}" cannot be the name of a hyperparameter'
+            shown = json.dumps(name, ensure_ascii=False)
+            what = f"{shown} cannot be the name of a hyperparameter"
             fix = f"use 1 to {_HYPERPARAMETER_NAME} printable characters"
             yield Finding(path=here, what=what, fix=fix)
         try:
