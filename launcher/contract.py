@@ -114,6 +114,11 @@ HOSTS_VARIABLE = "LAUNCHER_HOSTS"
 #: one network stack, else all of the host's (0.0.0.0).
 HOST_ADDRESS_VARIABLE = "LAUNCHER_HOST_ADDRESS"
 
+#: Hyperparameters that SageMaker's SDKs and its tuner add: they configure the training toolkit and
+#: never reach a script. Source: SAGEMAKER_HYPERPARAMETERS in params.py of sagemaker-training 5.1.4.
+TOOLKIT_PREFIX = "sagemaker_"
+TOOLKIT_NAMES = frozenset({"default_user_module_name", "_tuning_objective_metric"})
+
 REDACTED = "<redacted>"
 
 #: FailureReason is cut at this many characters (DescribeTrainingJob).

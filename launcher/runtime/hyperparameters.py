@@ -6,8 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-#: Keys that SageMaker's own SDKs add; they configure its toolkit and never reach a script.
-TOOLKIT_PREFIX = "sagemaker_"
+from launcher.contract import TOOLKIT_NAMES, TOOLKIT_PREFIX
+
+#: The toolkit's parameters that its framework parts do not see.
+_KEPT = TOOLKIT_NAMES | {
+    "sagemaker_program",
+    "sagemaker_submit_directory",
+    "sagemaker_enable_cloudwatch_metrics",
+    "sagemaker_region",
+    "sagemaker_container_log_level",
+    "sagemaker_job_name",
+    "sagemaker_s3_output",
+}
 
 
 def decode(raw: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Any]:
@@ -33,24 +43,34 @@ def _decode_one(text: str, declared: str | None) -> Any:
 
 def for_script(values: Mapping[str, Any]) -> dict[str, Any]:
     """The hyperparameters that belong to the user's script."""
-    return {key: value for key, value in values.items() if not key.startswith(TOOLKIT_PREFIX)}
+    return {key: value for key, value in values.items() if not _is_of_toolkit(key)}
+
+
+def for_framework(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The toolkit's parameters for a framework: those that it does not keep to itself."""
+    return {key: value for key, value in values.items() if _is_of_toolkit(key) and key not in _KEPT}
+
+
+def _is_of_toolkit(key: str) -> bool:
+    return key.startswith(TOOLKIT_PREFIX) or key in TOOLKIT_NAMES
 
 
 def as_arguments(values: Mapping[str, Any]) -> list[str]:
     """Command-line arguments by the rules of sagemaker-training 5.1 (mapping.to_cmd_args).
 
-    Sorted by name; a one-letter name takes one dash; a dict becomes k=v,k=v; all else is str().
+    Sorted by name; a one-letter name takes one dash; a dict becomes k=v,k=v, sorted by key; None
+    becomes an empty text; all else is str().
 
     >>> as_arguments({"lr": 0.1, "d": {"a": 1}, "flag": True})
     ['-d', 'a=1', '--flag', 'True', '--lr', '0.1']
     """
     arguments: list[str] = []
     for name in sorted(values):
-        value = values[name]
-        text = (
-            ",".join(f"{key}={item}" for key, item in value.items())
-            if isinstance(value, dict)
-            else str(value)
-        )
-        arguments += [f"-{name}" if len(name) == 1 else f"--{name}", text]
+        arguments += [f"-{name}" if len(name) == 1 else f"--{name}", _as_argument(values[name])]
     return arguments
+
+
+def _as_argument(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in sorted(value.items()))
+    return "" if value is None else str(value)

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from launcher.contract import (
@@ -35,7 +34,7 @@ def toolkit_variables(environment: Environment) -> dict[str, str]:
         f"SM_HP_{name.upper()}": _encode(value)
         for name, value in environment.hyperparameters.items()
     }
-    variables["SM_TRAINING_ENV"] = json.dumps(_training_env(environment, facts))
+    variables["SM_TRAINING_ENV"] = _encode(_training_env(environment, facts))
     variables |= {
         "CURRENT_HOST": environment.cluster.host,
         "SAGEMAKER_JOB_NAME": environment.job_name,
@@ -67,23 +66,25 @@ def address_variables(environment: Environment) -> dict[str, str]:
 
 
 def _facts(environment: Environment) -> dict[str, Any]:
+    """By the toolkit's names; hosts are in the platform's order, which is that of their letters."""
     cluster, paths = environment.cluster, environment.paths
     script = environment.document.trainer.entry_point
     groups = {
         group.name: {
             "instance_group_name": group.name,
             "instance_type": group.instance_type,
-            "hosts": list(group.hosts),
+            "hosts": sorted(group.hosts),
         }
         for group in cluster.groups
     }
     values = environment.hyperparameters
+    decoded = hyperparameters.decode(environment.raw_hyperparameters, {})
     return {
-        "hosts": list(cluster.hosts),
+        "hosts": sorted(cluster.hosts),
         "current_host": cluster.host,
         "current_instance_type": cluster.group.instance_type,
         "current_instance_group": cluster.group.name,
-        "current_instance_group_hosts": list(cluster.group.hosts),
+        "current_instance_group_hosts": sorted(cluster.group.hosts),
         "instance_groups": list(groups),
         "instance_groups_dict": groups,
         "distribution_instance_groups": [cluster.train_group.name],
@@ -103,26 +104,39 @@ def _facts(environment: Environment) -> dict[str, Any]:
         "num_gpus": count_gpus(),
         "num_neurons": count_neurons(),
         "log_level": 20,
-        "module_name": Path(script).stem,
+        "module_name": script.removesuffix(".py"),
         "module_dir": str(paths.code),
         "user_entry_point": script,
-        "framework_module": "",
-        "framework_params": _toolkit_parameters(environment),
+        "framework_module": None,
+        "framework_params": hyperparameters.for_framework(decoded),
         "resource_config": dict(environment.resource_config),
     }
 
 
 def _training_env(environment: Environment, facts: dict[str, Any]) -> dict[str, Any]:
+    """The properties of the toolkit's Environment, by their names there."""
+    renamed = {
+        "hyperparameters": facts["hps"],
+        "additional_framework_parameters": facts["framework_params"],
+    }
+    others = {
+        name: value
+        for name, value in facts.items()
+        if name not in ("hps", "framework_params", "user_args", "channels")
+    }
     cluster = environment.cluster
     return {
-        **facts,
-        "hyperparameters": facts["hps"],
+        **others,
+        **renamed,
         "channel_input_dirs": _channel_folders(environment),
+        "distribution_hosts": sorted(cluster.train_group.hosts),
+        "is_master": cluster.is_leader,
+        "is_modelparallel_enabled": None,
+        "is_smddpmprun_installed": False,
+        "is_smddprun_installed": False,
         "job_name": environment.job_name,
         "master_hostname": cluster.leader,
-        "is_master": cluster.is_leader,
-        "distribution_hosts": list(cluster.train_group.hosts),
-        "additional_framework_parameters": facts["framework_params"],
+        "topology": environment.resource_config.get("topology", []),
     }
 
 
@@ -138,14 +152,13 @@ def _channel_folders(environment: Environment) -> dict[str, str]:
     return {name: str(environment.paths.channels / name) for name in _user_channels(environment)}
 
 
-def _toolkit_parameters(environment: Environment) -> dict[str, Any]:
-    values = hyperparameters.decode(environment.raw_hyperparameters, {})
-    prefix = hyperparameters.TOOLKIT_PREFIX
-    return {name: value for name, value in values.items() if name.startswith(prefix)}
-
-
 def _encode(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    """As mapping.to_env_vars of the toolkit: texts as they are, None as nothing, the rest JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def count_gpus() -> int:

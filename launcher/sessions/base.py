@@ -5,7 +5,8 @@ Whoever implements `Session` keeps these clauses:
 1. `create_training_job` takes the exact CreateTrainingJob request and returns as soon as the job
    is accepted; the job then runs to its end whether or not the caller stays.
 2. A name that was ever used is refused, and so is a request the platform cannot run; both raise
-   PlatformError (this machine) or CloudError (AWS), and nothing has been started.
+   PlatformError (this machine) or CloudError (AWS), and nothing has been started. What can be known
+   without starting anything is said by `check_training_job` already, before the code is uploaded.
 3. `describe_training_job` answers from any process, at any time after the creation, and echoes the
    request's fields; once the status is terminal it never changes again.
 4. `stop_training_job` returns at once and may be repeated; stopping a job that has ended changes
@@ -17,6 +18,7 @@ Whoever implements `Session` keeps these clauses:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -62,6 +64,9 @@ class Session(Protocol):
         """The training image for a spec that names none; None when the platform has no default."""
 
     # jobs --------------------------------------------------------------------------------------
+
+    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        """Refuse a request as `create_training_job` would, once the `uploads` (URIs) are there."""
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         """Start a job; {"TrainingJobArn": ...}."""

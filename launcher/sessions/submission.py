@@ -68,9 +68,11 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
 def send(submission: Submission, session: Session) -> None:
     """Upload what the request refers to, then create the job.
 
-    Raises SpecError for a name that was used before, whose job's code would be overwritten.
+    Raises SpecError for a name that was used before, whose job's code would be overwritten; and
+    what the session raises for a request that it cannot run, before anything is uploaded.
     """
     _refuse_used(submission.request["TrainingJobName"], session)
+    session.check_training_job(submission.request, submission.objects.keys())
     for uri, content in submission.objects.items():
         session.upload(content, uri)
     session.create_training_job(**submission.request)

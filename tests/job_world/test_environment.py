@@ -51,6 +51,8 @@ RAW = {
     "raw": "notjson",
     "learning-rate": "0.5",
     "sagemaker_program": '"train.py"',
+    "sagemaker_mpi_enabled": "true",
+    "_tuning_objective_metric": '"loss"',
 }
 
 
@@ -148,13 +150,13 @@ def test_hyperparameters_keep_their_types_also_when_the_request_was_edited(
 
 #: sagemaker-training 5.1.4 on an emulated host of the cluster above.
 EXPECTED = {
-    "SM_HOSTS": '["algo-1", "algo-2", "algo-3"]',
+    "SM_HOSTS": '["algo-1","algo-2","algo-3"]',
     "SM_CURRENT_HOST": "algo-3",
     "SM_CURRENT_INSTANCE_TYPE": "ml.p4d.24xlarge",
     "SM_NETWORK_INTERFACE_NAME": "eth0",
     "SM_CURRENT_INSTANCE_GROUP": "dnn_group",
     "SM_CURRENT_INSTANCE_GROUP_HOSTS": '["algo-3"]',
-    "SM_INSTANCE_GROUPS": '["data_group", "dnn_group"]',
+    "SM_INSTANCE_GROUPS": '["data_group","dnn_group"]',
     "SM_DISTRIBUTION_INSTANCE_GROUPS": '["dnn_group"]',
     "SM_IS_HETERO": "true",
     "SM_HP_EPOCHS": "3",
@@ -166,13 +168,39 @@ EXPECTED = {
     "SM_MODULE_NAME": "train",
     "SM_USER_ENTRY_POINT": "train.py",
     "SM_FRAMEWORK_MODULE": "",
-    "SM_FRAMEWORK_PARAMS": '{"sagemaker_program": "train.py"}',
-    "SM_USER_ARGS": '["-d", "a=1", "--epochs", "3", "--flag", "True", "--learning-rate", "0.5", '
-    '"--lr", "0.001", "--name", "abc", "--raw", "notjson"]',
+    "SM_FRAMEWORK_PARAMS": '{"sagemaker_mpi_enabled":true}',
+    "SM_USER_ARGS": '["-d","a=1","--epochs","3","--flag","True","--learning-rate","0.5",'
+    '"--lr","0.001","--name","abc","--raw","notjson"]',
     "CURRENT_HOST": "algo-3",
     "SAGEMAKER_JOB_NAME": "job-1",
     "SAGEMAKER_REGION": "eu-west-1",
 }
+
+
+def test_with_more_than_nine_hosts_lists_are_lexicographic_and_ranks_numeric(
+    tmp_path: Path,
+) -> None:
+    """The platform and the toolkit put algo-10 before algo-2; the leader has the lowest number."""
+    train = ["algo-10", "algo-11", *(f"algo-{number}" for number in range(2, 10))]
+    resources = {
+        **RESOURCES,
+        "current_host": "algo-10",
+        "hosts": ["algo-1", *train],
+        "instance_groups": [
+            {"instance_group_name": "data_group", "instance_type": "a", "hosts": ["algo-1"]},
+            {"instance_group_name": "dnn_group", "instance_type": "b", "hosts": train},
+        ],
+    }
+    read = environment(tmp_path, resources)
+    variables = toolkit_variables(read)
+
+    assert json.loads(variables["SM_HOSTS"]) == ["algo-1", *train]
+    assert json.loads(variables["SM_CURRENT_INSTANCE_GROUP_HOSTS"]) == train
+    assert json.loads(variables["SM_INSTANCE_GROUPS_DICT"])["dnn_group"]["hosts"] == train
+    training = json.loads(variables["SM_TRAINING_ENV"])
+    assert training["distribution_hosts"] == train
+    assert (training["master_hostname"], training["is_master"]) == ("algo-2", False)
+    assert read.cluster.host_rank == 8
 
 
 def test_the_variables_are_those_of_the_toolkit(tmp_path: Path) -> None:

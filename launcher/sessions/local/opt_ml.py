@@ -69,19 +69,22 @@ def write_config(
 
 
 def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:
-    """The document that tells a host who it is and who the others are."""
+    """The document that tells a host who it is and who the others are.
+
+    Host names are in the order of their letters, as SageMaker's are: "algo-10" before "algo-2".
+    """
     groups: dict[str, dict[str, Any]] = {}
     for each in hosts:
         group = groups.setdefault(
             each.group,
             {"instance_group_name": each.group, "instance_type": each.instance_type, "hosts": []},
         )
-        group["hosts"].append(each.name)
+        group["hosts"] = sorted([*group["hosts"], each.name])
     return {
         "current_host": host.name,
         "current_instance_type": host.instance_type,
         "current_group_name": host.group,
-        "hosts": [each.name for each in hosts],
+        "hosts": sorted(each.name for each in hosts),
         "instance_groups": list(groups.values()),
         "network_interface_name": host.interface,
         "topology": None,

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,10 @@ class LocalSession:
         return "local"
 
     # jobs --------------------------------------------------------------------------------------
+
+    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        check_request(request, uploads)
+        choose_isolation(self._isolation)
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         check_request(request)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from launcher.contract import TOKEN_VARIABLE
+from launcher.contract import TOKEN_VARIABLE, TOOLKIT_NAMES, TOOLKIT_PREFIX
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.job import JobSpec
 from launcher.spec.rules.channels import INPUT_MODES, uri_problems
@@ -79,11 +79,12 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
     yield from _count(path, spec.hyperparameters, _HYPERPARAMETERS_LIMIT)
     for name, value in spec.hyperparameters.items():
         here = (*path, name)
-        if name.startswith("sagemaker_"):
+        if name.startswith(TOOLKIT_PREFIX) or name in TOOLKIT_NAMES:
             what = f'the hyperparameter "{name}" has a name that SageMaker\'s toolkit keeps'
-            yield Finding(path=here, what=what, fix='use a name without "sagemaker_"')
+            yield Finding(path=here, what=what, fix="give it another name")
         elif not 1 <= len(name) <= _HYPERPARAMETER_NAME or not name.isprintable():
-            what = f'"{name}" cannot be the name of a hyperparameter'
+            shown = json.dumps(name, ensure_ascii=False)
+            what = f"{shown} cannot be the name of a hyperparameter"
             fix = f"use 1 to {_HYPERPARAMETER_NAME} printable characters"
             yield Finding(path=here, what=what, fix=fix)
         try:

@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/train-heterogeneous-cluster.html
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -114,7 +115,7 @@ def _name_problems(spec: JobSpec) -> Iterator[Finding]:
         path = (*_GROUPS, index, "instance_group_name")
         name = group.instance_group_name
         if not 1 <= len(name) <= _NAME_LIMIT or not name.isprintable():
-            what = f'"{name}" cannot be the name of a group'
+            what = f"{json.dumps(name, ensure_ascii=False)} cannot be the name of a group"
             fix = f"use 1 to {_NAME_LIMIT} printable characters"
             yield Finding(path=path, what=what, fix=fix)
         if name in seen:

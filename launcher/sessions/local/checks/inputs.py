@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.errors import PlatformError, Problem
@@ -14,8 +14,8 @@ from launcher.sessions.local.storage import path_of
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def check_inputs(request: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything about InputDataConfig."""
+def check_inputs(request: Mapping[str, Any], uploads: Collection[str]) -> Iterator[Problem]:
+    """Everything about InputDataConfig; the objects of `uploads` count as files that are there."""
     channels = request.get("InputDataConfig", ())
     for name, times in Counter(channel["ChannelName"] for channel in channels).items():
         if times > 1:
@@ -27,6 +27,8 @@ def check_inputs(request: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _check_completeness(channels)
     for channel in channels:
         yield from _check_channel(channel, request)
+        if source := _source(channel):
+            yield from _check_files(source.get("S3Uri", ""), uploads, _where(channel))
 
 
 def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
@@ -47,8 +49,7 @@ def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Probl
 
 
 def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[Problem]:
-    name, source = channel["ChannelName"], _source(channel)
-    where = f"InputDataConfig {name!r}"
+    name, source, where = channel["ChannelName"], _source(channel), _where(channel)
     if not _CHANNEL_NAME.fullmatch(name):
         yield Problem(
             what=f"{name!r} is not a channel name",
@@ -71,7 +72,6 @@ def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> It
             )
     default_mode = request["AlgorithmSpecification"].get("TrainingInputMode", "File")
     yield from _check_kind(channel, source, default_mode, where)
-    yield from _check_files(source.get("S3Uri", ""), where)
 
 
 def _check_kind(
@@ -97,9 +97,9 @@ def _check_kind(
             )
 
 
-def _check_files(uri: str, where: str) -> Iterator[Problem]:
+def _check_files(uri: str, uploads: Collection[str], where: str) -> Iterator[Problem]:
     try:
-        is_there = has_objects(path_of(uri))
+        is_there = has_objects(path_of(uri)) or any(each.startswith(uri) for each in uploads)
     except PlatformError as error:
         yield Problem(what=str(error), where=where, fix="give a file:// URI")
         return
@@ -109,6 +109,10 @@ def _check_files(uri: str, where: str) -> Iterator[Problem]:
             where=where,
             fix="give a file, a folder that is not empty, or a prefix of files",
         )
+
+
+def _where(channel: Mapping[str, Any]) -> str:
+    return f"InputDataConfig {channel['ChannelName']!r}"
 
 
 def _source(channel: Mapping[str, Any]) -> Mapping[str, Any]:
