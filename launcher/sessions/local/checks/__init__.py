@@ -20,8 +20,7 @@ def check_request(request: Mapping[str, Any], uploads: Collection[str] = ()) -> 
     """
     problems = find_problems(request, uploads)
     if problems:
-        raise PlatformError("
-".join(map(str, problems)))
+        raise PlatformError("\n".join(map(str, problems)))
 
 
 def find_problems(request: Mapping[str, Any], uploads: Collection[str] = ()) -> list[Problem]:
