@@ -7,6 +7,10 @@ The leader serves the board; every host joins it and keeps the connection for li
 
 A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
 that reads like the loss of a peer waits SETTLE seconds for a better one.
+
+A host that dies ends its connection; one that is cut off from the network breaks it, after
+lines.SILENCE seconds. A train host that is cut off fails the job. A data host is not needed, as
+others do its work: the job goes on without it, and it leaves, since it serves nobody any more.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.contract import Role
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment
@@ -40,9 +45,16 @@ class Tally:
     """What the hosts have reported; decides on the end. Pure: time is passed in."""
 
     train_hosts: frozenset[str]
+    group: str = ""
+    leader: str = ""
+    _joined: set[str] = field(default_factory=set)
     _done: set[str] = field(default_factory=set)
+    _silent: dict[str, float] = field(default_factory=dict)
     _echo: tuple[float, Failure] | None = None
     _end: End | None = None
+
+    def joined(self, host: str) -> None:
+        self._joined.add(host)
 
     def done(self, host: str) -> None:
         self._done.add(host)
@@ -62,11 +74,34 @@ class Tally:
         if host not in self._done:
             self.failed(Failure(host=host, group=group, cause="the host died"), now)
 
+    def silent(self, host: str, now: float) -> None:
+        """A host's connection broke without an end: it is cut off, or the leader is."""
+        self._silent.setdefault(host, now)
+
     def end(self, now: float) -> End | None:
         """The end of the job, once it is decided."""
+        if self._end is None and (cut_off := self._cut_off(now)):
+            self._end = End(cut_off)
         if self._end is None and self._echo is not None and now - self._echo[0] >= SETTLE:
             self._end = End(self._echo[1])
         return self._end
+
+    def _cut_off(self, now: float) -> Failure | None:
+        """Which train host is cut off: the first that is silent, or the leader from all others."""
+        needed = self.train_hosts - self._done
+        silent = [host for host, since in self._silent.items() if now - since >= SETTLE]
+        missed = [host for host in silent if host in needed]
+        if not missed:
+            return None
+        others = self._joined - {self.leader}
+        alone = len(others) > 1 and others <= self._silent.keys()
+        return Failure(
+            host=self.leader if alone else missed[0],
+            group=self.group,
+            cause=f"{'no other host answers' if alone else 'it does not answer'} any more: "
+            "its network is cut, or the instance is lost",
+            witness=self.leader,
+        )
 
 
 class Board:
@@ -166,8 +201,11 @@ class _Member:
                 for unsent in self._unsent:
                     connection.send(unsent)
             message = connection.receive()
-        except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
+        except (AuthenticationError, DataServiceUnavailable, WireError) as error:
             self._leader_lost(str(error))
+            return
+        except OSError as error:
+            self._leader_silent(error)
             return
         if message is None:
             self._leader_lost()
@@ -187,6 +225,16 @@ class _Member:
             )
         )
 
+    def _leader_silent(self, error: OSError) -> None:
+        """This host, or the leader, is cut off: who is a train host has failed."""
+        cluster = self._environment.cluster
+        emit("leader_silent", leader=cluster.leader, why=str(error))
+        if cluster.group.role is not Role.TRAIN:
+            self.board.close(End())
+            return
+        cause = f"the leader {cluster.leader} does not answer any more: {error.strerror}"
+        self.board.close(End(Failure(host=cluster.host, group=cluster.group.name, cause=cause)))
+
 
 def serve(environment: Environment) -> Callable[[], bool]:
     """Start the leader's board in threads of this process; returns whether everyone knows."""
@@ -204,7 +252,12 @@ class _Server:
         }
         self._listener = listener
         self._lock = threading.Lock()
-        self._tally = Tally(frozenset(environment.cluster.train_group.hosts))
+        cluster = environment.cluster
+        self._tally = Tally(
+            frozenset(cluster.train_group.hosts),
+            group=cluster.train_group.name,
+            leader=cluster.leader,
+        )
         self._members: list[tuple[str, lines.LineConnection]] = []
         self._told: set[str] = set()
 
@@ -231,12 +284,19 @@ class _Server:
             return
         emit("host_joined", member=host)
         with self._lock:
+            self._tally.joined(host)
             self._members.append((host, member))
         self._listen(member, host)
 
     def _listen(self, member: lines.LineConnection, host: str) -> None:
         while True:
-            message = self._next(member)
+            try:
+                message = self._next(member)
+            except OSError as error:
+                emit("host_silent", member=host, why=str(error))
+                with self._lock:
+                    self._tally.silent(host, time.monotonic())
+                return
             with self._lock:
                 if message is None:
                     self._tally.lost(host, self._groups[host], time.monotonic())
@@ -251,7 +311,7 @@ class _Server:
     def _next(member: lines.LineConnection) -> dict[str, Any] | None:
         try:
             return member.receive()
-        except (WireError, OSError):
+        except WireError:
             return None
 
     def _announce(self) -> None:

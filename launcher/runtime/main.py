@@ -13,6 +13,7 @@ from launcher.runtime import board, processes, serve, train
 from launcher.runtime.board import SETTLE
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
+from launcher.runtime.failure import Failure
 from launcher.runtime.host import (
     FAILURE_GRACE,
     Host,
@@ -51,10 +52,7 @@ def run(root: Path) -> int:
     except HostFailed as error:
         return _fail(host, error)
     except JobOver as over:
-        host.say_goodbye(SETTLE)
-        host.end_children(FAILURE_GRACE)
-        emit("host_ended", because="another host failed", origin=str(over.end.failure))
-        return 1
+        return _follow(host, over.end.failure)
     except StopRequested:
         emit("host_stopping")
         host.stop()
@@ -83,6 +81,17 @@ def _fail(host: Host, error: HostFailed) -> int:
         (end.failure or error.failure).write(host.environment.paths)
     host.say_goodbye(SETTLE)
     host.end_children(FAILURE_GRACE)
+    return 1
+
+
+def _follow(host: Host, failure: Failure | None) -> int:
+    """Leave since the job has failed, and tell the platform if the host that failed cannot."""
+    paths, name = host.environment.paths, host.environment.cluster.host
+    if failure is not None and name in (failure.host, failure.witness):
+        failure.write(paths)
+    host.say_goodbye(SETTLE)
+    host.end_children(FAILURE_GRACE)
+    emit("host_ended", because="another host failed", origin=str(failure))
     return 1
 
 

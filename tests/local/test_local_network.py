@@ -76,14 +76,14 @@ def test_stopping_runs_the_handler_of_the_script(report: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("ending", ["stopped", "killed"])
 def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str) -> None:
-    bench, before = network_bench, (_devices(), _mounts())
+    bench, before = network_bench, (_devices(), _mounts(network_bench.folder))
     bench.start('escape(); print("up"); time.sleep(600)', hosts=3)
     bench.wait_for_line("up", hosts=3)
     processes = processes_mentioning(str(bench.job_folder()))
     networks = {Path(f"/proc/{pid}/ns/net").readlink().name for pid in processes}
     networks -= {Path("/proc/self/ns/net").readlink().name}
     assert len(networks) == 1 + 3, "the outer network, and one of each host"
-    assert (_devices(), _mounts()) == before, "the machine itself is never changed"
+    assert (_devices(), _mounts(bench.folder)) == before, "the machine itself is never changed"
 
     if ending == "stopped":
         bench.stop()
@@ -93,16 +93,18 @@ def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str)
                 os.kill(pid, signal.SIGKILL)
     assert bench.end_of()["TrainingJobStatus"] == {"stopped": "Stopped", "killed": "Failed"}[ending]
     wait_until(lambda: not networks & _networks_in_use())
-    assert (_devices(), _mounts()) == before
+    assert (_devices(), _mounts(bench.folder)) == before
 
 
 def _devices() -> list[str]:
     return sorted(child.name for child in Path("/sys/class/net").iterdir())
 
 
-def _mounts() -> set[str]:
-    """What is mounted where, without the order of coming."""
-    return {line.split(" ", 3)[3] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+def _mounts(folder: Path) -> list[str]:
+    """The mounts of the kinds that isolations make, and all below a folder."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    kinds = (" - nsfs ", " - sysfs ", str(folder), "/launcher-")
+    return sorted(line for line in lines if any(kind in line for kind in kinds))
 
 
 def _networks_in_use() -> set[str]:
