@@ -70,8 +70,16 @@ def test_a_host_is_run_by_its_user_and_its_files_are_theirs(report: dict[str, An
 
 def test_stopping_runs_the_handler_of_the_script(report: dict[str, Any]) -> None:
     assert report["stopped"] == "Stopped"
-    assert report["said"] == {"algo-1": ["up", "saved"], "algo-2": ["up", "saved"]}
-    assert report["left_over"] == [{}]
+    assert [said[-1] for said in report["said"].values()] == ["saved", "saved"]
+
+
+def test_a_cable_can_be_cut_and_mended(report: dict[str, Any]) -> None:
+    assert report["said"]["algo-1"][:-1] == ["cable 1"]
+    assert report["said"]["algo-2"][:-1] == ["cable 1", "cable 0", "cable 1"]
+
+
+def test_a_platform_process_that_is_killed_leaves_no_process(report: dict[str, Any]) -> None:
+    assert report["orphaned"] == "Failed"
 
 
 @pytest.mark.parametrize("ending", ["stopped", "killed"])
