@@ -148,6 +148,7 @@ class Dispatcher:
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            lines.break_in_silence(writer.get_extra_info("socket"))
             await handshake.greet_stream(reader, writer, self._token)
             hello = await self._receive(reader)
             if isinstance(hello, m.HelloWorker):
@@ -167,7 +168,7 @@ class Dispatcher:
         """The next message, or None at the end."""
         try:
             line = await reader.readuntil(b"\n")
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, OSError):
             return None
         except asyncio.LimitOverrunError as error:
             raise WireError("a message beyond the limit") from error

@@ -228,6 +228,8 @@ class Receiver:
         try:
             while (raw := heard.receive()) is not None:
                 self._hear(rank, m.decode(raw))
+        except ConnectionError:
+            pass  # a rank that was killed
         except (WireError, OSError) as error:
             emit("rank_dropped", why=str(error)[:120])
         self._forget(rank)

@@ -11,114 +11,27 @@ The leader serves the board; every host joins it and keeps the connection for li
 Awaited are the train hosts, and those whose program leaves by itself. Ready are hosts whose program
 the train hosts wait for.
 
-A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
-that reads like the loss of a peer waits SETTLE seconds for a better one.
+A host that dies ends its connection; one that is cut off from the network breaks it, after
+lines.SILENCE seconds. A train host that is cut off fails the job. A data host is not needed, as
+others do its work: the job goes on without it, and it leaves, since it serves nobody any more.
 """
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from launcher.contract import HostFailure
+from launcher.contract import Role
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
-from launcher.runtime import handshake, lines
+from launcher.runtime import lines
+from launcher.runtime.board_server import note, serve
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.failure import Failure
-from launcher.runtime.inquiry import Doing, Inquiry
-
-#: Seconds that a report of a lost peer waits for the report of the cause.
-SETTLE = 3.0
-
-
-@dataclass(frozen=True)
-class End:
-    """How the job ended: with the failure that came first, or well."""
-
-    failure: Failure | None = None
-
-
-@dataclass
-class Tally:
-    """What the hosts have reported; decides on the end. Pure: time is passed in."""
-
-    train_hosts: frozenset[str]
-    #: Hosts whose part the end waits for as well.
-    also_awaited: frozenset[str] = frozenset()
-    #: The group of each host, where the loss of a host is tolerated while its group has others.
-    tolerant_groups: Mapping[str, str] = field(default_factory=dict)
-    _done: set[str] = field(default_factory=set)
-    _echo: tuple[float, Failure] | None = None
-    _lost: dict[str, Failure] = field(default_factory=dict)
-    _inquiry: Inquiry | None = None
-    _end: End | None = None
-
-    @property
-    def inquires(self) -> bool:
-        """Whether the train hosts are to say what their ranks are doing."""
-        return self._inquiry is not None
-
-    def done(self, host: str) -> None:
-        self._done.add(host)
-        self._end_well()
-
-    def _end_well(self) -> None:
-        awaited = (self.train_hosts | self.also_awaited) - self._lost.keys()
-        is_complete = self._done and self._done >= awaited
-        if self._end is None and self._echo is None and is_complete:
-            self._end = End()
-
-    def failed(self, failure: Failure, now: float) -> None:
-        is_data_host = failure.host not in self.train_hosts
-        if self._end is not None or (is_data_host and self._goes_on_without(failure)):
-            return
-        if not failure.is_echo:
-            self._end = End(failure)
-        elif self._echo is None:
-            self._echo = (now, failure)
-
-    def lost(self, host: str, group: str, now: float) -> None:
-        """A host's connection ended; before its word, that is a failure of its own."""
-        if host in self._done:
-            return
-        failure = Failure(host=host, group=group, cause="the host died")
-        if self._goes_on_without(failure):
-            self._end_well()
-        else:
-            self.failed(failure, now)
-
-    def _goes_on_without(self, failure: Failure) -> bool:
-        """Whether the loss of a host is tolerated; then it is at most the cause of an echo."""
-        groups = self.tolerant_groups
-        if not groups:
-            return False
-        self._lost.setdefault(failure.host, failure)
-        group = {host for host, name in groups.items() if name == failure.group}
-        return not group <= self._lost.keys()
-
-    def hung(self, report: Failure, now: float) -> None:
-        """A rank waits for ever; the end waits for the answers of the train hosts."""
-        self._inquiry = self._inquiry or Inquiry(report, now)
-
-    def answered(self, host: str, doings: Sequence[Doing]) -> None:
-        if self._inquiry is not None:
-            self._inquiry.answers[host] = list(doings)
-
-    def end(self, now: float) -> End | None:
-        """The end of the job, once it is decided."""
-        asked = self.train_hosts - self._done - self._lost.keys()
-        if self._end is None and self._inquiry and self._inquiry.is_over(asked, now):
-            self._end = End(self._inquiry.verdict(asked))
-        if self._end is None and self._echo is not None and now - self._echo[0] >= SETTLE:
-            lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
-            self._end = End(next(lost, self._echo[1]))
-        return self._end
+from launcher.runtime.inquiry import Doing
+from launcher.runtime.tally import SETTLE, End, Tally
 
 
 class Board:
@@ -193,32 +106,19 @@ def join(environment: Environment) -> Board:
 
 def _solo(host: str) -> Board:
     """The board of a job with one host, which decides alone."""
-    tally = Tally(frozenset({host}))
+    tally = Tally(train_hosts=frozenset({host}), awaited=frozenset({host}))
 
     def decide(message: dict[str, Any]) -> None:
         if report := message.get("failed"):
             board.close(End(Failure.from_message(report)))  # no peer's report is to be waited for
             return
-        _note(tally, host, message)
+        note(tally, host, message)
         board.inquires = tally.inquires
         if end := tally.end(time.monotonic()):
             board.close(end)
 
     board = Board(decide)
     return board
-
-
-def _note(tally: Tally, host: str, message: dict[str, Any]) -> None:
-    """Enter what a host has said."""
-    now = time.monotonic()
-    if "done" in message:
-        tally.done(host)
-    elif "failed" in message:
-        tally.failed(Failure.from_message(message["failed"]), now)
-    elif "hung" in message:
-        tally.hung(Failure.from_message(message["hung"]), now)
-    elif "doing" in message:
-        tally.answered(host, [Doing.from_message(each) for each in message["doing"]])
 
 
 class _Member:
@@ -261,8 +161,11 @@ class _Member:
                 for unsent in self._unsent:
                     connection.send(unsent)
             message = self._hear_end(connection)
-        except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
+        except (AuthenticationError, DataServiceUnavailable, WireError) as error:
             self._leader_lost(str(error))
+            return
+        except OSError as error:
+            self._leader_silent(error)
             return
         if message is None:
             self._leader_lost()
@@ -291,121 +194,12 @@ class _Member:
             )
         )
 
-
-def serve(environment: Environment) -> Callable[[], bool]:
-    """Start the leader's board in threads of this process; returns whether everyone knows."""
-    address = (environment.cluster.bind_address, environment.ports.board)
-    server = _Server(environment, socket.create_server(address, backlog=1024))
-    server.start()
-    return server.everyone_knows
-
-
-class _Server:
-    def __init__(self, environment: Environment, listener: socket.socket) -> None:
-        self._token = environment.token
-        self._groups = {
-            host: group.name for group in environment.cluster.groups for host in group.hosts
-        }
-        self._listener = listener
-        self._lock = threading.Lock()
-        tolerant = environment.host_failure is HostFailure.TOLERATE
-        self._tally = Tally(
-            frozenset(environment.cluster.train_group.hosts),
-            environment.awaited_hosts,
-            self._groups if tolerant else {},
-        )
-        self._ready: set[str] = set()
-        self._members: list[tuple[str, lines.LineConnection]] = []
-        self._told: set[str] = set()
-        self._asked: set[str] = set()
-
-    def start(self) -> None:
-        for work in (self._accept, self._announce):
-            threading.Thread(target=work, name="board-server", daemon=True).start()
-
-    def _accept(self) -> None:
-        for connection, peer in lines.accepted(self._listener, "board"):
-            threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
-
-    def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:
-        try:
-            handshake.greet(connection, self._token)
-            member = lines.LineConnection(connection)
-            first = member.receive()
-        except (AuthenticationError, WireError, OSError) as error:
-            emit("stranger_refused", peer=peer[0], port="board", why=str(error))
-            connection.close()
+    def _leader_silent(self, error: OSError) -> None:
+        """This host, or the leader, is cut off: who is a train host has failed."""
+        cluster = self._environment.cluster
+        emit("leader_silent", leader=cluster.leader, why=str(error))
+        if cluster.group.role is not Role.TRAIN:
+            self.board.close(End())
             return
-        host = (first or {}).get("join")
-        if host not in self._groups:
-            connection.close()
-            return
-        emit("host_joined", member=host)
-        with self._lock:
-            self._members.append((host, member))
-        self._tell_ready()
-        self._listen(member, host)
-
-    def _listen(self, member: lines.LineConnection, host: str) -> None:
-        while True:
-            message = self._next(member)
-            with self._lock:
-                if message is None:
-                    self._tally.lost(host, self._groups[host], time.monotonic())
-                    return
-                if "ready" in message:
-                    self._ready.add(host)
-                else:
-                    _note(self._tally, host, message)
-            if "ready" in message:
-                self._tell_ready()
-
-    @staticmethod
-    def _next(member: lines.LineConnection) -> dict[str, Any] | None:
-        try:
-            return member.receive()
-        except (WireError, OSError):
-            return None
-
-    def _announce(self) -> None:
-        """Tell every host the end, also those that join after it; before it, ask what hangs."""
-        while True:
-            with self._lock:
-                end = self._tally.end(time.monotonic())
-                self._inquire()
-                members, self._members = (self._members, []) if end else ([], self._members)
-            for host, member in members:
-                self._tell(member, end)
-                self._told.add(host)
-            time.sleep(0.02)
-
-    def _inquire(self) -> None:
-        if not self._tally.inquires:
-            return
-        for host, member in self._members:
-            if host in self._tally.train_hosts and host not in self._asked:
-                self._asked.add(host)
-                with contextlib.suppress(OSError):  # a host that is gone; its listener sees it
-                    member.send({"inquire": True})
-
-    def everyone_knows(self) -> bool:
-        """Whether every host has been told the end."""
-        return self._told >= set(self._groups)
-
-    def _tell_ready(self) -> None:
-        """Tell every host who is ready; they add it to what they know."""
-        with self._lock:
-            ready, members = sorted(self._ready), list(self._members)
-        for _, member in members if ready else ():
-            self._say(member, {"ready": ready})
-
-    def _tell(self, member: lines.LineConnection, end: End | None) -> None:
-        failure = end.failure if end else None
-        self._say(member, {"end": failure and failure.to_message()})
-
-    @staticmethod
-    def _say(member: lines.LineConnection, message: dict[str, Any]) -> None:
-        try:
-            member.send(message)
-        except OSError:
-            return  # that host is gone, and needs no word any more
+        cause = f"the leader {cluster.leader} does not answer any more: {error.strerror}"
+        self.board.close(End(Failure(host=cluster.host, group=cluster.group.name, cause=cause)))

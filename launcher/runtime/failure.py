@@ -21,13 +21,17 @@ _PEER_LOST = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """One cause: where it happened, what happened, and the last lines that tell more."""
+    """One cause: where it happened, what happened, and the last lines that tell more.
+
+    witness: the host that tells the platform, where the one that failed cannot.
+    """
 
     host: str
     group: str
     cause: str
     rank: int | None = None
     detail: str = ""
+    witness: str | None = None
 
     @property
     def is_echo(self) -> bool:

@@ -16,6 +16,9 @@ from launcher.runtime.events import emit
 
 #: A longer message is an attack or a bug.
 MESSAGE_LIMIT = 64 * 1024 * 1024
+#: Seconds without an answer from the other side's kernel after which a connection is broken. Linux
+#: would wait for 2 hours and more (tcp(7): tcp_keepalive_time, tcp_retries2).
+SILENCE = 30
 
 
 class LineConnection:
@@ -36,16 +39,17 @@ class LineConnection:
             self._socket.sendall(line)
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message, or None at the end; raises WireError for anything else."""
+        """The next message, or None at the end.
+
+        Raises OSError when the connection breaks without an end, and WireError for what is not a
+        message.
+        """
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
             if searched > MESSAGE_LIMIT:
                 raise WireError(f"a message of more than {MESSAGE_LIMIT} bytes")
-            try:
-                chunk = self._socket.recv(65536)
-            except ConnectionError:
-                return None
+            chunk = self._socket.recv(65536)
             if not chunk:
                 return None
             self._buffer += chunk
@@ -108,12 +112,31 @@ def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket
     """
     while True:
         try:
-            pair = listener.accept()
+            connection, peer = listener.accept()
         except OSError as error:  # noqa: PERF203 - each attempt may fail on its own
             emit("not_accepted", port=port, why=str(error))
             time.sleep(0.5)
         else:
-            yield pair
+            break_in_silence(connection)
+            yield connection, peer
+
+
+def break_in_silence(connection: socket.socket) -> None:
+    """Let the kernel break a TCP connection whose other side has not answered for SILENCE seconds.
+
+    A cut network and a lost instance say no goodbye. A process that is stopped is not silent: its
+    kernel answers.
+    """
+    if connection.family is socket.AF_UNIX:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, SILENCE // 3),
+        (socket.TCP_KEEPINTVL, SILENCE // 6),
+        (socket.TCP_KEEPCNT, 4),
+        (socket.TCP_USER_TIMEOUT, 1000 * SILENCE),  # also for what was sent and not acknowledged
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _connect_once(address: tuple[str, int], token: str) -> socket.socket:
@@ -124,4 +147,5 @@ def _connect_once(address: tuple[str, int], token: str) -> socket.socket:
         connection.close()
         raise
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    break_in_silence(connection)
     return connection

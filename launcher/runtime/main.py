@@ -10,7 +10,6 @@ from pathlib import Path
 from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
 from launcher.runtime import board, command, processes, serve, train
-from launcher.runtime.board import SETTLE, End
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.host import (
@@ -20,6 +19,7 @@ from launcher.runtime.host import (
     JobOver,
     StopRequested,
 )
+from launcher.runtime.tally import SETTLE, End
 from launcher.runtime.variables import child_environment
 
 ROLES: dict[Role, Callable[[Host], None]] = {
@@ -84,9 +84,10 @@ def _role(environment: Environment) -> Callable[[Host], None]:
 
 
 def _leave(host: Host, end: End) -> int:
-    """The job is over; a failure that the board itself has found here (a hang) is told by us."""
+    """The job is over; what the board has found here (a hang, a lost host) is told by us."""
     failure = end.failure
-    is_ours = failure is not None and failure.host == host.environment.cluster.host
+    name = host.environment.cluster.host
+    is_ours = failure is not None and name in (failure.host, failure.witness)
     if failure is not None and is_ours:
         failure.write(host.environment.paths)
     host.say_goodbye(SETTLE)

@@ -11,8 +11,8 @@ import pytest
 from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, lines
-from launcher.runtime.board import SETTLE, End, Tally
 from launcher.runtime.failure import Failure
+from launcher.runtime.tally import SETTLE, End, Tally
 
 CAUSE = Failure(host="algo-3", group="train", rank=1, cause="killed by SIGKILL")
 ECHO = Failure(
@@ -22,7 +22,8 @@ ECHO = Failure(
 
 @pytest.fixture
 def tally() -> Tally:
-    return Tally(frozenset({"algo-2", "algo-3"}))
+    hosts = frozenset({"algo-2", "algo-3"})
+    return Tally(train_hosts=hosts, awaited=hosts)
 
 
 def test_the_job_ends_well_when_every_train_host_is_done(tally: Tally) -> None:
@@ -63,6 +64,50 @@ def test_a_host_may_go_when_it_is_done(tally: Tally) -> None:
     assert tally.end(100.0) is None
 
 
+@pytest.fixture
+def four() -> Tally:
+    """Two data hosts and two train hosts, all of which have joined."""
+    hosts = frozenset({"algo-3", "algo-4"})
+    tally = Tally(train_hosts=hosts, awaited=hosts, train_group="train", leader="algo-3")
+    for host in ("algo-1", "algo-2", "algo-3", "algo-4"):
+        tally.joined(host)
+    return tally
+
+
+def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_says_so(four: Tally) -> None:
+    four.silent("algo-1", 0.0)
+    four.silent("algo-4", 1.0)
+    assert four.end(SETTLE) is None, "others may fall silent, too"
+    end = four.end(SETTLE + 1.0)
+    assert end is not None
+    assert end.failure is not None
+    assert (end.failure.host, end.failure.witness) == ("algo-4", "algo-3")
+    assert "algo-4 (train): it does not answer any more: its network is cut" in str(end.failure)
+
+
+def test_a_leader_without_any_other_host_is_itself_cut_off(four: Tally) -> None:
+    for host in ("algo-4", "algo-2", "algo-1"):
+        four.silent(host, 0.0)
+    end = four.end(SETTLE)
+    assert end is not None
+    assert "algo-3 (train): no other host answers any more: its network is cut" in str(end.failure)
+
+
+def test_a_data_host_that_is_cut_off_is_no_failure(four: Tally) -> None:
+    for host in ("algo-2", "algo-1"):
+        four.silent(host, 0.0)
+    assert four.end(100.0) is None
+    four.done("algo-3")
+    four.done("algo-4")
+    assert four.end(100.0) == End()
+
+
+def test_a_train_host_may_be_cut_off_when_it_is_done(four: Tally) -> None:
+    four.done("algo-4")
+    four.silent("algo-4", 0.0)
+    assert four.end(100.0) is None
+
+
 def test_the_end_is_decided_once(tally: Tally) -> None:
     tally.failed(CAUSE, 0.0)
     tally.lost("algo-2", "train", 0.1)
@@ -76,7 +121,8 @@ GROUPS = {"algo-0": "data", "algo-1": "data", "algo-2": "train", "algo-3": "trai
 
 @pytest.fixture
 def tolerant() -> Tally:
-    return Tally(frozenset({"algo-2", "algo-3"}), tolerant_groups=GROUPS)
+    hosts = frozenset({"algo-2", "algo-3"})
+    return Tally(train_hosts=hosts, awaited=hosts, tolerant_groups=GROUPS)
 
 
 def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: Tally) -> None:
@@ -250,6 +296,32 @@ def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.Monk
         thread.start()
         lines.connect(server.getsockname(), "secret", patience=20, what="the leader").close()
         thread.join()
+
+
+def test_both_ends_of_a_connection_break_when_the_other_side_does_not_answer() -> None:
+    def patience(connection: socket.socket) -> tuple[int, int, int]:
+        read = connection.getsockopt
+        probes = read(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+        seconds = read(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        seconds += probes * read(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+        unacknowledged = read(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        return read(socket.SOL_SOCKET, socket.SO_KEEPALIVE), seconds, unacknowledged
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        met: list[socket.socket] = []
+
+        def serve() -> None:
+            connection, _ = next(lines.accepted(server, "test"))
+            handshake.greet(connection, "secret")
+            met.append(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = lines.connect(server.getsockname(), "secret", patience=20, what="the leader")
+        thread.join()
+        for connection in (client, *met):
+            with connection:
+                assert patience(connection) == (1, lines.SILENCE, 1000 * lines.SILENCE)
 
 
 def test_nobody_at_an_address_is_said_with_the_address() -> None:

@@ -1,4 +1,4 @@
-"""A job of two hosts in isolation `network`, and one that is stopped; prints what was found.
+"""Jobs of two hosts in isolation `network`; prints what was found.
 
 A program of its own, for standard library and launcher only, so that any user can run it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathlib import Path
 from bench import Bench, processes_mentioning, wait_until
 
 from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import choose_isolation
+from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.isolation import choose_isolation, links
 
 SCRIPT = """
 import threading
@@ -87,8 +89,13 @@ def leave():
     sys.exit(0)
 on_sigterm(leave)
 escape()
-print("up")
-time.sleep(600)
+seen = None
+while True:
+    cable = Path("/sys/class/net/eth0/carrier").read_text().strip()
+    if cable != seen:
+        print("cable", cable)
+    seen = cable
+    time.sleep(0.01)
 """
 
 
@@ -113,11 +120,18 @@ def run(folder: Path) -> dict[str, object]:
         request["AlgorithmSpecification"]["ContainerArguments"] = words
         bench.session.create_training_job(**request)
         description = bench.end_of()
-    bench.start(HEAR, name="long", hosts=2)
-    bench.wait_for_line("up", name="long", hosts=2)
+    for name in ("long", "orphaned"):
+        bench.start(HEAR, name=name, hosts=2)
+        bench.wait_for_line("cable 1", name=name, hosts=2)
+    links.cut(JobFolder(bench.job_folder("long")), "algo-2")
+    bench.wait_for_line("cable 0", name="long")
+    links.mend(JobFolder(bench.job_folder("long")), "algo-2")
+    wait_until(lambda: bench.lines("long")["algo-2"].count("cable 1") == 2)
     bench.stop("long")
     stopped = bench.end_of("long")
-    left_over = wait_until(lambda: [processes_mentioning(str(bench.job_folder("long")))])
+    for pid, command in processes_mentioning(str(bench.job_folder("orphaned"))).items():
+        if "launcher.sessions.local.platform" in command:
+            os.kill(pid, signal.SIGKILL)
     model = bench.output / "job" / "output" / "model.tar.gz"
     tree = bench.job_folder() / "hosts" / "algo-1" / "ml" / "model" / "weights"
     return {
@@ -129,7 +143,7 @@ def run(folder: Path) -> dict[str, object]:
         "owners": [path.stat().st_uid for path in (model, tree)],
         "stopped": stopped["TrainingJobStatus"],
         "said": bench.lines("long"),
-        "left_over": left_over,
+        "orphaned": bench.end_of("orphaned")["TrainingJobStatus"],  # no process of it is left
     }
 
 

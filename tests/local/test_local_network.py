@@ -70,20 +70,28 @@ def test_a_host_is_run_by_its_user_and_its_files_are_theirs(report: dict[str, An
 
 def test_stopping_runs_the_handler_of_the_script(report: dict[str, Any]) -> None:
     assert report["stopped"] == "Stopped"
-    assert report["said"] == {"algo-1": ["up", "saved"], "algo-2": ["up", "saved"]}
-    assert report["left_over"] == [{}]
+    assert [said[-1] for said in report["said"].values()] == ["saved", "saved"]
+
+
+def test_a_cable_can_be_cut_and_mended(report: dict[str, Any]) -> None:
+    assert report["said"]["algo-1"][:-1] == ["cable 1"]
+    assert report["said"]["algo-2"][:-1] == ["cable 1", "cable 0", "cable 1"]
+
+
+def test_a_platform_process_that_is_killed_leaves_no_process(report: dict[str, Any]) -> None:
+    assert report["orphaned"] == "Failed"
 
 
 @pytest.mark.parametrize("ending", ["stopped", "killed"])
 def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str) -> None:
-    bench, before = network_bench, (_devices(), _mounts())
+    bench, before = network_bench, (_devices(), _mounts(network_bench.folder))
     bench.start('escape(); print("up"); time.sleep(600)', hosts=3)
     bench.wait_for_line("up", hosts=3)
     processes = processes_mentioning(str(bench.job_folder()))
     networks = {Path(f"/proc/{pid}/ns/net").readlink().name for pid in processes}
     networks -= {Path("/proc/self/ns/net").readlink().name}
     assert len(networks) == 1 + 3, "the outer network, and one of each host"
-    assert (_devices(), _mounts()) == before, "the machine itself is never changed"
+    assert (_devices(), _mounts(bench.folder)) == before, "the machine itself is never changed"
 
     if ending == "stopped":
         bench.stop()
@@ -93,16 +101,18 @@ def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str)
                 os.kill(pid, signal.SIGKILL)
     assert bench.end_of()["TrainingJobStatus"] == {"stopped": "Stopped", "killed": "Failed"}[ending]
     wait_until(lambda: not networks & _networks_in_use())
-    assert (_devices(), _mounts()) == before
+    assert (_devices(), _mounts(bench.folder)) == before
 
 
 def _devices() -> list[str]:
     return sorted(child.name for child in Path("/sys/class/net").iterdir())
 
 
-def _mounts() -> set[str]:
-    """What is mounted where, without the order of coming."""
-    return {line.split(" ", 3)[3] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+def _mounts(folder: Path) -> list[str]:
+    """The mounts of the kinds that isolations make, and all below a folder."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    kinds = (" - nsfs ", " - sysfs ", str(folder), "/launcher-")
+    return sorted(line for line in lines if any(kind in line for kind in kinds))
 
 
 def _networks_in_use() -> set[str]:

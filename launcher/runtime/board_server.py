@@ -1,0 +1,161 @@
+"""The leader's side of the board: it hears every host, and tells all of them the end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from launcher.contract import HostFailure
+from launcher.errors import AuthenticationError, WireError
+from launcher.runtime import handshake, lines
+from launcher.runtime.environment import Environment
+from launcher.runtime.events import emit
+from launcher.runtime.failure import Failure
+from launcher.runtime.inquiry import Doing
+from launcher.runtime.tally import End, Tally
+
+
+def note(tally: Tally, host: str, message: dict[str, Any]) -> None:
+    """Enter what a host has said."""
+    now = time.monotonic()
+    if "done" in message:
+        tally.done(host)
+    elif "failed" in message:
+        tally.failed(Failure.from_message(message["failed"]), now)
+    elif "hung" in message:
+        tally.hung(Failure.from_message(message["hung"]), now)
+    elif "doing" in message:
+        tally.answered(host, [Doing.from_message(each) for each in message["doing"]])
+
+
+def serve(environment: Environment) -> Callable[[], bool]:
+    """Start the leader's board in threads of this process; returns whether everyone knows."""
+    address = (environment.cluster.bind_address, environment.ports.board)
+    server = _Server(environment, socket.create_server(address, backlog=1024))
+    server.start()
+    return server.everyone_knows
+
+
+class _Server:
+    def __init__(self, environment: Environment, listener: socket.socket) -> None:
+        self._token = environment.token
+        self._groups = {
+            host: group.name for group in environment.cluster.groups for host in group.hosts
+        }
+        self._listener = listener
+        self._lock = threading.Lock()
+        cluster = environment.cluster
+        tolerant = environment.host_failure is HostFailure.TOLERATE
+        self._tally = Tally(
+            train_hosts=frozenset(cluster.train_group.hosts),
+            awaited=environment.awaited_hosts,
+            train_group=cluster.train_group.name,
+            leader=cluster.leader,
+            tolerant_groups=self._groups if tolerant else {},
+        )
+        self._ready: set[str] = set()
+        self._members: list[tuple[str, lines.LineConnection]] = []
+        self._told: set[str] = set()
+        self._asked: set[str] = set()
+
+    def start(self) -> None:
+        for work in (self._accept, self._announce):
+            threading.Thread(target=work, name="board-server", daemon=True).start()
+
+    def _accept(self) -> None:
+        for connection, peer in lines.accepted(self._listener, "board"):
+            threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
+
+    def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+        try:
+            handshake.greet(connection, self._token)
+            member = lines.LineConnection(connection)
+            first = member.receive()
+        except (AuthenticationError, WireError, OSError) as error:
+            emit("stranger_refused", peer=peer[0], port="board", why=str(error))
+            connection.close()
+            return
+        host = (first or {}).get("join")
+        if host not in self._groups:
+            connection.close()
+            return
+        emit("host_joined", member=host)
+        with self._lock:
+            self._tally.joined(host)
+            self._members.append((host, member))
+        self._tell_ready()
+        self._listen(member, host)
+
+    def _listen(self, member: lines.LineConnection, host: str) -> None:
+        while True:
+            try:
+                message = self._next(member)
+            except OSError as error:
+                emit("host_silent", member=host, why=str(error))
+                with self._lock:
+                    self._tally.silent(host, time.monotonic())
+                return
+            with self._lock:
+                if message is None:
+                    self._tally.lost(host, self._groups[host], time.monotonic())
+                    return
+                if "ready" in message:
+                    self._ready.add(host)
+                else:
+                    note(self._tally, host, message)
+            if "ready" in message:
+                self._tell_ready()
+
+    @staticmethod
+    def _next(member: lines.LineConnection) -> dict[str, Any] | None:
+        try:
+            return member.receive()
+        except WireError:
+            return None
+
+    def _announce(self) -> None:
+        """Tell every host the end, also those that join after it; before it, ask what hangs."""
+        while True:
+            with self._lock:
+                end = self._tally.end(time.monotonic())
+                self._inquire()
+                members, self._members = (self._members, []) if end else ([], self._members)
+            for host, member in members:
+                self._tell(member, end)
+                self._told.add(host)
+            time.sleep(0.02)
+
+    def _inquire(self) -> None:
+        if not self._tally.inquires:
+            return
+        for host, member in self._members:
+            if host in self._tally.train_hosts and host not in self._asked:
+                self._asked.add(host)
+                with contextlib.suppress(OSError):  # a host that is gone; its listener sees it
+                    member.send({"inquire": True})
+
+    def everyone_knows(self) -> bool:
+        """Whether every host has been told the end."""
+        return self._told >= set(self._groups)
+
+    def _tell_ready(self) -> None:
+        """Tell every host who is ready; they add it to what they know."""
+        with self._lock:
+            ready, members = sorted(self._ready), list(self._members)
+        for _, member in members if ready else ():
+            self._say(member, {"ready": ready})
+
+    def _tell(self, member: lines.LineConnection, end: End | None) -> None:
+        failure = end.failure if end else None
+        self._say(member, {"end": failure and failure.to_message()})
+
+    @staticmethod
+    def _say(member: lines.LineConnection, message: dict[str, Any]) -> None:
+        try:
+            member.send(message)
+        except OSError:
+            return  # that host is gone, and needs no word any more

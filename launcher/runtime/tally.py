@@ -1,0 +1,143 @@
+"""What the hosts of a job have reported, and the end that follows from it. Pure: time is passed in.
+
+A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
+that reads like the loss of a peer waits SETTLE seconds for a better one, and so does silence: the
+end of a connection may still arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from launcher.runtime.failure import Failure
+from launcher.runtime.inquiry import Doing, Inquiry
+
+#: Seconds that a report of a lost peer waits for the report of the cause.
+SETTLE = 3.0
+
+
+@dataclass(frozen=True)
+class End:
+    """How the job ended: with the failure that came first, or well."""
+
+    failure: Failure | None = None
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What the hosts have reported; decides on the end.
+
+    awaited: the hosts whose part the end waits for: the train hosts, and maybe others.
+    tolerant_groups: the group of each host, where the loss of a host is tolerated while its group
+    has others; else empty.
+    """
+
+    train_hosts: frozenset[str]
+    awaited: frozenset[str]
+    train_group: str = ""
+    leader: str = ""
+    tolerant_groups: Mapping[str, str] = field(default_factory=dict)
+    _joined: set[str] = field(default_factory=set)
+    _done: set[str] = field(default_factory=set)
+    _silent: dict[str, float] = field(default_factory=dict)
+    _lost: dict[str, Failure] = field(default_factory=dict)
+    _echo: tuple[float, Failure] | None = None
+    _inquiry: Inquiry | None = None
+    _end: End | None = None
+
+    def joined(self, host: str) -> None:
+        """A host has taken its place."""
+        self._joined.add(host)
+
+    def done(self, host: str) -> None:
+        """A host's part is complete."""
+        self._done.add(host)
+        self._end_well()
+
+    def failed(self, failure: Failure, now: float) -> None:
+        """A host has reported its failure."""
+        is_helper = failure.host not in self.train_hosts
+        if self._end is not None or (is_helper and self._goes_on_without(failure)):
+            return
+        if not failure.is_echo:
+            self._end = End(failure)
+        elif self._echo is None:
+            self._echo = (now, failure)
+
+    def lost(self, host: str, group: str, now: float) -> None:
+        """A host's connection ended; before its word, that is a failure of its own."""
+        if host in self._done:
+            return
+        failure = Failure(host=host, group=group, cause="the host died")
+        if self._goes_on_without(failure):
+            self._end_well()
+        else:
+            self.failed(failure, now)
+
+    def silent(self, host: str, now: float) -> None:
+        """A host's connection broke without an end: it is cut off, or the leader is."""
+        self._silent.setdefault(host, now)
+
+    def hung(self, report: Failure, now: float) -> None:
+        """A rank waits for ever; the end waits for the answers of the train hosts."""
+        self._inquiry = self._inquiry or Inquiry(report, now)
+
+    @property
+    def inquires(self) -> bool:
+        """Whether the train hosts are to say what their ranks are doing."""
+        return self._inquiry is not None
+
+    def answered(self, host: str, doings: Sequence[Doing]) -> None:
+        """A host has said what its ranks are doing."""
+        if self._inquiry is not None:
+            self._inquiry.answers[host] = list(doings)
+
+    def end(self, now: float) -> End | None:
+        """The end of the job, once it is decided."""
+        if self._end is None and (failure := self._verdict(now)):
+            self._end = End(failure)
+        return self._end
+
+    def _end_well(self) -> None:
+        is_complete = self._done and self._done >= self.awaited - self._lost.keys()
+        if self._end is None and self._echo is None and is_complete:
+            self._end = End()
+
+    def _goes_on_without(self, failure: Failure) -> bool:
+        """Whether the loss of a host is tolerated; then it is at most the cause of an echo."""
+        groups = self.tolerant_groups
+        if not groups:
+            return False
+        self._lost.setdefault(failure.host, failure)
+        group = {host for host, name in groups.items() if name == failure.group}
+        return not group <= self._lost.keys()
+
+    def _verdict(self, now: float) -> Failure | None:
+        """The failure that has been waited for long enough."""
+        asked = self.train_hosts - self._done - self._lost.keys()
+        if self._inquiry and self._inquiry.is_over(asked, now):
+            return self._inquiry.verdict(asked)
+        if cut_off := self._cut_off(now):
+            return cut_off
+        if self._echo is not None and now - self._echo[0] >= SETTLE:
+            lost = (self._lost[host] for host in self.train_hosts & self._lost.keys())
+            return next(lost, self._echo[1])
+        return None
+
+    def _cut_off(self, now: float) -> Failure | None:
+        """Which train host is cut off: the first that is silent, or the leader from all others."""
+        needed = self.train_hosts - self._done
+        silent = [host for host, since in self._silent.items() if now - since >= SETTLE]
+        missed = [host for host in silent if host in needed]
+        if not missed:
+            return None
+        others = self._joined - {self.leader}
+        alone = len(others) > 1 and others <= self._silent.keys()
+        return Failure(
+            host=self.leader if alone else missed[0],
+            group=self.train_group,
+            cause=f"{'no other host answers' if alone else 'it does not answer'} any more: "
+            "its network is cut, or the instance is lost",
+            witness=self.leader,
+        )
