@@ -185,6 +185,8 @@ def test_completing_loads_nothing_heavy(terminal, jobs):
     assert not {name for name in modules if name.startswith("launcher.cli.")} - {
         "launcher.cli.verbs"
     }
+    _, modules = loaded("run", "")
+    assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "rich"}
     found, modules = loaded("logs", "pair-2", "--group", "")
     assert found == ["main_group", "mending"]
     assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "yaml", "rich", "pathspec"}
