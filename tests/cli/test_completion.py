@@ -148,7 +148,8 @@ def test_job_files_below_the_folder(terminal):
 
 
 def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
-    (terminal.folder / "x").mkdir()
+    (terminal.folder / "x" / "with blanks").mkdir(parents=True)
+    (terminal.folder / "x" / "with blanks" / "job.yaml").touch()  # which must be quoted
     assert ask(terminal, "bash", "run", "x") == ["file,x"]
 
 
