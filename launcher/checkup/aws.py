@@ -25,11 +25,6 @@ class Refused(CloudError):
         self.code = code
         super().__init__(f"{code}: {message}")
 
-    @property
-    def is_about_permission(self) -> bool:
-        """Whether AWS does not say, rather than says no."""
-        return self.code.startswith(("AccessDenied", "Unauthorized", "NotAuthorized"))
-
 
 class Connection:
     """What boto3 finds on this machine: credentials, a region, and clients that do not wait.
@@ -42,7 +37,8 @@ class Connection:
 
     @property
     def region(self) -> str | None:
-        region: str | None = self._session.region_name
+        with translated():
+            region: str | None = self._session.region_name
         return region
 
     @property
@@ -85,5 +81,5 @@ def translated() -> Iterator[None]:
     except ClientError as error:
         answer = error.response.get("Error", {})
         raise Refused(answer.get("Code", "?"), answer.get("Message", "")) from error
-    except BotoCoreError as error:
+    except (BotoCoreError, ValueError) as error:  # ValueError: an address that is none
         raise Unreachable(str(error)) from error

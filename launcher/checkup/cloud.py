@@ -33,7 +33,8 @@ def check(spec: JobSpec | None, *, ask_instance: bool) -> Iterator[Finding]:
     if spec is not None:
         if spec.image_uri is not None:
             yield image.check(connection, spec.image_uri)
-        yield from quotas.check(connection, spec)
+        if connection.region is not None:  # each region has its own
+            yield from quotas.check(connection, spec)
 
 
 def _region(connection: Connection) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from launcher.checkup.findings import Finding, Level, Part
@@ -13,7 +14,6 @@ _GIVES = {
     "network": "works: hosts also have a network of their own",
 }
 _MENDS = {
-    "process": "run Launcher on Linux",
     "sandbox": "install bubblewrap (apt-get install bubblewrap), and allow unprivileged user "
     "namespaces",
     "network": "install iproute2 and util-linux, and allow unprivileged user namespaces",
@@ -22,6 +22,10 @@ _MENDS = {
 
 def check() -> Iterator[Finding]:
     """Each isolation. One that does not work is a warning, as long as another does."""
+    if not sys.platform.startswith("linux"):
+        what = f"local jobs need Linux, and this is {sys.platform}"
+        yield Finding(part=Part.MACHINE, subject="isolation", level=Level.PROBLEM, what=what)
+        return
     found = obstacles()
     none_works = all(found.values())
     for isolation, obstacle in found.items():

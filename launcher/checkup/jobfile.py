@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.checkup.findings import Finding, Level, Part
 from launcher.contract import CODE_CHANNEL
-from launcher.errors import Problem, SpecError
+from launcher.errors import PlatformError, Problem, SpecError
 from launcher.request.submission import prepare
 from launcher.sessions.local import LocalSession
 from launcher.sessions.local.checks import find_problems
@@ -28,6 +28,8 @@ def read(
         found = _warnings_in_the_cloud(spec) if cloud else _warnings_here(spec)
     except SpecError as error:
         return spec, _problems(job_file, error.problems)
+    except PlatformError as error:  # no job at all runs here
+        return spec, [_finding(job_file, Level.PROBLEM, str(error))]
     fine = _finding(job_file, Level.OK, f"keeps every rule; {_size(spec)}")
     return spec, [fine, *(_finding(job_file, Level.WARNING, text) for text in found)]
 

@@ -53,7 +53,9 @@ def job_files(
     start = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
     prefix = "./" if incomplete.startswith("./") else ""
     found = sorted(prefix + str(path) for path in _yaml_below(start))
-    offered = [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    # A name with blanks would have to be quoted, which the shell does for its own paths only.
+    plain = [name for name in found if name.startswith(incomplete) and len(name.split()) == 1]
+    offered = [CompletionItem(name) for name in plain]
     return offered or [CompletionItem(incomplete, type="file")]
 
 

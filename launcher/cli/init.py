@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,4 +60,6 @@ def _tell_next(folder: Path) -> None:
         tell(
             "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
         )
-    tell(f"Run it on this machine:\n  launcher run {folder / 'job.yaml'} --local")
+    job = shlex.quote(str(folder / "job.yaml"))
+    tell(f"Run it on this machine:\n  launcher run {job} --local")
+    tell(f"Or ask first whether it can run here:\n  launcher check {job}")

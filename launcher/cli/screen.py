@@ -42,8 +42,9 @@ def _row(word: str, text: str) -> str:
 def _group(group: Mapping[str, Any]) -> str:
     seconds = group["billable_seconds"]
     billed = "" if seconds is None else f", {seconds} billable seconds"
+    role = f" ({group['role']})" if group["role"] else ""
     return (
-        f"{group['name']} ({group['role']}): {len(group['hosts'])} x {group['instance_type']}, "
+        f"{group['name']}{role}: {len(group['hosts'])} x {group['instance_type']}, "
         f"{', '.join(group['hosts'])}{billed}"
     )
 

@@ -60,6 +60,26 @@ def test_a_profile_that_is_not_there(offline):
     assert "absent" in only(look(), "credentials").what
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        pytest.param("AWS_ENDPOINT_URL", "no address", id="endpoint"),
+        pytest.param("AWS_DEFAULT_REGION", "no region!", id="region"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(credentials, variable, value):
+    credentials.setenv(variable, value)
+    finding = only(look(), "credentials")
+    assert finding.level is Level.PROBLEM
+    assert value.split()[0] in finding.what
+
+
+def test_a_configuration_that_cannot_be_read(credentials, tmp_path):
+    (tmp_path / "config").write_text("[default\nregion = eu-west-1\n")
+    credentials.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    assert str(tmp_path / "config") in only(look(), "credentials").what
+
+
 def test_identity_and_region(aws):
     found = look()
     assert only(found, "region").what == "eu-west-1"
@@ -276,6 +296,13 @@ def test_quotas_that_cannot_be_read_are_no_problem(aws):
     finding = only(look(spec()), "quota")
     assert finding.level is Level.WARNING
     assert "cannot be seen from here" in finding.what
+
+
+def test_without_a_region_no_quota_is_read(quotas, credentials):
+    credentials.delenv("AWS_DEFAULT_REGION")
+    found = look(spec())
+    assert only(found, "region").level is Level.PROBLEM
+    assert "quota" not in found
 
 
 def test_a_local_job_has_no_quota(aws):

@@ -148,7 +148,8 @@ def test_job_files_below_the_folder(terminal):
 
 
 def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
-    (terminal.folder / "x").mkdir()
+    (terminal.folder / "x" / "with blanks").mkdir(parents=True)
+    (terminal.folder / "x" / "with blanks" / "job.yaml").touch()  # which must be quoted
     assert ask(terminal, "bash", "run", "x") == ["file,x"]
 
 
@@ -185,6 +186,8 @@ def test_completing_loads_nothing_heavy(terminal, jobs):
     assert not {name for name in modules if name.startswith("launcher.cli.")} - {
         "launcher.cli.verbs"
     }
+    _, modules = loaded("run", "")
+    assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "rich"}
     found, modules = loaded("logs", "pair-2", "--group", "")
     assert found == ["main_group", "mending"]
     assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "yaml", "rich", "pathspec"}

@@ -94,6 +94,16 @@ def test_an_unknown_option_is_a_usage_error(terminal):
     assert "--local" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [pytest.param("chek", "Did you mean 'check'?", id="near"), pytest.param("x", "", id="far")],
+)
+def test_an_unknown_verb_is_a_usage_error(terminal, word, hint):
+    result = terminal(word)
+    assert result.exit_code == 2
+    assert f"No such command '{word}'. {hint}".rstrip() in result.stderr
+
+
 # --set -----------------------------------------------------------------------------------------
 
 GROUPS = """\

@@ -1,6 +1,7 @@
 """launcher init: the first job that a user sees."""
 
 import json
+import shlex
 
 import pytest
 
@@ -17,6 +18,16 @@ def test_init_writes_a_job_that_describes_itself(terminal):
     assert request.exit_code == 0, request.stderr
     groups = json.loads(request.stdout)["ResourceConfig"]["InstanceGroups"]
     assert [group["InstanceGroupName"] for group in groups] == ["data_group", "train_group"]
+
+
+def test_what_to_type_next_can_be_typed(terminal):
+    folder = terminal.folder / "my job"
+    result = terminal("init", folder)
+    commands = [line for line in result.stderr.splitlines() if line.startswith("  launcher ")]
+    assert [shlex.split(line)[1:3] for line in commands] == [
+        ["run", str(folder / "job.yaml")],
+        ["check", str(folder / "job.yaml")],
+    ]
 
 
 def test_init_overwrites_nothing(terminal):

@@ -1,0 +1,36 @@
+"""docs/cli.md has every verb and every option, and no other."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from launcher.cli.verbs import VERBS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+SECTIONS = dict(re.findall(r"^## launcher (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
+
+
+def options_of(verb):
+    """The long names of a verb's options."""
+    options = [option for option in VERBS[verb].load().params if isinstance(option, click.Option)]
+    return {name for option in options for name in option.opts if name.startswith("--")}
+
+
+def words_of(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+
+
+def test_every_verb_has_a_section():
+    assert list(SECTIONS) == list(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_section_has_an_example_and_every_option(verb):
+    assert f"launcher {verb}" in SECTIONS[verb]
+    assert options_of(verb) <= words_of(SECTIONS[verb])
+
+
+def test_no_option_is_described_that_is_not_there():
+    assert words_of(PAGE) <= {"--help"}.union(*map(options_of, VERBS))
