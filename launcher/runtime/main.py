@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
-from launcher.runtime import board, processes, serve, train
+from launcher.runtime import board, failure, processes, serve, train
 from launcher.runtime.board import SETTLE, End
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
@@ -34,6 +35,14 @@ def run(root: Path) -> int:
     0 when its part, and the job, ended well; 1 for a failure, here or elsewhere; 143 when stopped.
     """
     paths = MlPaths(root)
+    failure.keep_room(paths)
+    try:
+        return _play(paths)
+    finally:
+        failure.free_room(paths)
+
+
+def _play(paths: MlPaths) -> int:
     try:
         environment = Environment.read(paths)
         play = _role(environment)
@@ -80,14 +89,14 @@ def _role(environment: Environment) -> Callable[[Host], None]:
 
 def _leave(host: Host, end: End) -> int:
     """The job is over; a failure that the board itself has found here (a hang) is told by us."""
-    failure = end.failure
-    is_ours = failure is not None and failure.host == host.environment.cluster.host
-    if failure is not None and is_ours:
-        failure.write(host.environment.paths)
+    found = end.failure
+    is_ours = found is not None and found.host == host.environment.cluster.host
+    if found is not None and is_ours:
+        found.write(host.environment.paths)
     host.say_goodbye(SETTLE)
     host.end_children(FAILURE_GRACE)
     why = "the job failed" if is_ours else "another host failed"
-    emit("host_ended", because=why, origin=str(failure))
+    emit("host_ended", because=why, origin=str(found))
     return 1
 
 
@@ -103,7 +112,7 @@ def _fail(host: Host, error: HostFailed) -> int:
 
 
 def _fail_early(paths: MlPaths, error: LauncherError) -> int:
-    sys.stderr.write(f"{error}\n")
-    paths.output.mkdir(parents=True, exist_ok=True)
-    paths.failure.write_text(str(error))
+    with contextlib.suppress(OSError):  # a full disk
+        sys.stderr.write(f"{error}\n")
+    failure.write_reason(paths, str(error))
     return 1

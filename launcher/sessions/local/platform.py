@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.artifacts import pack_artifacts
@@ -73,13 +74,18 @@ class LocalJob:
         kill_until_none(partial(descendants, os.getpid()))
         self.record.enter(State.UPLOADING, FinalMetricDataList=self.metrics.finish())
         self._publish_notes()
-        artifacts = pack_artifacts(self.request, trees)
+        failed = supervision.ending is State.FAILED
+        reason = failure_reason(supervision.failed()) if failed else None
+        try:
+            artifacts = pack_artifacts(self.request, trees)
+        except OSError as error:
+            complaint = _not_uploaded(self.request, error)
+            self.record.note([complaint])
+            return State.FAILED, reason or complaint
         self.record.note(artifacts.notes)
-        if supervision.ending is State.FAILED:
-            return State.FAILED, failure_reason(supervision.failed())
-        if artifacts.model is not None:
+        if artifacts.model is not None and not failed:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
-        return supervision.ending, None
+        return supervision.ending, reason
 
     def _prepare(
         self, hosts: Sequence[Host], trees: Mapping[Host, HostTree], slot: int, scratch: Path
@@ -143,6 +149,13 @@ class LocalJob:
     def _publish_notes(self) -> None:
         notes, self.metrics.notes = self.metrics.notes, []
         self.record.note(notes)
+
+
+def _not_uploaded(request: Mapping[str, Any], error: OSError) -> str:
+    return (
+        f"the results cannot be written to {request['OutputDataConfig']['S3OutputPath']}: "
+        f"{error.strerror or error}: make room there, or give another output_path"
+    )
 
 
 @contextmanager

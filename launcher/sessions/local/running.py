@@ -28,6 +28,7 @@ class RunningHost:
     def __init__(self, host: Host, tree: HostTree, plan: StartPlan, log: Path) -> None:
         self.host = host
         self.tree = tree
+        self.log = log
         self.exit_code: int | None = None
         self._wrappers = plan.wrappers
         self._process = _start(host, plan, log)
@@ -59,16 +60,18 @@ class RunningHost:
         signal_all(self._own_processes(), signal.SIGKILL)
 
     def how_it_ended(self) -> str:
-        """In words: "exit code 3", or "killed by SIGKILL".
+        """In words: "exit code 3", "killed by SIGKILL", or "exit code 143 (as after SIGTERM)".
 
-        A sandbox's own exit code for a signal is 128 and its number, as a shell's is.
+        A sandbox's own exit code for a signal is 128 and its number, as a shell's is; and so is
+        that of a program which obeys SIGTERM and says so.
         """
         code = self.exit_code or 0
-        number = -code if code < 0 else code - 128 if self._wrappers else 0
         try:
-            return f"killed by {signal.Signals(number).name}"
+            name = signal.Signals(-code if code < 0 else code - 128).name
         except ValueError:
             return f"exit code {code}"
+        is_kill = code < 0 or (self._wrappers and name != "SIGTERM")
+        return f"killed by {name}" if is_kill else f"exit code {code} (as after {name})"
 
     def _own_processes(self) -> list[int]:
         """The host's processes, its first one and then its wrappers before all others."""
