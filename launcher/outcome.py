@@ -11,7 +11,7 @@ from launcher.contract import HOMOGENEOUS_GROUP, JobDocument, parse_event
 from launcher.errors import JobFailed, JobStopped
 
 #: The command line's exit code for each status that is an end.
-_EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
+EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def summarise(
         "status": status,
         "secondary_status": description["SecondaryStatus"],
         "failure_reason": description.get("FailureReason"),
-        "exit_code": _EXIT_CODES.get(status),
+        "exit_code": EXIT_CODES.get(status),
         "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         "groups": [_group(group, description, document) for group in host_groups(description)],
         "metrics": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -12,9 +13,10 @@ from launcher.contract import format_event
 def emit(name: str, /, **fields: object) -> None:
     """Print one event line with this process's host, group and rank (when it has them)."""
     line = format_event(name, **_origin(os.environ), **fields)
-    # One write per line: lines of several processes on one pipe do not mix.
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # a full disk must not end a host that has more to say
+        # One write per line: lines of several processes on one pipe do not mix.
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def _origin(environ: Mapping[str, str]) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +13,8 @@ from typing import Any
 from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
 from launcher.runtime.events import emit
 
+#: Enough for a reason of 1,024 characters of 4 bytes, in the blocks that a file system gives out.
+_ROOM_BYTES = 8192
 #: What ranks say when another rank went away: the consequence of a failure, never its cause.
 _PEER_LOST = re.compile(
     r"connection (closed|reset|refused)|closed by peer|broken pipe|gloo|nccl|"
@@ -57,8 +61,11 @@ class Failure:
         return cls(**message)
 
     def write(self, paths: MlPaths) -> None:
-        """Write the failure file; one that the user's code has written stays."""
-        _write_once(paths.failure, str(self))
+        """Write the failure file; one that the user's code has written stays.
+
+        On a full disk it takes the room that was kept, and the log has the reason in any case.
+        """
+        write_reason(paths, str(self))
 
 
 def _tail(text: str, room: int) -> str:
@@ -72,12 +79,36 @@ def _tail(text: str, room: int) -> str:
     return "\n".join(kept) if kept else text.rstrip()[-room:]
 
 
-def _write_once(path: Path, text: str) -> None:
+def keep_room(paths: MlPaths) -> None:
+    """Keep room for the failure file, so that a disk that is full later can still take it."""
+    with contextlib.suppress(OSError):  # full already: the log must do
+        paths.output.mkdir(parents=True, exist_ok=True)
+        _room(paths).write_bytes(b"\n" * _ROOM_BYTES)
+
+
+def free_room(paths: MlPaths) -> None:
+    """Give the room back."""
+    with contextlib.suppress(OSError):
+        _room(paths).unlink(missing_ok=True)
+
+
+def _room(paths: MlPaths) -> Path:
+    return paths.output / ".room-for-failure"
+
+
+def write_reason(paths: MlPaths, text: str) -> None:
+    """Write the failure file, unless there is one."""
+    path = paths.failure
+    if path.exists():
+        return
+    free_room(paths)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-    except FileExistsError:
-        return
+        draft = path.with_name(f".{path.name}-{os.getpid()}")
+        try:
+            draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:  # a full disk; the host must end all the same
-        emit("failure_not_written", why=str(error))
+        emit("failure_not_written", why=str(error), reason=text)

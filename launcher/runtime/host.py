@@ -127,13 +127,18 @@ class Host:
     def stop(self) -> None:
         """Obey the request to stop: let the script save its work, and the other hosts' scripts.
 
-        Services end last, when no train host reads data any more, or when the time is over.
+        Services end last, when no train host reads data any more, or when the time is over. Then
+        the others were not asked to stop, and this host fails the job.
         """
         deadline = time.monotonic() + STOP_GRACE
         self._end_workers(STOP_GRACE)
         self.board.done()
         while self._services and self.board.end is None and time.monotonic() < deadline:
             self.pause()
+        if self._services and self.board.end is None:
+            lone = self.failure("it was asked to stop (SIGTERM), and the others went on").failure
+            self.board.failed(lone)
+            lone.write(self.environment.paths)
         self.say_goodbye(FAILURE_GRACE)
         self._close_services()
 

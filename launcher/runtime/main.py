@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
-from launcher.runtime import board, command, processes, serve, train
+from launcher.runtime import board, command, failure, processes, serve, train
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.host import (
@@ -38,6 +39,14 @@ def run(root: Path) -> int:
     0 when its part, and the job, ended well; 1 for a failure, here or elsewhere; 143 when stopped.
     """
     paths = MlPaths(root)
+    failure.keep_room(paths)
+    try:
+        return _play(paths)
+    finally:
+        failure.free_room(paths)
+
+
+def _play(paths: MlPaths) -> int:
     try:
         environment = Environment.read(paths)
         play = _role(environment)
@@ -85,15 +94,15 @@ def _role(environment: Environment) -> Callable[[Host], None]:
 
 def _leave(host: Host, end: End) -> int:
     """The job is over; what the board has found here (a hang, a lost host) is told by us."""
-    failure = end.failure
+    found = end.failure
     name = host.environment.cluster.host
-    is_ours = failure is not None and name in (failure.host, failure.witness)
-    if failure is not None and is_ours:
-        failure.write(host.environment.paths)
+    is_ours = found is not None and name in (found.host, found.witness)
+    if found is not None and is_ours:
+        found.write(host.environment.paths)
     host.say_goodbye(SETTLE)
     host.end_children(FAILURE_GRACE)
     why = "the job failed" if is_ours else "another host failed"
-    emit("host_ended", because=why, origin=str(failure))
+    emit("host_ended", because=why, origin=str(found))
     return 1
 
 
@@ -109,7 +118,7 @@ def _fail(host: Host, error: HostFailed) -> int:
 
 
 def _fail_early(paths: MlPaths, error: LauncherError) -> int:
-    sys.stderr.write(f"{error}\n")
-    paths.output.mkdir(parents=True, exist_ok=True)
-    paths.failure.write_text(str(error))
+    with contextlib.suppress(OSError):  # a full disk
+        sys.stderr.write(f"{error}\n")
+    failure.write_reason(paths, str(error))
     return 1

@@ -117,8 +117,9 @@ def _report(cause: str, detail: str) -> None:
     }
     final = Path(folder) / f"rank-{_rank()}.json"
     draft = final.with_suffix(".draft")
-    draft.write_text(json.dumps(report))
-    draft.replace(final)
+    with contextlib.suppress(OSError):  # a full disk; the exit code is told in any case
+        draft.write_text(json.dumps(report))
+        draft.replace(final)
 
 
 if __name__ == "__main__":

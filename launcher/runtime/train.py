@@ -6,6 +6,7 @@ import importlib.util
 import json
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -131,21 +132,27 @@ def _failure(host: Host, code: int, reports: Path) -> HostFailed:
         for report in sorted(_read(reports, "rank-*.json"), key=lambda report: report["time"])
     ]
     spoken = {error.failure.rank for error in failures}
-    exits = {
+    silent = [
+        (status, host.failure(processes.describe_exit(status), rank=rank))
+        for rank, status in sorted(_exits(host, code, reports).items())
+        if rank not in spoken and status != 0
+    ]
+    # torchrun ends ranks with SIGTERM for another's sake, so that is a cause only without another.
+    causes = [error for status, error in silent if status != -signal.SIGTERM] + failures
+    causes = sorted(causes, key=lambda error: error.failure.is_echo)
+    causes += [error for _, error in silent]
+    return (causes or [host.failure(f"the trainer ended: {processes.describe_exit(code)}")])[0]
+
+
+def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
+    """How the ranks of this host ended, by rank."""
+    if host.environment.document.trainer.launch is Launch.PYTHON:
+        return {host.environment.cluster.host_rank: code}
+    return {
         int(rank): status
         for exits in _read(reports, "torchrun.json")
         for rank, status in exits.items()
     }
-    silent = [
-        host.failure(processes.describe_exit(status), rank=rank)
-        for rank, status in sorted(exits.items())
-        if rank not in spoken
-        and status not in (0, -15)  # -15: torchrun ended it, for another's sake
-    ]
-    causes = sorted(silent + failures, key=lambda error: error.failure.is_echo)
-    if causes:
-        return causes[0]
-    return host.failure(f"the trainer ended: {processes.describe_exit(code)}")
 
 
 def _read(folder: Path, pattern: str) -> list[dict[str, Any]]:

@@ -82,6 +82,20 @@ def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(bench: 
     assert description["FailureReason"] == "out of range"
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('failure_not_written host=algo-1 why=full reason="a\\\\nb"', "a\nb"),
+        ('host_ended host=algo-1 origin="the peers went away"', "the peers went away"),
+        ("host_ended host=algo-1 because=done", "host algo-1 (homogeneousCluster): exit code 1"),
+    ],
+    ids=["a full disk", "another host", "no word"],
+)
+def test_without_a_failure_file_the_log_tells(bench: Bench, line: str, reason: str) -> None:
+    description = bench.run(f"print('launcher: {line}', flush=True)\nsys.exit(1)")
+    assert description["FailureReason"] == reason
+
+
 def test_when_a_host_fails_the_others_are_asked_to_end(bench: Bench) -> None:
     script = """
     def leave():
@@ -289,4 +303,5 @@ def test_output_that_cannot_be_written(plain_bench: Bench) -> None:
 
     description = plain_bench.run("pass")
     assert description["TrainingJobStatus"] == "Failed"
-    assert "the local platform cannot run the job" in description["FailureReason"]
+    assert "the results cannot be written to file://" in description["FailureReason"]
+    assert "make room there, or give another output_path" in description["FailureReason"]

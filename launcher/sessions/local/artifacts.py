@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,7 @@ def _pack(archive: Path, folders: Mapping[Host, Path]) -> list[str]:
     if not any(True for folder in folders.values() for _ in folder.iterdir()):
         return notes
     taken: dict[str, tuple[Host, Path]] = {}
-    partial = archive.with_name(archive.name + ".partial")
-    with tarfile.open(partial, "w:gz", compresslevel=_GZIP_LEVEL) as tar:
+    with _draft_of(archive) as draft, tarfile.open(draft, "w:gz", compresslevel=_GZIP_LEVEL) as tar:
         for host, folder in folders.items():
             for path in _contents(folder):
                 name = path.relative_to(folder).as_posix()
@@ -65,8 +65,18 @@ def _pack(archive: Path, folders: Mapping[Host, Path]) -> list[str]:
                         f"{archive.name} has {name} of {taken[name][0].name}; "
                         f"that of {host.name} differs and was left out"
                     )
-    partial.replace(archive)
     return notes
+
+
+@contextmanager
+def _draft_of(archive: Path) -> Iterator[Path]:
+    """A file that becomes the archive when it is complete, and is gone when it cannot be."""
+    draft = archive.with_name(archive.name + ".partial")
+    try:
+        yield draft
+        draft.replace(archive)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _contents(folder: Path) -> Iterator[Path]:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from launcher.contract import FAILURE_REASON_LIMIT
+from launcher.contract import FAILURE_REASON_LIMIT, parse_event
 from launcher.sessions.local.running import RunningHost
 
 #: UTF-8 has at most 4 bytes per character.
 _BYTES = 4 * FAILURE_REASON_LIMIT
+#: Events of a host's log that tell the reason where no failure file could be written (a full
+#: disk), or where the host that should have written one was frozen; and the field that has it.
+_LAST_WORDS = {"failure_not_written": "reason", "host_ended": "origin"}
 
 
-def failure_reason(ended: Sequence[RunningHost]) -> str:
-    """The failure file of the host that failed first and has one, else how the first one ended.
+def failure_reason(failed: Sequence[RunningHost]) -> str:
+    """The failure file of the host that failed first and has one, else what the logs say of it.
 
-    ended: the hosts in the order of their ends, at least one of which failed.
+    failed: the failed hosts in the order of their ends, at least one. Where nobody has said a word,
+    the reason is how the first one ended.
     """
-    failed = [host for host in ended if host.exit_code]
     for host in failed:
         if text := _failure_file(host.tree.ml.failure):
             return text
+    for event, field in _LAST_WORDS.items():
+        for host in failed if event == "failure_not_written" else failed[:1]:
+            said = [fields.get(field) for name, fields in _events(host.log) if name == event]
+            if words := list(filter(None, said)):
+                return str(words[-1])[:FAILURE_REASON_LIMIT]
     return f"host {failed[0].host}: {failed[0].how_it_ended()}"
 
 
@@ -30,3 +38,8 @@ def _failure_file(path: Path) -> str:
     with path.open("rb") as stream:
         text = stream.read(_BYTES).decode(errors="replace")
     return text.strip()[:FAILURE_REASON_LIMIT]
+
+
+def _events(log: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    with log.open(errors="replace") as lines:
+        yield from filter(None, map(parse_event, lines))

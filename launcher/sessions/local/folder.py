@@ -3,6 +3,7 @@
 jobs/<name>/request.json     the CreateTrainingJob request, as it came
             settings.json    how this machine runs it (Settings)
             status.json      the DescribeTrainingJob document, replaced at each change
+            reserve          room for the last status.json, given up when the disk is full
             lock             held (flock) by the platform process for as long as it lives
             stop             exists when someone asked the job to stop
             interrupt        exists when someone asked for an interruption (spot instances)
@@ -14,6 +15,7 @@ jobs/<name>/request.json     the CreateTrainingJob request, as it came
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Mapping
@@ -23,8 +25,12 @@ from typing import Any
 
 from launcher.contract import HostFailure
 from launcher.errors import PlatformError
+from launcher.sessions.local.description import is_terminal
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
+
+#: Several times what a description has.
+_RESERVE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +100,10 @@ class JobFolder:
         return self.path / "settings.json"
 
     @property
+    def _reserve(self) -> Path:
+        return self.path / "reserve"
+
+    @property
     def _status(self) -> Path:
         return self.path / "status.json"
 
@@ -104,6 +114,7 @@ class JobFolder:
         for folder in (self.logs, self.hosts):
             folder.mkdir()
         self.lock.touch()
+        self._reserve.write_bytes(b"\n" * _RESERVE_BYTES)
         write_json(self._request, request)
         write_json(self._settings, asdict(settings))
         write_json(self._status, status)
@@ -132,7 +143,16 @@ class JobFolder:
         return status
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        write_json(self._status, status)
+        """Replace the description; on a disk that its own job has filled, with the last room."""
+        try:
+            write_json(self._status, status)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._reserve.unlink(missing_ok=True)
+            write_json(self._status, status)
+        if is_terminal(status):
+            self._reserve.unlink(missing_ok=True)
 
     def take_lock(self) -> int | None:
         """A descriptor that holds the job's lock, or None while another process holds it.

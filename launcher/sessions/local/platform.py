@@ -11,9 +11,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.artifacts import pack_artifacts
@@ -97,13 +98,18 @@ class LocalJob:
 
     def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[State, str | None]:
         """Pack what the hosts left; (ending, reason for a failure)"""
-        artifacts = pack_artifacts(self.request, attempt.trees())
+        failed = supervision.ending is State.FAILED
+        reason = failure_reason(supervision.failed()) if failed else None
+        try:
+            artifacts = pack_artifacts(self.request, attempt.trees())
+        except OSError as error:
+            complaint = _not_uploaded(self.request, error)
+            self.record.note([complaint])
+            return State.FAILED, reason or complaint
         self.record.note(artifacts.notes)
-        if supervision.ending is State.FAILED:
-            return State.FAILED, failure_reason(supervision.failed())
-        if artifacts.model is not None:
+        if artifacts.model is not None and not failed:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
-        return supervision.ending, None
+        return supervision.ending, reason
 
     def _note_lost(self, lost: RunningHost) -> None:
         how = f"host {lost.host} was lost ({lost.how_it_ended()})"
@@ -117,6 +123,13 @@ class LocalJob:
     def _publish_notes(self) -> None:
         notes, self.metrics.notes = self.metrics.notes, []
         self.record.note(notes)
+
+
+def _not_uploaded(request: Mapping[str, Any], error: OSError) -> str:
+    return (
+        f"the results cannot be written to {request['OutputDataConfig']['S3OutputPath']}: "
+        f"{error.strerror or error}: make room there, or give another output_path"
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,8 @@ class Record:
         """Something the user should know: in the description, and in platform.log."""
         new = list(notes)
         for text in new:
-            print(f"{self._folder.name}: {text}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # a full disk; the description has it as well
+                print(f"{self._folder.name}: {text}", file=sys.stderr, flush=True)
         if new:
             self.update(LocalNotes=[*self._document["LocalNotes"], *new])
 

@@ -28,6 +28,7 @@ class RunningHost:
     def __init__(self, host: Host, tree: HostTree, plan: StartPlan, log: Path) -> None:
         self.host = host
         self.tree = tree
+        self.log = log
         self.exit_code: int | None = None
         self._wrappers = plan.wrappers
         self._process = _start(host, plan, log)
@@ -59,13 +60,18 @@ class RunningHost:
         signal_all(self._own_processes(), signal.SIGKILL)
 
     def how_it_ended(self) -> str:
-        """In words: "exit code 3", or "killed by SIGKILL".
+        """In words: "exit code 3", "killed by SIGKILL", or "exit code 143 (as after SIGTERM)".
 
-        A sandbox's own exit code for a signal is 128 and its number, as a shell's is.
+        A sandbox's own exit code for a signal is 128 and its number, as a shell's is; and so is
+        that of a program which obeys SIGTERM and says so.
         """
         code = self.exit_code or 0
-        is_signal = self._wrappers and code - 128 in set(signal.Signals)
-        return how_it_ended(128 - code if is_signal else code)
+        number = code - 128
+        if number not in set(signal.Signals):
+            return how_it_ended(code)
+        name = signal.Signals(number).name
+        is_kill = self._wrappers and name != "SIGTERM"
+        return how_it_ended(-number) if is_kill else f"exit code {code} (as after {name})"
 
     def _own_processes(self) -> list[int]:
         """The host's processes, its first one and then its wrappers before all others."""

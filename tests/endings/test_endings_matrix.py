@@ -1,0 +1,380 @@
+"""Every cause of an ending, in everyone whom it can hit: what the job says, and what it leaves.
+
+Each cell is a real job of two data and two train hosts, hurt for real. Its status, reason, exit
+code and the seconds from the injury to the end are printed as a table after the tests. The cells
+without the mark `slow` are part of `make test`.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+from endings_programs import COLLECTIVES
+from endings_remains import processes_of
+from endings_stage import HANG_TIMEOUT, Stage, memory_limit, small_disk, wait_until
+from endings_table import Row
+
+from launcher.outcome import EXIT_CODES
+
+#: A job in which someone was hurt is over after so many seconds; hosts have 20 to end at SIGTERM.
+SECONDS = 60.0
+RANKS = {"rank 0": "host algo-3 (train_group)", "other rank": "host algo-4 (train_group)"}
+MEMORY_LIMIT = 128 << 20
+
+Play = Callable[[Stage], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One injury. play: runs the job up to it; reason: an expression for the FailureReason."""
+
+    cause: str
+    who: str
+    play: Play
+    status: str = "Failed"
+    reason: str = ""
+    seconds: float = SECONDS
+    is_slow: bool = True
+
+    @property
+    def parameter(self) -> object:
+        marks = [pytest.mark.slow] if self.is_slow else []
+        return pytest.param(self, id=f"{self.cause}, {self.who}", marks=marks)
+
+
+# How someone is hurt -------------------------------------------------------------------------
+
+
+@contextmanager
+def misbehaving(stage: Stage, cause: str, who: str, **options: object) -> Iterator[None]:
+    """The program itself does it, in one of its processes."""
+    stage.start(CAUSE=cause, WHO=who, **options)
+    stage.wait_for_line(f"misbehaves: {who}")
+    yield
+
+
+@contextmanager
+def signalled(stage: Stage, number: signal.Signals, who: str) -> Iterator[None]:
+    stage.start()
+    stage.wait_for_training()
+    stage.kill(who, number)
+    yield
+
+
+@contextmanager
+def signalled_and_over(stage: Stage, number: signal.Signals, who: str) -> Iterator[None]:
+    """As `signalled`, for what the job is to survive: then training may end."""
+    with signalled(stage, number, who):
+        if who == "worker":
+            stage.wait_for_line("worker_died")
+        stage.signal("go")
+        yield
+
+
+@contextmanager
+def tolerated(stage: Stage, number: signal.Signals, who: str) -> Iterator[None]:
+    stage.host_failure = "tolerate"
+    with signalled(stage, number, who):
+        wait_until(lambda: stage.job.description()["LocalNotes"], 30, "a note of the lost host")
+        stage.signal("go")
+        yield
+
+
+@contextmanager
+def out_of_memory(stage: Stage, who: str) -> Iterator[None]:
+    """The kernel kills the process, because its memory limit is reached."""
+    stage.start(CAUSE="memory limit", WHO=who)
+    stage.wait_for_line(f"misbehaves: {who}")
+    with memory_limit(stage.pid_of(who, "misbehaves"), MEMORY_LIMIT):
+        stage.signal("allocate")
+        if who == "worker":
+            stage.wait_for_line("worker_died")
+            stage.signal("go")
+        yield
+
+
+@contextmanager
+def on_a_full_disk(stage: Stage, who: str) -> Iterator[None]:
+    """A rank fills the disk that has everything: /opt/ml, the logs, the job's own description."""
+    with small_disk(stage.home, "24m"), misbehaving(stage, "disk full", who):
+        yield
+
+
+@contextmanager
+def with_a_full_output(stage: Stage) -> Iterator[None]:
+    with small_disk(stage.folder / "small", "1m") as small:
+        stage.output = small
+        stage.start()
+        stage.wait_for_training()
+        stage.signal("go")
+        yield
+
+
+@contextmanager
+def frozen(stage: Stage, who: str) -> Iterator[None]:
+    """A host's first process is stopped and never goes on; MaxRuntimeInSeconds ends the job."""
+    stage.max_run = 30
+    with signalled(stage, signal.SIGSTOP, who):
+        stage.signal("go")
+        yield
+
+
+@contextmanager
+def frozen_for_a_while(stage: Stage) -> Iterator[None]:
+    """The platform process is stopped while its hosts end, and goes on after that."""
+    with signalled(stage, signal.SIGSTOP, "launcher"):
+        stage.signal("go")
+        wait_until(lambda: not processes_of(stage.job_folder), 60, "the hosts to end")
+        stage.kill("launcher", signal.SIGCONT)
+        yield
+
+
+# The matrix ----------------------------------------------------------------------------------
+
+
+def in_ranks(cause: str, reason: str, fault: str = "", **options: object) -> list[Cell]:
+    """A fault of the script, in rank 0 and in the other one."""
+    return [
+        Cell(
+            cause=cause,
+            who=who,
+            play=partial(misbehaving, cause=fault or cause, who=who, **options),
+            reason=re.escape(host) + reason,
+            is_slow=(cause, who) != ("exception", "other rank"),
+        )
+        for who, host in RANKS.items()
+    ]
+
+
+def in_worker(cause: str, reason: str, fault: str = "", **options: object) -> Cell:
+    """A fault of the dataset, on a data host; it reaches the first rank that needs the batch."""
+    return Cell(
+        cause=cause,
+        who="worker",
+        play=partial(misbehaving, cause=fault or cause, who="worker", **options),
+        reason=rf"host algo-[34] \(train_group\), rank [01]: .*{reason}",
+    )
+
+
+SAMPLE = r"pipeline:train_set raised {} for sample 5.*\(on data host algo-[12]\)"
+KILLED = r", rank [01]: killed by SIGKILL \(the kernel does this when memory runs out\)"
+TERM, KILL = signal.SIGTERM, signal.SIGKILL
+
+CELLS = [
+    *in_ranks("exception", ", rank [01]: ValueError: loss is nan\n"),
+    in_worker("exception", SAMPLE.format("ValueError")),
+    *in_ranks("sys.exit", r", rank [01]: the script called sys\.exit\(3\)"),
+    in_worker("sys.exit", SAMPLE.format("SystemExit")),
+    *(
+        Cell(
+            cause="SIGTERM",
+            who=who,
+            play=partial(signalled, number=TERM, who=who),
+            reason=re.escape(host) + ", rank [01]: killed by SIGTERM",
+        )
+        for who, host in RANKS.items()
+    ),
+    Cell(
+        cause="SIGTERM",
+        who="worker",
+        play=partial(signalled_and_over, number=TERM, who="worker"),
+        status="Completed",
+    ),
+    Cell(
+        cause="SIGTERM",
+        who="data host init",
+        play=partial(signalled_and_over, number=TERM, who="data host init"),
+        status="Completed",
+    ),
+    Cell(
+        cause="SIGTERM",
+        who="leader",
+        play=partial(signalled, number=TERM, who="leader"),
+        reason=r"host algo-3 \(train_group\): it was asked to stop \(SIGTERM\), and the others",
+        seconds=150,  # it serves the other train host for 110 s
+    ),
+    Cell(
+        cause="SIGTERM",
+        who="launcher",
+        play=partial(signalled, number=TERM, who="launcher"),
+        status="Stopped",
+    ),
+    *(
+        Cell(
+            cause="SIGKILL",
+            who=who,
+            play=partial(signalled, number=KILL, who=who),
+            reason=re.escape(host) + KILLED,
+            is_slow=who == "rank 0",
+        )
+        for who, host in RANKS.items()
+    ),
+    Cell(
+        cause="SIGKILL",
+        who="worker",
+        play=partial(signalled_and_over, number=KILL, who="worker"),
+        status="Completed",
+        is_slow=False,
+    ),
+    Cell(
+        cause="SIGKILL",
+        who="data host init",
+        play=partial(signalled, number=KILL, who="data host init"),
+        reason=r"host algo-1 \(data_group\): killed by SIGKILL",
+        is_slow=False,
+    ),
+    Cell(
+        cause="  tolerated",
+        who="data host init",
+        play=partial(tolerated, number=KILL, who="data host init"),
+        status="Completed",
+    ),
+    Cell(
+        cause="SIGKILL",
+        who="leader",
+        play=partial(signalled, number=KILL, who="leader"),
+        reason=r"host algo-3 \(train_group\): killed by SIGKILL",
+    ),
+    Cell(
+        cause="SIGKILL",
+        who="launcher",
+        play=partial(signalled, number=KILL, who="launcher"),
+        reason="the local platform process died",
+        is_slow=False,
+    ),
+    *(
+        Cell(
+            cause="OOM kill",
+            who=who,
+            play=partial(out_of_memory, who=who),
+            reason=re.escape(host) + KILLED,
+        )
+        for who, host in RANKS.items()
+    ),
+    Cell(
+        cause="OOM kill",
+        who="worker",
+        play=partial(out_of_memory, who="worker"),
+        status="Completed",
+    ),
+    *in_ranks("MemoryError", ", rank [01]: MemoryError"),
+    in_worker("MemoryError", SAMPLE.format("MemoryError")),
+    *(
+        Cell(
+            cause="disk full",
+            who=who,
+            play=partial(on_a_full_disk, who=who),
+            reason=re.escape(host) + r", rank [01]: OSError: .*No space left on device",
+        )
+        for who, host in RANKS.items()
+    ),
+    in_worker("disk full", SAMPLE.format("OSError") + ".*", fault="full device"),
+    Cell(
+        cause="disk full",
+        who="launcher",
+        play=with_a_full_output,
+        reason="the results cannot be written to file://.*: No space left on device: make room",
+    ),
+    *in_ranks(
+        "hang",
+        rf", rank [01]: no progress for {HANG_TIMEOUT} s: rank [01] is in .*sleep.*; "
+        r"rank [01] waits in all_reduce \(train\.py:\d+\)",
+        script=COLLECTIVES,
+        torchrun=True,
+    ),
+    in_worker("hang", f"no progress for {HANG_TIMEOUT} s: .*data loader", torchrun=True),
+    *(
+        Cell(
+            cause="hang",
+            who=who,
+            play=partial(frozen, who=who),
+            status="Stopped",
+            seconds=120,
+        )
+        for who in ("data host init", "leader")
+    ),
+    Cell(cause="hang", who="launcher", play=frozen_for_a_while, status="Completed"),
+    *in_ranks("import error", ", rank [01]: ModuleNotFoundError: No module named 'no_such_module'"),
+    in_worker("import error", "No module named 'no_such_module'"),
+    *in_ranks("missing file", r", rank [01]: FileNotFoundError: .*no-such-file\.csv"),
+    in_worker("missing file", SAMPLE.format("FileNotFoundError")),
+]
+
+_NO_CODE = "runs no code of the user's"
+_AS_KILLED = "to the kernel and the platform it is the SIGKILL above"
+_REFUSED = "an absent entry point or channel is refused before a start"
+NO_CELLS = {
+    ("exception", "data host init"): _NO_CODE,
+    ("exception", "leader"): _NO_CODE,
+    ("exception", "launcher"): _NO_CODE,
+    ("sys.exit", "data host init"): _NO_CODE,
+    ("sys.exit", "leader"): _NO_CODE,
+    ("sys.exit", "launcher"): _NO_CODE,
+    ("OOM kill", "data host init"): _AS_KILLED,
+    ("OOM kill", "leader"): _AS_KILLED,
+    ("OOM kill", "launcher"): _AS_KILLED,
+    ("disk full", "data host init"): "writes nothing but its failure file, whose room is kept",
+    ("disk full", "leader"): "shares the disk that rank 0 fills above",
+    ("import error", "data host init"): _NO_CODE,
+    ("import error", "leader"): _NO_CODE,
+    ("import error", "launcher"): _NO_CODE,
+    (
+        "missing file",
+        "data host init",
+    ): _REFUSED,
+    ("missing file", "leader"): _REFUSED,
+    ("missing file", "launcher"): _REFUSED,
+}
+
+
+@pytest.mark.filterwarnings("ignore:2 train hosts, but no distribution")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("cell", [cell.parameter for cell in CELLS])
+def test_ending(stage: Stage, table: list[Row], cell: Cell) -> None:
+    with cell.play(stage):
+        hurt = time.monotonic()
+        wait_until(stage.is_over, cell.seconds, "the end of the job")
+        table.append(seen(stage, cell, time.monotonic() - hurt))
+        check(stage, cell)
+
+
+def seen(stage: Stage, cell: Cell, seconds: float) -> Row:
+    summary = stage.job.summary()
+    return Row(
+        cause=cell.cause,
+        who=cell.who,
+        status=summary["status"],
+        exit_code=str(summary["exit_code"]),
+        seconds=f"{seconds:.1f}",
+        reason=summary["failure_reason"] or "",
+    )
+
+
+def check(stage: Stage, cell: Cell) -> None:
+    summary = stage.job.summary()
+    reason = summary["failure_reason"] or ""
+    lines = "\n".join(f"{line.host} | {line.text}" for line in stage.job.logs())
+    assert summary["status"] == cell.status, f"{reason}\n{lines}"
+    assert summary["exit_code"] == EXIT_CODES[cell.status]
+    assert bool(reason) == (cell.status == "Failed")
+    assert re.match(cell.reason, reason, re.DOTALL), f"{reason}\n{lines}"
+    deadline = time.monotonic() + 10
+    while remains := stage.traces.remains():
+        assert time.monotonic() < deadline, remains
+
+
+@pytest.mark.slow
+def test_the_cells_that_are_not_there_say_why(table: list[Row]) -> None:
+    causes = {cell.cause for cell in CELLS if not cell.cause.startswith(" ")} - {"MemoryError"}
+    everyone = {cell.who for cell in CELLS}
+    there = {(cell.cause, cell.who) for cell in CELLS}
+    missing = {(cause, who) for cause in causes for who in everyone} - there
+    assert missing == NO_CELLS.keys()
+    table += [Row(cause=cause, who=who, reason=why) for (cause, who), why in NO_CELLS.items()]
