@@ -32,6 +32,11 @@ def command(pid: int) -> str:
         return ""
 
 
+def parent(pid: int) -> int:
+    """The parent of a living process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 

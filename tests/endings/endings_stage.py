@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 from endings_programs import FAULTS, PIPELINE, TRAIN
-from endings_remains import Traces, command, pids, processes_of, segments, variables
+from endings_remains import (
+    Traces,
+    command,
+    parent,
+    pids,
+    processes_of,
+    segments,
+    variables,
+)
 
 from launcher import DataParallel, DataService, Estimator, InstanceGroup
 from launcher.errors import JobNotFound
@@ -156,13 +164,15 @@ class Stage:
         raise AssertionError(who)
 
     def _platform(self) -> int:
-        (pid,) = [
+        """The process that runs the job, which is a child of its keeper."""
+        both = [
             pid
             for pid in pids()
             if "launcher.sessions.local.platform" in command(pid)
             and str(self.job_folder) in command(pid)
         ]
-        return pid
+        (platform,) = [pid for pid in both if parent(pid) in both]
+        return platform
 
     def clear(self) -> None:
         """End the job, if there is one that has not ended."""

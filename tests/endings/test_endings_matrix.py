@@ -246,7 +246,7 @@ CELLS = [
         cause="SIGKILL",
         who="launcher",
         play=partial(signalled, number=KILL, who="launcher"),
-        reason="the local platform process died",
+        reason=r"the local platform process was lost \(killed by SIGKILL\)",
         is_slow=False,
     ),
     *(
