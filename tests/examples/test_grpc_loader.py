@@ -273,6 +273,18 @@ def test_an_error_in_the_midst_of_an_epoch_reaches_the_loader(example: SimpleNam
         list(example.loader.GrpcLoader("test", 8, servers=[address]))
 
 
+def test_a_killed_worker_process_of_a_server_is_no_hang(
+    example: SimpleNamespace, victim: Server
+) -> None:
+    batches = iter(loader(example, [victim], split="train"))
+    next(batches)
+    children = Path(f"/proc/{victim.process.pid}/task/{victim.process.pid}/children").read_text()
+    for pid in map(int, children.split()):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=f"server {victim.address} failed: .*BrokenProcessPool"):
+        list(batches)
+
+
 def test_sigterm_lets_streams_end_and_then_the_server(
     example: SimpleNamespace, victim: Server
 ) -> None:
