@@ -17,8 +17,9 @@ from launcher.runtime.events import emit
 _ROOM_BYTES = 8192
 #: What ranks say when another rank went away: the consequence of a failure, never its cause.
 _PEER_LOST = re.compile(
-    r"connection (closed|reset|refused)|closed by peer|broken pipe|gloo|nccl|"
-    r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout",
+    r"connection (closed|reset|refused|lost)|closed by peer|broken pipe|gloo|nccl|"
+    r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout|"
+    r"RPC that terminated",  # gRPC's words for every error of a server, in the first line
     re.IGNORECASE,
 )
 

@@ -33,7 +33,7 @@ class Output:
         """The end of what was printed; the first of the lines may be cut."""
         return self._last.decode(errors="replace")
 
-    def drain(self, patience: float = 1.0) -> None:
+    def drain(self, patience: float = 0.5) -> None:
         """Wait for what is still in the pipe; a program that lives on may hold it for ever."""
         self._thread.join(patience)
 

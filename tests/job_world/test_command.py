@@ -122,6 +122,17 @@ def test_servers_are_ready_before_training_and_end_after_it(make_job: MakeJob, t
     assert hosts.processes() == []
 
 
+def test_hosts_may_start_in_any_order(make_job: MakeJob) -> None:
+    """A host that joins late hears that the programs are ready."""
+    hosts = make_job("import time; time.sleep(1000)", train=2, ready=Ready(seconds=0))
+    for name in ("algo-1", "algo-2", "algo-3"):
+        hosts.start(name)
+        sign = "command_ready" if name == "algo-1" else "training"
+        eventually(lambda name=name, sign=sign: sign in hosts[name].output)
+    end_training(hosts)
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+
+
 def test_every_process_knows_the_addresses_of_all_groups(make_job: MakeJob) -> None:
     show = """
 import os
