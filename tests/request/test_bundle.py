@@ -52,7 +52,7 @@ def test_members_are_sorted_and_carry_no_time_owner_or_odd_mode(source):
 def test_the_job_world_travels_and_the_sdk_world_does_not(source):
     files = build_bundle(source.spec()).files
     assert "lib/launcher/__init__.py" in files
-    assert "lib/launcher/contract.py" in files
+    assert "lib/launcher/contract/document.py" in files
     assert "lib/launcher/runtime/__init__.py" in files
     sdk_world = ("spec", "request", "sessions", "cli", "job", "estimator", "catalogue")
     tops = {file.removeprefix("lib/launcher/").split("/")[0] for file in files if "lib/" in file}
@@ -64,8 +64,8 @@ def test_the_content_is_what_was_in_the_folder(source):
     made = build_bundle(source.spec())
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(made.content))) as archive:
         assert archive.extractfile("code/train.py").read() == b"print('hello')\n"
-        contract = archive.extractfile("lib/launcher/contract.py").read()
-    assert contract == (Path(launcher.__file__).parent / "contract.py").read_bytes()
+        contract = archive.extractfile("lib/launcher/contract/document.py").read()
+    assert contract == (Path(launcher.__file__).parent / "contract" / "document.py").read_bytes()
 
 
 def test_a_large_source_is_warned_of_with_its_five_biggest_files(source):

@@ -1,0 +1,204 @@
+"""The job document, launcher.json: the roles of the groups and what they run."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from launcher.contract.places import DOCUMENT_FILE
+from launcher.errors import ContractError
+
+
+class Role(str, enum.Enum):
+    """What a group's hosts do."""
+
+    TRAIN = "train"
+    DATA = "data"
+    COMMAND = "command"
+
+
+class Launch(str, enum.Enum):
+    """How a train host starts the user's script."""
+
+    PYTHON = "python"
+    TORCHRUN = "torchrun"
+
+
+#: Seconds without progress after which a rank that waits for others is taken to hang.
+DEFAULT_HANG_TIMEOUT = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerPart:
+    """What the train group runs: a script below the code folder, and how.
+
+    hang_timeout: seconds that a rank may wait in one place for others; 0 for ever.
+    """
+
+    entry_point: str
+    launch: Launch = Launch.PYTHON
+    processes_per_host: int = 1
+    hang_timeout: int = DEFAULT_HANG_TIMEOUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataPart:
+    """What the data group serves; a dataset that is not listed here is never imported.
+
+    workers_per_host: processes per data host, None for one per CPU.
+    prefetch_bytes: bytes of finished batches a train host holds ahead of its ranks, at most.
+    """
+
+    datasets: tuple[str, ...]
+    workers_per_host: int | None = None
+    prefetch_bytes: int = 256 * 1024 * 1024
+
+
+class Lifetime(str, enum.Enum):
+    """How long the program of a command group lives.
+
+    TRAIN: until training has ended; leaving before that is a failure, whatever the exit code.
+    OWN: until it leaves by itself with exit code 0; the job waits for that.
+    """
+
+    TRAIN = "train"
+    OWN = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """The sign by which a program shows that it is ready; give one of port, file and seconds.
+
+    port: the program listens on it. file: the program has written it; a relative path counts from
+    the code folder. seconds: it has run so long. timeout: seconds from its start within which the
+    sign must come, or the job fails.
+    """
+
+    port: int | None = None
+    file: str | None = None
+    seconds: int | None = None
+    timeout: int = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandPart:
+    """The program that each host of a command group runs.
+
+    command: its words, without a shell; "python" is the Python of the job.
+    ready: None for a program that is ready as soon as it runs.
+    """
+
+    command: tuple[str, ...]
+    ready: Ready | None = None
+    lifetime: Lifetime = Lifetime.TRAIN
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "command": list(self.command),
+            "ready": self.ready and asdict(self.ready),
+            "lifetime": self.lifetime.value,
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> CommandPart:
+        return cls(
+            command=tuple(raw["command"]),
+            ready=raw["ready"] and Ready(**raw["ready"]),
+            lifetime=Lifetime(raw["lifetime"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDocument:
+    """launcher.json: the roles of the groups and what they run.
+
+    It carries the *types* of the hyperparameters (bool, int, float, str, json); their values are
+    read from hyperparameters.json alone, so whoever edits the request is obeyed.
+
+    A document says the lowest version that has what it says: commands came with version 2.
+    """
+
+    VERSION = 2
+
+    roles: Mapping[str, Role]
+    trainer: TrainerPart
+    data: DataPart | None = None
+    #: What the hosts of each command group run, by the group's name.
+    commands: Mapping[str, CommandPart] = field(default_factory=dict)
+    hyperparameter_types: Mapping[str, str] = field(default_factory=dict)
+    #: How long a host waits for the others before first contact, in seconds.
+    start_timeout: float = 3600.0
+
+    def to_json(self) -> str:
+        data = self.data
+        commands = {group: part.to_fields() for group, part in self.commands.items()}
+        return json.dumps(
+            {
+                "version": 2 if commands else 1,
+                **({"commands": commands} if commands else {}),
+                "roles": {group: role.value for group, role in self.roles.items()},
+                "trainer": {
+                    "entry_point": self.trainer.entry_point,
+                    "launch": self.trainer.launch.value,
+                    "processes_per_host": self.trainer.processes_per_host,
+                    "hang_timeout": self.trainer.hang_timeout,
+                },
+                "data": data
+                and {
+                    "datasets": list(data.datasets),
+                    "workers_per_host": data.workers_per_host,
+                    "prefetch_bytes": data.prefetch_bytes,
+                },
+                "hyperparameter_types": dict(self.hyperparameter_types),
+                "start_timeout": self.start_timeout,
+            },
+            indent=2,
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> JobDocument:
+        """Read a document; raise ContractError when it is newer than this runtime, or not one."""
+        try:
+            raw = json.loads(text)
+            version = raw["version"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ContractError(f"{DOCUMENT_FILE} is not a job document: {error!r}") from error
+        if version > cls.VERSION:
+            raise ContractError(
+                f"{DOCUMENT_FILE} has version {version}, and this runtime knows versions up to "
+                f"{cls.VERSION}: submit the job with the Launcher that wrote the document"
+            )
+        try:
+            return cls._from_fields(raw)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ContractError(f"{DOCUMENT_FILE} is damaged: {error!r}") from error
+
+    @classmethod
+    def _from_fields(cls, raw: Mapping[str, Any]) -> JobDocument:
+        trainer, data = raw["trainer"], raw["data"]
+        return cls(
+            roles={group: Role(role) for group, role in raw["roles"].items()},
+            trainer=TrainerPart(
+                entry_point=trainer["entry_point"],
+                launch=Launch(trainer["launch"]),
+                processes_per_host=trainer["processes_per_host"],
+                hang_timeout=trainer.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
+            ),
+            data=data
+            and DataPart(
+                datasets=tuple(data["datasets"]),
+                workers_per_host=data["workers_per_host"],
+                prefetch_bytes=data["prefetch_bytes"],
+            ),
+            commands={
+                group: CommandPart.from_fields(part)
+                for group, part in raw.get("commands", {}).items()
+            },
+            hyperparameter_types=raw["hyperparameter_types"],
+            start_timeout=raw["start_timeout"],
+        )

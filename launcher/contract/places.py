@@ -1,0 +1,108 @@
+"""Where things are inside an instance: the folders below /opt/ml, the code channel, the ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_ML_ROOT = Path("/opt/ml")
+#: Where the ML root is, when it is not /opt/ml (the training toolkit's own variable).
+ML_ROOT_VARIABLE = "SAGEMAKER_BASE_DIR"
+
+
+@dataclass(frozen=True)
+class MlPaths:
+    """The folders SageMaker documents for a training container, below one root."""
+
+    root: Path = DEFAULT_ML_ROOT
+
+    @property
+    def code(self) -> Path:
+        """The user's code, unpacked from the bundle."""
+        return self.root / "code"
+
+    @property
+    def library(self) -> Path:
+        """The job world of Launcher, unpacked from the bundle; goes on PYTHONPATH."""
+        return self.root / "lib"
+
+    @property
+    def input(self) -> Path:
+        return self.root / "input"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "input" / "config"
+
+    @property
+    def channels(self) -> Path:
+        """The folder that has one folder per channel."""
+        return self.root / "input" / "data"
+
+    @property
+    def model(self) -> Path:
+        return self.root / "model"
+
+    @property
+    def output(self) -> Path:
+        return self.root / "output"
+
+    @property
+    def output_data(self) -> Path:
+        return self.root / "output" / "data"
+
+    @property
+    def output_intermediate(self) -> Path:
+        return self.root / "output" / "intermediate"
+
+    @property
+    def failure(self) -> Path:
+        """The file whose first 1,024 characters become the job's FailureReason."""
+        return self.root / "output" / "failure"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+
+# The code channel ------------------------------------------------------------------------------
+
+CODE_CHANNEL = "code"
+LAUNCH_SCRIPT = "launch.py"
+BUNDLE_FILE = "bundle.tar.gz"
+DOCUMENT_FILE = "launcher.json"
+#: The two top folders of the bundle, unpacked into the ML root: the user's code and our job world.
+BUNDLE_CODE = "code"
+BUNDLE_LIBRARY = "lib"
+#: What of the package travels with a job (paths below launcher/).
+JOB_WORLD = ("__init__.py", "errors.py", "contract", "runtime", "data", "parallel", "trainers")
+
+#: Start of the container: no shell, no toolkit, and SIGTERM reaches us.
+CONTAINER_ENTRYPOINT = ("python3", f"/opt/ml/input/data/{CODE_CHANNEL}/{LAUNCH_SCRIPT}")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The TCP ports of a job; one host listens on each at most once."""
+
+    base: int = 7770
+
+    @property
+    def dispatcher(self) -> int:
+        """Control of the data service, on the leader."""
+        return self.base
+
+    @property
+    def receiver(self) -> int:
+        """Bulk data, on every train host."""
+        return self.base + 1
+
+    @property
+    def board(self) -> int:
+        """The failure board, on the leader."""
+        return self.base + 2
+
+    @property
+    def rendezvous(self) -> int:
+        """torchrun's store, on the leader (7777 is what SageMaker's own images use)."""
+        return self.base + 7
