@@ -1,4 +1,4 @@
-"""What a job does when the network cable of one of its hosts is cut, and when it is mended."""
+"""What a job does when the network cable of one of its hosts is cut, mended, loose or slow."""
 
 from __future__ import annotations
 
@@ -130,6 +130,21 @@ def test_a_loose_cable_changes_nothing(job: Example, calm: Run) -> None:
     assert run.hashes == calm.hashes
 
 
+def test_a_slow_link_to_a_train_host_changes_nothing(job: Example, calm: Run) -> None:
+    """27 batches of 64 kB are still to come when the link is made slow: 7 seconds of it."""
+    disturbed = Disturbed(job)
+    try:
+        links.slow(disturbed.folder, "algo-4", megabits=2)
+    except PlatformError as error:
+        disturbed.end()
+        pytest.skip(f"this kernel cannot do it: {error}")
+    wait_until(lambda: disturbed.said("algo-3", "witness"))
+    assert not disturbed.said("algo-4", "witness"), "the link is not slow"
+    run = disturbed.end()
+    assert run.code == 0, run.talk
+    assert run.hashes == calm.hashes
+
+
 @pytest.mark.slow
 def test_a_data_host_that_stays_cut_off_leaves_and_the_job_completes(
     job: Example, calm: Run
@@ -188,7 +203,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job(
 
 def test_no_cable_of_an_unknown_host_or_a_job_that_has_ended(job: Example) -> None:
     disturbed = Disturbed(job)
-    with pytest.raises(PlatformError, match="cable of algo-9 cannot be set down: Cannot find"):
+    with pytest.raises(PlatformError, match="ip link set algo-9 down: Cannot find"):
         links.cut(disturbed.folder, "algo-9")
     assert disturbed.end().code == 0
     with pytest.raises(PlatformError, match="no host of job 'cut' runs, so there is no cable"):

@@ -1,4 +1,4 @@
-"""The cables between the hosts of a running job in isolation `network`: cut, and mended.
+"""The cables between the hosts of a running job in isolation `network`: cut, mended and slow.
 
 A cut cable is pulled out at the bridge: the host keeps its address, what it sends is lost without
 a word, and nothing reaches it. For tests of what programs do then.
@@ -20,24 +20,31 @@ from launcher.sessions.local.processes import living_children, marked
 
 def cut(folder: JobFolder, host: str) -> None:
     """Cut a running host ("algo-1") off from all others; PlatformError where there is no cable."""
-    _set(folder, host, "down")
+    _change(folder, "ip", "link", "set", host, "down")
 
 
 def mend(folder: JobFolder, host: str) -> None:
     """Connect a host again that was cut off."""
-    _set(folder, host, "up")
+    _change(folder, "ip", "link", "set", host, "up")
 
 
-def _set(folder: JobFolder, host: str, state: str) -> None:
+def slow(folder: JobFolder, host: str, *, megabits: float) -> None:
+    """From now on a host receives so many megabits per second, and loses what would wait long."""
+    shape = ("tbf", "rate", f"{round(1e6 * megabits)}bit", "burst", "32kbit", "latency", "200ms")
+    _change(folder, "tc", "qdisc", "replace", "dev", host, "root", *shape)
+
+
+def _change(folder: JobFolder, *command: str) -> None:
+    """Run a command of iproute2 in the job's outer network."""
     result = subprocess.run(
-        ["ip", "link", "set", host, state],
+        command,
         capture_output=True,
         text=True,
         check=False,
         preexec_fn=partial(_join_network_of, _platform_of(folder)),
     )
     if result.returncode != 0:
-        raise PlatformError(f"the cable of {host} cannot be set {state}: {result.stderr.strip()}")
+        raise PlatformError(f"{' '.join(command)}: {result.stderr.strip()}")
 
 
 def _platform_of(folder: JobFolder) -> int:

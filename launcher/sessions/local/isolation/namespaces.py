@@ -15,7 +15,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _MS_BIND = 0x1000
 _MS_REC = 0x4000
 _MS_PRIVATE = 1 << 18
-_MS_PLAIN = 0x2 | 0x4 | 0x8  # no set-user-id programs, devices or programs: for kernel data
+_MS_PLAIN = 0x2 | 0x4 | 0x8  # no set-user-id bits, no devices, no programs: for kernel data
 
 
 class Namespace(enum.IntFlag):
