@@ -83,11 +83,15 @@ class Ready:
     timeout: int = 600
 
 
+#: First words of a command that mean the Python of the job, wherever the image keeps it.
+PYTHON_WORDS = ("python", "python3")
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommandPart:
     """The program that each host of a command group runs.
 
-    command: its words, without a shell; "python" is the Python of the job.
+    command: its words, without a shell.
     ready: None for a program that is ready as soon as it runs.
     """
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from launcher.contract import CommandPart, Lifetime
+from launcher.contract import PYTHON_WORDS, CommandPart, Lifetime
 from launcher.runtime import processes
 from launcher.runtime.events import emit
 from launcher.runtime.host import (
@@ -20,8 +20,6 @@ from launcher.runtime.host import (
 from launcher.runtime.output import Output
 from launcher.runtime.readiness import Sign, sign_of
 
-#: Words of a command that mean the Python of the job, wherever the image keeps it.
-PYTHON_WORDS = ("python", "python3")
 #: Seconds from SIGTERM to SIGKILL when training has ended.
 GRACE = 30.0
 

@@ -45,6 +45,21 @@ def test_an_echo_gives_way_to_a_cause_that_is_reported_later(tally: Tally) -> No
     assert tally.end(SETTLE / 2) == End(CAUSE)
 
 
+@pytest.mark.parametrize(
+    ("cause", "is_echo"),
+    [
+        ("RuntimeError: [gloo] Connection closed by peer", True),
+        ("ServerLost: server algo-1:50051: connection lost: Socket closed", True),
+        ("_MultiThreadedRendezvous: <_MultiThreadedRendezvous of RPC that terminated with:", True),
+        ("_InactiveRpcError: <_InactiveRpcError of RPC that terminated with:", True),
+        ("the command ended before training did: killed by SIGKILL", False),
+        ("ValueError: the grammar terminated", False),
+    ],
+)
+def test_an_echo_reads_like_the_loss_of_a_peer(cause: str, is_echo: bool) -> None:
+    assert Failure(host="algo-3", group="train", cause=cause).is_echo is is_echo
+
+
 def test_an_echo_without_a_cause_is_believed_in_the_end(tally: Tally) -> None:
     tally.failed(ECHO, 0.0)
     tally.done("algo-3")

@@ -197,9 +197,7 @@ def test_a_program_that_is_no_python_runs_from_the_code_folder(make_job: MakeJob
     assert "here is code\n" in hosts["algo-1"].output
 
 
-def test_a_program_that_ignores_sigterm_is_killed(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_ignores_sigterm_is_killed(make_job: MakeJob) -> None:
     program = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

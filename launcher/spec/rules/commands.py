@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from launcher.contract import Ready, Role
+from launcher.contract import PYTHON_WORDS, Ready, Role
 from launcher.spec.findings import FieldPath, Finding
 from launcher.spec.groups import InstanceGroup
 from launcher.spec.job import JobSpec
 from launcher.spec.rules.machines import groups_with_paths
 from launcher.spec.rules.source import Source
 
-PYTHON_WORDS = ("python", "python3")
 #: Options of Python that take no value, and so stand before the script.
 _PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
 _LAST_PORT = 65535
