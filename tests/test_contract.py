@@ -53,6 +53,12 @@ def test_a_document_has_the_lowest_version_that_can_say_it() -> None:
     assert JobDocument.from_json(with_command.to_json()) == with_command
 
 
+def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
+    older = json.loads(DOCUMENT.to_json())
+    del older["trainer"]["hang_timeout"]
+    assert JobDocument.from_json(json.dumps(older)) == DOCUMENT
+
+
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
     with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 2"):

@@ -87,15 +87,12 @@ class Dump:
         """What the rank is doing, where in the user's code: "waits in all_reduce (train.py:31)"."""
         frames = self.frames
         user = next((n for n, each in enumerate(frames) if code in Path(each.file).parents), None)
-        word = "stopped (SIGSTOP)" if self.stopped else ""
+        verb = "is stopped (SIGSTOP)" if self.stopped else "waits" if self.waits else "is"
         if user is None:
-            return f"is {word or (f'in {frames[0].function}' if frames else 'silent')}"
+            return f"{verb} in {frames[0].function}" if frames else "is silent"
         here = frames[user]
-        place = f"{Path(here.file).relative_to(code)}:{here.line}"
         what = _name(frames[:user]) or here.source
-        if self.waits:
-            return f"waits in {what} ({place})"
-        return f"is {word} in {what} ({place})" if word else f"is in {what} ({place})"
+        return f"{verb} in {what} ({Path(here.file).relative_to(code)}:{here.line})"
 
 
 def offer(folder: Path, rank: int) -> None:

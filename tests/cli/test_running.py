@@ -50,6 +50,22 @@ def test_a_job_that_completes(terminal):
         assert archive.extractfile("weights.txt").read() == b"1 2 3"
 
 
+def test_what_a_failed_host_means_can_be_said_and_reaches_the_hosts(terminal):
+    script = 'import os\nprint("lost hosts:", os.environ["LAUNCHER_HOST_FAILURE"])\n'
+    job = terminal.write(script)
+    options = ("--local", "--host-failure", "tolerate")
+    result = terminal("run", job, *options, "--name", "job-1")
+    assert result.exit_code == 0, result.stderr
+    assert "lost hosts: tolerate" in result.stderr
+
+
+def test_another_word_for_it_is_refused_before_anything_is_made(terminal):
+    result = terminal("run", terminal.write(), "--local", "--host-failure", "ignore")
+    assert result.exit_code == 2
+    assert "'ignore' is not one of 'fail', 'tolerate'" in result.stderr
+    assert not terminal.home.exists()
+
+
 def test_the_talk_has_states_and_lines_with_group_and_host(terminal):
     result = terminal("run", terminal.write(), "--local", "--name", "job-1")
     assert "[Training]" in result.stderr

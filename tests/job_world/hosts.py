@@ -125,21 +125,24 @@ class Hosts:
             if host.process is not None
         }
 
-    def processes(self) -> list[int]:
-        """Every living process of this cluster, found by its environment."""
-        marker = f"{TOKEN_VARIABLE}={self.token}".encode()
+    def processes(self, host: str | None = None) -> list[int]:
+        """Every living process of this cluster, or of one host, found by its environment."""
+        markers = {f"{TOKEN_VARIABLE}={self.token}".encode()}
+        if host is not None:
+            markers.add(f"SAGEMAKER_BASE_DIR={self.hosts[host].paths.root}".encode())
         found = []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
             with contextlib.suppress(OSError):
                 alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-                if alive and marker in (entry / "environ").read_bytes().split(b"\0"):
+                if alive and markers <= set((entry / "environ").read_bytes().split(b"\0")):
                     found.append(int(entry.name))
         return found
 
-    def kill(self) -> None:
-        for pid in self.processes():
+    def kill(self, host: str | None = None) -> None:
+        """SIGKILL to everything, or to one host, as when its machine is lost."""
+        for pid in self.processes(host):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

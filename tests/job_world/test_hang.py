@@ -43,7 +43,10 @@ def straying(make_hosts: MakeHosts, stray: str, *, train: int = 2) -> Hosts:
     )
 
 
-@pytest.mark.parametrize("train", [1, 2], ids=["one host", "two hosts"])
+@pytest.mark.parametrize(
+    "train",
+    [pytest.param(1, id="one host", marks=pytest.mark.slow), pytest.param(2, id="two hosts")],
+)
 def test_the_rank_that_the_others_wait_for_is_named(make_hosts: MakeHosts, train: int) -> None:
     hosts = straying(make_hosts, "time.sleep(1000)", train=train)
     hosts.start()
@@ -62,6 +65,7 @@ def test_the_rank_that_the_others_wait_for_is_named(make_hosts: MakeHosts, train
     assert hosts.processes() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stray", "words"),
     [
@@ -88,27 +92,17 @@ def test_a_rank_that_cannot_speak_is_seen_by_its_host(
     assert hosts.processes() == []
 
 
+@pytest.mark.slow
 def test_a_host_that_is_frozen_does_not_keep_the_others(make_hosts: MakeHosts) -> None:
     hosts = straying(make_hosts, "time.sleep(1000)")
     hosts.start()
     eventually(lambda: "straying" in hosts["algo-2"].output)
-    everything = [pid for pid in hosts.processes() if host_of(pid) == "algo-2"]
-    for pid in everything:
+    for pid in hosts.processes("algo-2"):
         os.kill(pid, signal.SIGSTOP)
     assert hosts["algo-1"].wait(60) == 1
     failure = hosts["algo-1"].failure or ""
     assert "rank 0 waits in all_reduce" in failure
     assert "host algo-2 does not answer" in failure
-
-
-def host_of(pid: int) -> str:
-    from pathlib import Path
-
-    try:
-        folder = Path(f"/proc/{pid}/environ").read_bytes().split(b"SAGEMAKER_BASE_DIR=")[1]
-    except (OSError, IndexError):
-        return ""
-    return Path(folder.split(b"\0")[0].decode()).parent.name
 
 
 LATE = """
@@ -125,6 +119,7 @@ if dist.get_rank() == 0:
 """
 
 
+@pytest.mark.slow
 def test_waiting_less_than_the_timeout_and_sleeping_alone_are_no_hang(
     make_hosts: MakeHosts,
 ) -> None:

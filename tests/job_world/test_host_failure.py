@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hosts import Hosts, eventually
@@ -17,14 +14,6 @@ from launcher.contract import HOST_FAILURE_VARIABLE, HostFailure
 MakeHosts = Callable[..., Hosts]
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.01)\n        noise = ")
 FILES = {"pipeline.py": SLOW, "train.py": READER}
-
-
-def kill_host(hosts: Hosts, name: str) -> None:
-    """SIGKILL to a host's whole tree, as when its machine is lost."""
-    folder = f"SAGEMAKER_BASE_DIR={hosts[name].paths.root}".encode()
-    for pid in hosts.processes():
-        if folder in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            os.kill(pid, signal.SIGKILL)
 
 
 def reading(make_hosts: MakeHosts, host_failure: HostFailure, data: int = 2) -> Hosts:
@@ -45,7 +34,7 @@ def test_a_tolerated_data_host_changes_no_batch(make_hosts: MakeHosts) -> None:
     calm.start()
     assert set(calm.wait().values()) == {0}
     hosts = reading(make_hosts, HostFailure.TOLERATE)
-    kill_host(hosts, "algo-1")
+    hosts.kill("algo-1")
 
     assert hosts.wait() == {"algo-1": -9, "algo-2": 0, "algo-3": 0, "algo-4": 0}, hosts.output()
     assert len(hashes(hosts)) == 4
@@ -62,7 +51,7 @@ def test_a_lost_data_host_fails_the_job(
     make_hosts: MakeHosts, host_failure: HostFailure, data: int
 ) -> None:
     hosts = reading(make_hosts, host_failure, data)
-    kill_host(hosts, "algo-1")
+    hosts.kill("algo-1")
     codes = hosts.wait()
     assert [codes[name] for name in hosts.members["train_group"]] == [1, 1], hosts.output()
     assert 'origin="host algo-1 (data_group): the host died"' in hosts.output()

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -68,6 +69,18 @@ def test_another_call_of_the_same_function_is_progress() -> None:
 def test_a_script_of_the_users_own_may_stand_still() -> None:
     with stopped_in("/opt/ml/code/train.py") as frame:
         assert looks(lambda: frame) == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("line", "hangs"),
+    [("work.wait()", True), ("loss.item()", True), ("compute(batch)", False)],
+    ids=["a handle", "the GPU", "neither"],
+)
+def test_a_wait_in_c_has_no_frame_but_a_line(tmp_path: Path, line: str, hangs: bool) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"def step():\n    {line}\n")
+    with stopped_in(str(script), "step") as frame:
+        assert looks(lambda: frame)[-1] is hangs
 
 
 def test_a_job_of_one_rank_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,7 +263,11 @@ specs = st.builds(
     instance_type=st.none() | texts,
     instance_count=st.none() | numbers,
     distribution=st.none()
-    | st.builds(DataParallel, processes_per_host=st.none() | st.integers(1, 16)),
+    | st.builds(
+        DataParallel,
+        processes_per_host=st.none() | st.integers(1, 16),
+        hang_timeout=st.integers(0, 10**6),
+    ),
     data_service=st.none()
     | st.builds(DataService, datasets=text_tuples, workers_per_host=st.none() | numbers),
     hyperparameters=st.dictionaries(filled, json_values, max_size=4),
