@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from launcher.contract.document import (
     DEFAULT_HANG_TIMEOUT,
+    PYTHON_WORDS,
     CommandPart,
     DataPart,
     JobDocument,
@@ -85,6 +86,7 @@ __all__ = [
     "DataPart",
     "Lifetime",
     "Ready",
+    "PYTHON_WORDS",
     "CommandPart",
     "JobDocument",
     "format_event",
