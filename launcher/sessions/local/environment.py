@@ -46,7 +46,7 @@ def host_environment(
         "AWS_REGION": REGION,
         **_shared_network(hosts, wiring),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
-        HOST_FAILURE_VARIABLE: host_failure.value,
+        **_tolerance(host_failure),
         HOST_VARIABLE: str(mark),
     }
 
@@ -59,6 +59,12 @@ def _shared_network(hosts: Sequence[Host], wiring: Wiring) -> dict[str, str]:
         ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
         PORT_BASE_VARIABLE: str(wiring.port_base),
     }
+
+
+def _tolerance(host_failure: HostFailure) -> dict[str, str]:
+    """What hosts must know where the platform does not fail the job for the loss of one."""
+    is_usual = host_failure is HostFailure.FAIL
+    return {} if is_usual else {HOST_FAILURE_VARIABLE: host_failure.value}
 
 
 def _fair_share(hosts: int) -> int:
