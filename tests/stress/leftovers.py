@@ -11,34 +11,41 @@ from pathlib import Path
 _LISTENING = "0A"
 
 
-def inventory() -> dict[str, set[str]]:
-    """Everything of this machine, and of this process, that a job may take and has to give back."""
-    return {
-        "processes": set(_processes_of_jobs()),
+Things = dict[str, set[str]]
+
+
+def inventory(home: Path, *, of_the_machine: bool) -> Things:
+    """Everything that the jobs of a home may take and have to give back.
+
+    of_the_machine: count also what cannot be told from that of other jobs which run just now.
+    """
+    own = {
+        "processes": set(_processes_of_jobs(home)),
+        "mounts": set(Path("/proc/self/mounts").read_text().splitlines()),
+        "shared memory": {path.name for path in Path("/dev/shm").iterdir()},
+        "temporary folders": {path.name for path in Path(tempfile.gettempdir()).iterdir()},
+        "open descriptors": {entry.name for entry in Path("/proc/self/fd").iterdir()},
+    }
+    if not of_the_machine:
+        return own
+    return own | {
         "listening ports": set(_listening_ports()),
         "abstract sockets": set(_abstract_sockets()),
         "network namespaces": set(_network_namespaces()),
-        "mounts": set(Path("/proc/self/mounts").read_text().splitlines()),
-        "shared memory": {path.name for path in Path("/dev/shm").iterdir()},
-        "temporary folders": {path.name for path in Path(tempfile.gettempdir()).glob("launcher-*")},
-        "open descriptors": {entry.name for entry in Path("/proc/self/fd").iterdir()},
     }
 
 
-def left_since(before: dict[str, set[str]]) -> dict[str, set[str]]:
+def newly(now: Things, before: Things) -> Things:
     """What is there now and was not there before, by kind; empty kinds are left out."""
-    now = inventory()
     return {kind: now[kind] - before[kind] for kind in now if now[kind] - before[kind]}
 
 
-def _processes_of_jobs() -> Iterator[str]:
+def _processes_of_jobs(home: Path) -> Iterator[str]:
     for entry in _processes():
-        try:
+        with contextlib.suppress(OSError):  # it may end meanwhile
             command, variables = _read(entry / "cmdline"), _read(entry / "environ")
-        except OSError:
-            continue
-        if "launcher.sessions.local.platform" in command or "LAUNCHER_LOCAL_HOST=" in variables:
-            yield f"{entry.name} {command}"
+            if str(home) in command or f"LAUNCHER_LOCAL_HOST={home}" in variables:
+                yield f"{entry.name} {command[:100]}"
 
 
 def _network_namespaces() -> Iterator[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from crowd import FOR_EVER, Crowd, wait_for_epoch, wait_until
-from leftovers import inventory, left_since
+from leftovers import inventory, newly
 
 from launcher.errors import PlatformError
 from launcher.job import Job
@@ -100,27 +102,39 @@ ENDINGS: tuple[Callable[[Crowd, Job], str], ...] = (
 )
 
 
+@pytest.fixture
+def own_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Scratch folders go to a place of their own, with a short name, as they need."""
+    with tempfile.TemporaryDirectory(prefix="cycles-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield
+
+
+@pytest.mark.usefixtures("own_temporary_folder")
 @pytest.mark.parametrize(
     "cycles",
     [
         pytest.param(4, id="a few"),
+        # Alone on its machine: the ports and sockets of other jobs would be taken for its own.
         pytest.param(CYCLES, id="fifty", marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
     ],
 )
 def test_cycles_of_starts_and_ends_leave_nothing(tmp_path: Path, cycles: int) -> None:
     crowd = Crowd(tmp_path)
+    look = partial(inventory, crowd.home, of_the_machine=cycles == CYCLES)
     isolations = [isolation for isolation in Isolation if _works(isolation)]
     plan = itertools.islice(
         ((ending, isolation) for isolation in itertools.cycle(isolations) for ending in ENDINGS),
         cycles,
     )
-    before = inventory()
+    before = look()
     for number, (end, isolation) in enumerate(plan):
         epochs = 1 if end is complete else FOR_EVER
         job = crowd.start(f"job-{number}", epochs=epochs, isolation=isolation.value)
         expected = end(crowd, job)
         assert job.wait().status == expected, (end.__name__, isolation, job.summary())
     try:
-        wait_until(lambda: not left_since(before), seconds=30)
+        wait_until(lambda: not newly(look(), before), seconds=30)
     except AssertionError:
-        pytest.fail(f"left behind: {left_since(before)}")
+        pytest.fail(f"left behind: {newly(look(), before)}")
