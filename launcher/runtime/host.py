@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from launcher.runtime import processes
-from launcher.runtime.board import Board, End
+from launcher.runtime.board import Board
 from launcher.runtime.environment import Environment
 from launcher.runtime.failure import Failure
+from launcher.runtime.tally import End
 
 #: SageMaker kills 120 s after SIGTERM; what is left of that is for our own end.
 STOP_GRACE = 110.0

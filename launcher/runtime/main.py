@@ -11,7 +11,6 @@ from pathlib import Path
 from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
 from launcher.runtime import board, failure, processes, serve, train
-from launcher.runtime.board import SETTLE, End
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 from launcher.runtime.host import (
@@ -21,6 +20,7 @@ from launcher.runtime.host import (
     JobOver,
     StopRequested,
 )
+from launcher.runtime.tally import SETTLE, End
 from launcher.runtime.variables import child_environment
 
 ROLES: dict[Role, Callable[[Host], None]] = {Role.TRAIN: train.play, Role.DATA: serve.play}

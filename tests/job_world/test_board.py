@@ -11,8 +11,8 @@ import pytest
 from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, lines
-from launcher.runtime.board import SETTLE, End, Tally
 from launcher.runtime.failure import Failure
+from launcher.runtime.tally import SETTLE, End, Tally
 
 CAUSE = Failure(host="algo-3", group="train", rank=1, cause="killed by SIGKILL")
 ECHO = Failure(
