@@ -94,11 +94,12 @@ def _computes(frame: FrameType) -> bool:
 
 
 def _is_distributed() -> bool:
-    """Whether there are other ranks to wait for; under torchrun all of them are there."""
+    """Whether there are other ranks to wait for, and all of them have come.
+
+    Until they have, torch's own timeout counts (init_process_group).
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return False
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        return True
     distributed = sys.modules.get("torch.distributed")
     return bool(distributed and distributed.is_available() and distributed.is_initialized())
 

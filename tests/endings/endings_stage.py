@@ -34,7 +34,7 @@ from launcher.sessions.local.processes import HOST_VARIABLE
 
 #: The isolation in which the matrix runs; by default the session's own choice.
 ISOLATION = os.environ.get("LAUNCHER_ENDINGS_ISOLATION")
-HANG_TIMEOUT = 4
+HANG_TIMEOUT = 8
 _MEMORY = Path("/sys/fs/cgroup/memory")
 
 

@@ -19,10 +19,18 @@ COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
 BACKWARD = "/site-packages/torch/autograd/graph.py"
 
 
+@pytest.fixture(scope="module")
+def process_group() -> Iterator[None]:
+    """A real process group, of this process alone."""
+    distributed = pytest.importorskip("torch.distributed")
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
 @pytest.fixture(autouse=True)
-def other_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+def other_ranks(monkeypatch: pytest.MonkeyPatch, process_group: None) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "a torchrun job")
 
 
 @contextmanager

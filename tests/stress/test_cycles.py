@@ -103,8 +103,8 @@ ENDINGS: tuple[Callable[[Crowd, Job], str], ...] = (
 
 
 @pytest.fixture
-def own_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Scratch folders go to a place of their own, with a short name, as they need."""
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Scratch folders go to a place of their own, with a short name as they need, not tmp_path."""
     with tempfile.TemporaryDirectory(prefix="cycles-") as folder:
         monkeypatch.setenv("TMPDIR", folder)
         monkeypatch.setattr(tempfile, "tempdir", None)
