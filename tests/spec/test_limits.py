@@ -352,30 +352,49 @@ def test_how_to_mend_a_uri(uri: str, fix: str) -> None:
 @pytest.mark.parametrize(
     ("distribution", "counts", "readers", "warned"),
     [
-        pytest.param("ShardedByS3Key", (1, 2), ("cpu",), True, id="two data hosts"),
+        pytest.param("ShardedByS3Key", (1, 2), ("right",), True, id="two data hosts"),
         pytest.param("ShardedByS3Key", (1, 2), (), True, id="every host"),
         pytest.param("ShardedByS3Key", (2, 1), (), False, id="one data host"),
-        pytest.param("ShardedByS3Key", (2, 2), ("gpu",), False, id="train hosts alone"),
+        pytest.param("ShardedByS3Key", (2, 2), ("left",), False, id="train hosts alone"),
         pytest.param("FullyReplicated", (2, 2), (), False, id="not sharded"),
     ],
 )
 def test_data_hosts_that_see_different_samples(
     distribution: str, counts: tuple[int, int], readers: tuple[str, ...], warned: bool
 ) -> None:
+    # Names that say nothing: only the data service tells what the group without accelerators does.
     spec = ONE_HOST.replace(
         instance_type=None,
         instance_count=None,
         distribution=DataParallel(),
         data_service=DataService(datasets=("m:f",)),
         instance_groups=[
-            InstanceGroup("gpu", "ml.p3.8xlarge", counts[0]),
-            InstanceGroup("cpu", "ml.c5.xlarge", counts[1]),
+            InstanceGroup("left", "ml.p3.8xlarge", counts[0]),
+            InstanceGroup("right", "ml.c5.xlarge", counts[1]),
         ],
         inputs={
             "a": TrainingInput(S3, distribution=distribution, instance_groups=readers),
-            "b": TrainingInput(S3, instance_groups=("gpu", "cpu")),
+            "b": TrainingInput(S3, instance_groups=("left", "right")),
         },
     )
     told = [finding for finding in examine(spec) if "gets only its share" in finding.what]
     assert [finding.is_warning for finding in told] == [True] * warned
     assert all(f"each of the {counts[1]} data hosts" in finding.what for finding in told)
+
+
+@pytest.mark.parametrize(
+    ("readers", "warned"), [(("left",), True), (("right",), False), ((), False)]
+)
+def test_data_hosts_that_see_nothing(readers: tuple[str, ...], warned: bool) -> None:
+    spec = ONE_HOST.replace(
+        instance_type=None,
+        instance_count=None,
+        data_service=DataService(datasets=("m:f",)),
+        instance_groups=[
+            InstanceGroup("left", "ml.p3.8xlarge"),
+            InstanceGroup("right", "ml.c5.xlarge"),
+        ],
+        inputs={"a": TrainingInput(S3, instance_groups=readers)},
+    )
+    said = [('no channel goes to group "right", which prepares the data', True)]
+    assert findings(spec) == said * warned
