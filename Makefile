@@ -7,7 +7,7 @@ READY := .venv/.ready
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
-.PHONY: help demo test test-full check bench
+.PHONY: help demo test test-full check mutants bench
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test       run the tests (minutes)"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
 	@echo "make check      formatting, lint, types, import layers"
+	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
 	@echo "make bench      run the benchmarks"
 
 demo: $(READY)
@@ -32,6 +33,9 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+mutants: $(READY)
+	$(BIN)/python tests/mutation_score.py
 
 bench: $(READY)
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done

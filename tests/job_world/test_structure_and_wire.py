@@ -207,3 +207,66 @@ def test_tensors_in_samples_are_collated_too() -> None:
 def test_samples_that_make_no_batch_are_refused(samples: list[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         structure.take_apart(structure.collate(samples))
+
+
+# Trees -----------------------------------------------------------------------------------------
+
+
+def test_the_tree_of_a_batch() -> None:
+    batch = {"x": np.zeros(1), 2: (b"ab", "text"), None: [None]}
+    tree, parts = structure.take_apart(batch)
+    assert tree == {
+        "dict": ["x", 2, None],
+        "parts": [
+            {"array": 0},
+            {"tuple": [{"bytes": 1}, {"value": "text"}]},
+            {"list": [{"value": None}]},
+        ],
+    }
+    assert [part.tolist() for part in parts] == [[0.0], [97, 98]]
+
+
+def test_arrays_are_made_contiguous_and_keep_their_shapes() -> None:
+    for array in (np.arange(6).reshape(2, 3).T, np.array(5), np.zeros((2, 0))):
+        _, (part,) = structure.take_apart(array)
+        assert part.flags.c_contiguous
+        assert part.shape == array.shape
+        assert part.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("key", [("a",), b"a", frozenset()], ids=str)
+def test_a_key_that_json_would_change_is_refused(key: object) -> None:
+    with pytest.raises(DataError, match="a batch holds a dict with the key"):
+        structure.take_apart({"fine": None, key: None})
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ([b"a", b"b"], [b"a", b"b"]),
+        ([(1, "a"), (2, "b")], [np.array([1, 2]), ["a", "b"]]),
+        ([{"x": 1.5}, {"x": 2.5}], {"x": np.array([1.5, 2.5])}),
+        ([True, False], np.array([True, False])),
+        ([1j], np.array([1j])),
+        ([np.int8(1), np.int8(2)], np.array([1, 2], np.int8)),
+        ([np.zeros((1, 2), np.float32)] * 3, np.zeros((3, 1, 2), np.float32)),
+    ],
+    ids=str,
+)
+def test_samples_are_collated(samples: list[Any], batch: Any) -> None:
+    assert same(structure.collate(samples), batch)
+
+
+def test_leaves_become_what_the_user_wants() -> None:
+    tree = {"tuple": [{"array": 0}, {"bytes": 1}, {"value": None}]}
+    arrays = [np.ones(2), np.frombuffer(b"xy", np.uint8)]
+    assert structure.rebuild(tree, arrays, lambda array: array.sum()) == (2.0, b"xy", None)
+
+
+def test_a_tensor_shares_the_memory_of_its_array() -> None:
+    torch = pytest.importorskip("torch")
+    array = np.zeros(2)
+    structure.as_tensor(array)[0] = 3
+    assert array.tolist() == [3, 0]
+    assert isinstance(structure.as_tensor(array), torch.Tensor)

@@ -163,6 +163,28 @@ def test_a_job_made_in_python_is_held_to_the_declared_types(
     assert [problem.where for problem in told] == [where]
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param(
+            {"data_service": {"datasets": 3}},
+            ["3 is not a list"],
+            id="what cannot be read is told once",
+        ),
+        pytest.param(
+            {"data_service": {"datasets": ["pipeline:train_set"]}, "max_run": "60"},
+            ["data_service is not of its declared type", '"60" is not a whole number'],
+            id="one unreadable field hides no other",
+        ),
+    ],
+)
+def test_a_dictionary_in_place_of_a_class(changes: dict[str, Any], told: list[str]) -> None:
+    with pytest.raises(SpecError) as raised:
+        check(GOOD.replace(**changes), FILES)
+    said = [problem.what for problem in raised.value.problems]
+    assert [each[: len(start)] for each, start in zip(said, told, strict=True)] == told
+
+
 def test_the_lines_of_a_document_are_known_to_every_later_check() -> None:
     spec = JobSpec.from_yaml(
         "entry_point: train.py\nsource_dir: .\ninstance_type: ml.c5.xlarge\nmax_run: 0\n"

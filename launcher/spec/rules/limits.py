@@ -22,6 +22,7 @@ _HYPERPARAMETERS_LIMIT, _HYPERPARAMETER_NAME, _HYPERPARAMETER_VALUE = 100, 256, 
 #: SageMaker's limit is 100, and the job's token takes one.
 _VARIABLES_LIMIT, _VARIABLE_LENGTH = 99, 512
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_NO_VARIABLE = re.compile("[\0\ud800-\udfff]")
 _TAGS_LIMIT, _TAG_KEY, _TAG_VALUE = 50, 128, 256
 _TAG = re.compile(r"[\w\s.:/=+\-@]*")
 _METRICS_LIMIT, _METRIC_NAME, _METRIC_REGEX = 40, 255, 500
@@ -82,10 +83,14 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
         if name.startswith(TOOLKIT_PREFIX) or name in TOOLKIT_NAMES:
             what = f'the hyperparameter "{name}" has a name that SageMaker\'s toolkit keeps'
             yield Finding(path=here, what=what, fix="give it another name")
-        elif not 1 <= len(name) <= _HYPERPARAMETER_NAME or not name.isprintable():
+        elif not _can_be_name(name):
             shown = json.dumps(name, ensure_ascii=False)
             what = f"{shown} cannot be the name of a hyperparameter"
-            fix = f"use 1 to {_HYPERPARAMETER_NAME} printable characters"
+            fix = f"use 1 to {_HYPERPARAMETER_NAME} printable characters, and no ="
+            yield Finding(path=here, what=what, fix=fix)
+        if not _can_be_variable(value):
+            what = f'the hyperparameter "{name}" holds a character that no variable can hold'
+            fix = "take out null characters and halves of surrogate pairs"
             yield Finding(path=here, what=what, fix=fix)
         try:
             length = len(json.dumps(value))
@@ -100,6 +105,20 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
                 yield Finding(path=here, what=what, fix=fix)
 
 
+def _can_be_name(name: str) -> bool:
+    """Whether a hyperparameter can be so called; it becomes a variable, SM_HP_<NAME>."""
+    return 1 <= len(name) <= _HYPERPARAMETER_NAME and name.isprintable() and "=" not in name
+
+
+def _can_be_variable(value: object) -> bool:
+    """Whether all texts in a value can stand in an environment variable and on a command line."""
+    if isinstance(value, Mapping):
+        return all(map(_can_be_variable, (*value, *value.values())))
+    if isinstance(value, list):
+        return all(map(_can_be_variable, value))
+    return not isinstance(value, str) or not _NO_VARIABLE.search(value)
+
+
 def _environment_problems(spec: JobSpec) -> Iterator[Finding]:
     path = ("environment",)
     yield from _count(path, spec.environment, _VARIABLES_LIMIT)
@@ -111,6 +130,10 @@ def _environment_problems(spec: JobSpec) -> Iterator[Finding]:
         elif not _VARIABLE.fullmatch(name) or len(name) > _VARIABLE_LENGTH:
             what = f'"{name}" cannot be the name of an environment variable'
             fix = "use letters, digits and _, and no digit first"
+            yield Finding(path=here, what=what, fix=fix)
+        if not _can_be_variable(value):
+            what = f"the environment variable {name} holds a character that no variable can hold"
+            fix = "take out null characters and halves of surrogate pairs"
             yield Finding(path=here, what=what, fix=fix)
         if len(value) > _VARIABLE_LENGTH:
             what = f"the environment variable {name} has {len(value)} characters"

@@ -1,0 +1,144 @@
+"""Generated jobs that every rule accepts, small enough to run on this machine.
+
+To add a field of JobSpec: one line in `_FIELDS`, with a strategy of its legal values. A field that
+depends on others goes into `job_specs`.
+"""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from launcher.contract import Role
+from launcher.spec import (
+    DataParallel,
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    MetricDefinition,
+    TrainingInput,
+)
+
+#: What generated jobs travel with.
+SCRIPT, DATASETS = "train.py", ("pipeline:train_set", "pipeline:test_set")
+CLOUD_TYPES = ("ml.c5.xlarge", "ml.g4dn.xlarge", "ml.p3.8xlarge", "ml.m5.large")
+
+_letters = st.text(string.ascii_letters + string.digits, min_size=1, max_size=8)
+_characters = st.characters(codec="utf-8", categories=["L", "N", "P", "S"])
+_printable = st.text(st.sampled_from("aZ9 .:-_'\"$é") | _characters, min_size=1, max_size=12)
+#: With what YAML, JSON, shells and variables are known to trip over; no host can take a null.
+_texts = st.text(
+    st.sampled_from("ab=1 '\"\\\n\t$%{}[]\x7f\x85\u2028")
+    | st.characters(codec="utf-8", exclude_characters="\0"),
+    max_size=12,
+)
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _texts,
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(_texts, part, max_size=3),
+    max_leaves=5,
+)
+_hyperparameters = st.dictionaries(
+    _printable.filter(lambda name: "=" not in name),
+    _json,
+    max_size=4,
+)
+_metrics = st.builds(
+    MetricDefinition,
+    _letters,
+    st.sampled_from(["loss=([0-9.]+)", "(a|b)", "acc: (\\d+)%"]),
+)
+
+#: Fields that depend on no other, with their legal values.
+_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "hyperparameters": _hyperparameters,
+    "environment": st.dictionaries(_letters.map("USER_{}".format), _texts, max_size=3),
+    "tags": st.dictionaries(
+        st.text("aé9 ._:/=+-@", min_size=1, max_size=9), st.text("aé9 ._:/=+-@", max_size=9)
+    ),
+    "metric_definitions": st.lists(_metrics, max_size=3).map(tuple),
+    "volume_size": st.integers(1, 16384),
+    "max_run": st.integers(120, 28 * 24 * 3600),
+    "input_mode": st.sampled_from(["File", "FastFile"]),
+    "base_job_name": st.none() | _printable,
+    "image_uri": st.none() | _letters.map("registry/{}:1".format),
+    "role": st.none() | _letters | _letters.map("arn:aws:iam::111122223333:role/{}".format),
+    "encrypt_inter_container_traffic": st.booleans(),
+    "enable_network_isolation": st.booleans(),
+}
+
+
+@st.composite
+def job_specs(draw: st.DrawFn, source: Path, data: Path, most_hosts: int = 3) -> JobSpec:
+    """A legal job whose code is in `source`, and whose channels read `data`; few hosts."""
+    machines = draw(_machines(most_hosts))
+    groups = [group.instance_group_name for group in machines.get("instance_groups", ())]
+    has_data_group = any(g.role is Role.DATA for g in machines.get("instance_groups", ()))
+    channels = st.dictionaries(
+        _letters.filter(lambda name: name != "code"), _inputs(data, groups), max_size=3
+    )
+    in_vpc = draw(st.booleans())
+    return JobSpec(
+        entry_point=SCRIPT,
+        source_dir=str(source),
+        data_service=draw(_data_services(needed=has_data_group)),
+        inputs=draw(channels),
+        subnets=("subnet-1",) if in_vpc else (),
+        security_group_ids=("sg-1", "sg-2") if in_vpc else (),
+        **machines,
+        **{name: draw(strategy) for name, strategy in _FIELDS.items()},
+    )
+
+
+distributions = st.none() | st.builds(DataParallel, processes_per_host=st.none() | st.just(1))
+
+
+@st.composite
+def _machines(draw: st.DrawFn, most_hosts: int) -> dict[str, Any]:
+    """One kind of host, or a train group with data groups around it."""
+    types = draw(st.sampled_from([("local", "local_gpu"), CLOUD_TYPES]))
+    kind = st.sampled_from(types)
+    if draw(st.booleans()):
+        count = draw(st.none() | st.integers(1, most_hosts))
+        return {"instance_type": draw(kind), "instance_count": count}
+    names = draw(st.lists(_printable, min_size=1, max_size=most_hosts, unique=True))
+    spare = most_hosts - len(names)
+    groups = []
+    for index, name in enumerate(names):
+        more = draw(st.integers(0, spare))
+        spare -= more
+        role = Role.DATA if index else Role.TRAIN
+        groups.append(InstanceGroup(name, draw(kind), 1 + more, role))
+    return {"instance_groups": tuple(draw(st.permutations(groups)))}
+
+
+@st.composite
+def _inputs(draw: st.DrawFn, data: Path, groups: list[str]) -> TrainingInput:
+    routed = st.lists(st.sampled_from(groups), unique=True) if groups else st.just([])
+    return TrainingInput(
+        f"file://{data}",
+        distribution=draw(st.sampled_from(["FullyReplicated", "ShardedByS3Key"])),
+        content_type=draw(st.none() | st.just("image/png")),
+        input_mode=draw(st.none() | st.sampled_from(["File", "FastFile"])),
+        instance_groups=tuple(draw(routed)),
+        shuffle_config=draw(st.none() | st.integers(0, 9)),
+    )
+
+
+@st.composite
+def _data_services(draw: st.DrawFn, *, needed: bool) -> DataService | None:
+    if not needed and draw(st.booleans()):
+        return None
+    datasets = st.lists(st.sampled_from(DATASETS), min_size=int(needed), unique=True)
+    return DataService(
+        datasets=tuple(draw(datasets)),
+        workers_per_host=draw(st.none() | st.integers(1, 2)),
+        prefetch_bytes=draw(st.integers(2**20, 2**30)),
+        start_timeout=draw(st.integers(60, 3600)),
+    )

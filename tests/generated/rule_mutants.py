@@ -1,0 +1,167 @@
+"""One change to any legal job for each rule, after which that rule refuses it, or warns.
+
+To add a rule's mutant: a line here, or a file in tests/spec/bad. test_rule_mutants.py names the
+findings of launcher/spec that no mutant brings about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.contract import Role
+from launcher.spec import (
+    DataParallel,
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    MetricDefinition,
+    TrainingInput,
+)
+
+S3 = "s3://my-bucket/data"
+CPU, GPU = InstanceGroup("cpu", "ml.c5.xlarge"), InstanceGroup("gpu", "ml.p3.8xlarge")
+SERVICE = DataService(datasets=("pipeline:train_set",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """`break_rule` changes a legal job; `says` is part of what is then said of it."""
+
+    says: str
+    break_rule: Callable[[JobSpec], JobSpec]
+    is_warning: bool = False
+
+
+def _set(says: str, *, is_warning: bool = False, **changes: Any) -> Mutant:
+    return Mutant(says=says, break_rule=lambda spec: spec.replace(**changes), is_warning=is_warning)
+
+
+def _groups(says: str, *groups: InstanceGroup, is_warning: bool = False, **also: Any) -> Mutant:
+    """Other machines; channels that were routed to the old ones are taken out."""
+    changes = {"instance_type": None, "instance_count": None, "data_service": SERVICE, "inputs": {}}
+    return _set(says, is_warning=is_warning, **{**changes, "instance_groups": groups, **also})
+
+
+def _channel(says: str, name: str = "broken", **fields: Any) -> Mutant:
+    channel = TrainingInput(**{"s3_data": S3, **fields})
+    return Mutant(
+        says=says,
+        break_rule=lambda spec: spec.replace(inputs={**spec.inputs, name: channel}),
+    )
+
+
+def _add(says: str, field: str, name: str, value: Any) -> Mutant:
+    return Mutant(
+        says=says,
+        break_rule=lambda spec: spec.replace(**{field: {**getattr(spec, field), name: value}}),
+    )
+
+
+def _many(says: str, field: str, count: int, value: Any) -> Mutant:
+    return _set(says, **{field: {f"N{number}": value for number in range(count)}})
+
+
+def _both_ways(spec: JobSpec) -> JobSpec:
+    return spec.replace(
+        instance_type="ml.c5.xlarge", instance_groups=spec.instance_groups or (GPU,)
+    )
+
+
+def _absent_group(spec: JobSpec) -> JobSpec:
+    """A channel that goes to a group which the job, with or without groups, does not have."""
+    return spec.replace(inputs={"broken": TrainingInput(S3, instance_groups=("no such group",))})
+
+
+_typed = dataclasses.replace
+
+MUTANTS = (
+    # machines
+    _groups("the job has no machines"),
+    Mutant(says="is given beside instance_groups", break_rule=_both_ways),
+    _groups("is not an instance type", _typed(GPU, instance_type="ml.p3.8xlrage")),
+    _groups("is not in the catalogue", _typed(GPU, instance_type="ml.g9.xlarge"), is_warning=True),
+    _groups("has 0 instances", CPU, _typed(GPU, instance_count=0)),
+    _groups("stands beside instance types", CPU, _typed(GPU, instance_type="local", role="train")),
+    _groups(
+        "6 instance groups", GPU, *(_typed(CPU, instance_group_name=f"cpu {n}") for n in range(5))
+    ),
+    _groups("cannot be the name of a group", _typed(GPU, instance_group_name="")),
+    _groups('is called "gpu" too', GPU, GPU),
+    _groups("it is not clear what group", _typed(CPU, instance_group_name="x"), CPU),
+    _groups("no group trains", _typed(CPU, role=Role.DATA)),
+    _groups("trains, and so does", _typed(CPU, role=Role.TRAIN), GPU),
+    _groups("but nothing is served", CPU, GPU, data_service=DataService()),
+    _groups(
+        "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
+    ),
+    # code
+    _set("is not a Python file", entry_point="train.sh"),
+    _set("is outside source_dir", entry_point="../train.py"),
+    _set("there is no file", entry_point="absent.py"),
+    _set("does not name a function", data_service=DataService(datasets=("pipeline",))),
+    _set("is listed twice", data_service=DataService(datasets=SERVICE.datasets * 2)),
+    _set("there is no module", data_service=DataService(datasets=("absent:f",))),
+    _set("defines no", data_service=DataService(datasets=("pipeline:absent",))),
+    # channels
+    _many("20 channels", "inputs", 20, TrainingInput(S3)),
+    _channel("is taken", name="code"),
+    _channel("cannot be the name of a channel", name="a b"),
+    _channel("is not the URI of data", s3_data="data"),
+    _channel("the URI has", s3_data=S3 + "x" * 1024),
+    _channel("is no known compression", compression="zip"),
+    _channel("without attribute_names", s3_data_type="AugmentedManifestFile"),
+    _channel("attribute_names are given", attribute_names=("a",)),
+    _channel("is of AutoML jobs", target_attribute_name="a"),
+    _channel("FastFile cannot read", input_mode="FastFile", s3_data_type="ManifestFile"),
+    Mutant(says="the channel goes to group", break_rule=_absent_group),
+    _groups(
+        "no channel goes to group",
+        CPU,
+        GPU,
+        inputs={"a": TrainingInput(S3, instance_groups=("gpu",))},
+        is_warning=True,
+    ),
+    _groups(
+        "gets only its share",
+        _typed(CPU, instance_count=2),
+        GPU,
+        inputs={"a": TrainingInput(S3, distribution="ShardedByS3Key")},
+        is_warning=True,
+    ),
+    # values
+    _set("max_run is 0", max_run=0),
+    _set("volume_size is 20000", volume_size=20000),
+    _set("processes_per_host is 0", distribution=DataParallel(processes_per_host=0)),
+    _set("workers_per_host is 0", data_service=_typed(SERVICE, workers_per_host=0)),
+    _set("start_timeout is 0", data_service=_typed(SERVICE, start_timeout=0)),
+    _set("too little to hold batches", data_service=_typed(SERVICE, prefetch_bytes=1)),
+    _many("101 hyperparameters", "hyperparameters", 101, 1),
+    _add("toolkit keeps", "hyperparameters", "sagemaker_program", "x"),
+    _add("cannot be the name of a hyperparameter", "hyperparameters", "a=b", 1),
+    _add("that no variable can hold", "hyperparameters", "a", ["\0"]),
+    _add("is not JSON", "hyperparameters", "a", {1, 2}),
+    _add("characters as JSON", "hyperparameters", "a", "x" * 2500),
+    _many("100 environment", "environment", 100, ""),
+    _add("is set by Launcher itself", "environment", "LAUNCHER_TOKEN", "x"),
+    _add("cannot be the name of an environment variable", "environment", "a-b", "x"),
+    _add("that no variable can hold", "environment", "A", "\0"),
+    _add("has 513 characters", "environment", "A", "x" * 513),
+    _many("51 tags", "tags", 51, ""),
+    _add("has a prefix that AWS keeps", "tags", "aws:a", ""),
+    _add("cannot be the key of a tag", "tags", "%", ""),
+    _add("cannot be the value of a tag", "tags", "a", "%"),
+    _set("41 metric_definitions", metric_definitions=[MetricDefinition("a", "(x)")] * 41),
+    _set("a metric's name has 0", metric_definitions=[MetricDefinition("", "(x)")]),
+    _set("has 0 characters", metric_definitions=[MetricDefinition("a", "")]),
+    _set("is not a regular expression", metric_definitions=[MetricDefinition("a", "(")]),
+    _set("has no group", metric_definitions=[MetricDefinition("a", "x")]),
+    _set("without security_group_ids", subnets=("a",), security_group_ids=()),
+    _set("17 subnets", subnets=("a",) * 17, security_group_ids=("a",)),
+    _set("cannot be one of subnets", subnets=("a b",), security_group_ids=("a",)),
+    _set("is no known input_mode", input_mode="file"),
+    _set("cannot be an image", image_uri="a b"),
+    _set("is neither the name nor the ARN", role="a b"),
+)

@@ -1,0 +1,107 @@
+"""Every rule refuses something: legal jobs are broken in one place, and told of just that."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from job_strategies import job_specs
+from rule_mutants import MUTANTS, Mutant
+
+import launcher.spec
+from launcher.contract import Role
+from launcher.errors import SpecError
+from launcher.request.source import SourceTree
+from launcher.spec import DataService, InstanceGroup, JobSpec, check, findings
+
+RULES = Path(launcher.spec.__file__).parent
+BAD = Path(__file__).parents[1] / "spec" / "bad"
+SCRIPTS = {
+    "train.py": "",
+    "broken.py": "def f(:",
+    "pipeline.py": "def train_set(): ...\ndef test_set(): ...\n",
+}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folders of the code and of the channels."""
+    source = tmp_path_factory.mktemp("source")
+    for name, text in SCRIPTS.items():
+        (source / name).write_text(text)
+    return source, tmp_path_factory.mktemp("data")
+
+
+def told(spec: JobSpec) -> tuple[list[str], list[str]]:
+    """(what is wrong, what is warned of)."""
+    try:
+        return [], list(check(spec, SourceTree(spec)))
+    except SpecError as error:
+        return [problem.what for problem in error.problems], []
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.says)
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_broken_rule_is_told(
+    places: tuple[Path, Path], mutant: Mutant, data: st.DataObject
+) -> None:
+    spec = data.draw(job_specs(*places))
+    assert told(spec)[0] == []
+
+    errors, warnings = told(mutant.break_rule(spec))
+    assert any(mutant.says in what for what in (warnings if mutant.is_warning else errors))
+    assert not (mutant.is_warning and errors)
+
+
+def _sites() -> Iterator[tuple[str, int, int]]:
+    """Each place below launcher/spec where a Finding is made: (file, first line, last line)."""
+    for path in sorted(RULES.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
+                assert node.end_lineno
+                yield str(path), node.lineno, node.end_lineno
+
+
+def test_every_finding_is_brought_about_by_a_mutant_or_a_bad_job(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever adds a rule adds a job that breaks it: a line of MUTANTS, or a file of bad/."""
+    made: set[tuple[str, int]] = set()
+
+    def noted(**parts: Any) -> findings.Finding:
+        caller = sys._getframe(1)
+        made.add((caller.f_code.co_filename, caller.f_lineno))
+        return findings.Finding(**parts)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("launcher.spec.") and module is not findings:
+            monkeypatch.setattr(module, "Finding", noted, raising=False)
+    _put_everything(places[0])
+
+    unmade = [
+        f"{Path(file).relative_to(RULES)}:{first}"
+        for file, first, last in _sites()
+        if not any((file, line) in made for line in range(first, last + 1))
+    ]
+    assert unmade == []
+
+
+def _put_everything(source: Path) -> None:
+    legal = JobSpec(entry_point="train.py", source_dir=str(source), instance_type="local")
+    for mutant in MUTANTS:
+        told(mutant.break_rule(legal))
+    command = InstanceGroup("command", "local", role=Role.COMMAND)
+    told(legal.replace(instance_type=None, instance_groups=[command]))
+    told(legal.replace(entry_point="broken.py"))
+    told(legal.replace(data_service=DataService(datasets=("broken:f",))))
+    for path in BAD.glob("*.yaml"):
+        with contextlib.suppress(SpecError):  # of the writing, before any rule
+            told(JobSpec.from_yaml(path))

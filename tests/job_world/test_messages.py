@@ -1,0 +1,139 @@
+"""The control protocol: every message there and back as JSON, and refusals of what is none."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from launcher.data import messages
+from launcher.data.messages import Message, decode, decode_plan, encode_plan
+from launcher.data.plan import Plan, StreamSpec
+from launcher.errors import WireError
+
+PLAN = Plan(
+    spec=StreamSpec(name="s", dataset="m:f", batch_size=2), length=9, epoch=1, rank=1, world=2
+)
+#: One of each, as it is written on the wire; `type` is the class.
+WIRE: list[dict[str, Any]] = [
+    {"type": "HelloWorker", "worker": "w", "host": "algo-1", "pid": 7},
+    {"type": "HelloReceiver", "host": "algo-3", "address": ["127.0.0.1", 7771]},
+    {"type": "Describe", "dataset": "m:f"},
+    {"type": "Length", "dataset": "m:f", "length": 9, "error": "", "unavailable": False},
+    {"type": "OpenRun", "run": "r", "rank": 0, "plan": {}},
+    {"type": "DefineRun", "run": "r", "plan": {}, "address": ["127.0.0.1", 7771]},
+    {"type": "Lease", "run": "r", "steps": [1, 2]},
+    {"type": "Sent", "run": "r", "step": 1, "seconds": 0.5},
+    {
+        "type": "BatchFailed",
+        "run": "r",
+        "step": 1,
+        "message": "m",
+        "index": None,
+        "remote_traceback": "t",
+    },
+    {"type": "Beat"},
+    {"type": "Arrived", "run": "r", "step": 1, "worker": "w", "size": 3},
+    {"type": "Taken", "run": "r", "step": 1},
+    {"type": "Release", "slabs": [1]},
+    {
+        "type": "Batch",
+        "run": "r",
+        "step": 1,
+        "slab": 2,
+        "size": 3,
+        "new": True,
+        "tree": {"array": 0},
+        "arrays": [["<f8", [1], 0]],
+    },
+    {"type": "Forget", "slab": 1},
+    {
+        "type": "RunFailed",
+        "run": "r",
+        "kind": "sample",
+        "message": "m",
+        "index": 4,
+        "remote_traceback": "t",
+    },
+    {"type": "CloseRun", "run": "r"},
+    {"type": "Close"},
+]
+
+
+@pytest.mark.parametrize("raw", WIRE, ids=lambda raw: raw["type"])
+def test_a_message_is_its_json(raw: dict[str, Any]) -> None:
+    message = decode(json.loads(json.dumps(raw)))
+    assert type(message) is getattr(messages, raw["type"])
+    assert json.loads(json.dumps(message.encode())) == raw
+    for field in dataclasses.fields(message):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(message, field.name, None)
+
+
+def test_every_message_is_known() -> None:
+    assert {raw["type"] for raw in WIRE} == {kind.__name__ for kind in Message.__subclasses__()}
+
+
+def test_messages_of_equal_parts_are_equal() -> None:
+    assert messages.Taken(run="r", step=1) == messages.Taken(run="r", step=1)
+    assert messages.Taken(run="r", step=1) != messages.Taken(run="r", step=2)
+
+
+def test_parts_are_named() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        messages.Describe("m:f")  # type: ignore[misc]
+
+
+def test_parts_that_may_be_left_out() -> None:
+    assert decode({"type": "Length", "dataset": "m:f", "length": 1}) == messages.Length(
+        dataset="m:f", length=1, error="", unavailable=False
+    )
+    assert decode(
+        {"type": "RunFailed", "run": "r", "kind": "refused", "message": "m"}
+    ) == messages.RunFailed(run="r", kind="refused", message="m", index=None, remote_traceback="")
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({}, "not a message"),
+        ({"type": "Message"}, "not a message"),
+        ({"type": "object"}, "not a message"),
+        ({"type": None}, "not a message"),
+        ({"type": ["Beat"]}, "not a message"),
+        ({"type": "Beat", "also": 1}, "not a message"),
+        ({"run": "r", "step": 1}, "not a message"),
+        ({"type": "Taken", "run": "r"}, "a damaged message Taken"),
+    ],
+    ids=str,
+)
+def test_what_is_no_message_is_refused(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        decode(raw)
+
+
+def test_a_refusal_shows_the_beginning() -> None:
+    with pytest.raises(WireError) as raised:
+        decode({"type": "x" * 500})
+    assert len(str(raised.value)) < 200
+
+
+def test_a_plan_is_its_json() -> None:
+    assert decode_plan(json.loads(json.dumps(encode_plan(PLAN)))) == PLAN
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param({"spec": {}}, id="an empty stream"),
+        pytest.param({"spec": None}, id="no stream"),
+        pytest.param({"more": 1}, id="a part too many"),
+    ],
+)
+def test_a_damaged_plan_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(WireError, match="a damaged plan"):
+        decode_plan({**encode_plan(PLAN), **damage})
+    with pytest.raises(WireError, match="a damaged plan"):
+        decode_plan({})

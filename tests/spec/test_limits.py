@@ -1,0 +1,400 @@
+"""Limits and forms, from both sides: what is just allowed, and what is just refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, TrainingInput
+from launcher.spec.metrics import MetricDefinition
+from launcher.spec.rules import examine
+
+ONE_HOST = JobSpec(entry_point="train.py", instance_type="ml.c5.xlarge", instance_count=1)
+S3 = "s3://my-bucket/"
+
+
+def findings(spec: JobSpec) -> list[tuple[str, bool]]:
+    return [(finding.what, finding.is_warning) for finding in examine(spec)]
+
+
+def many(count: int, value: Any) -> dict[str, Any]:
+    return {f"N{number}": value for number in range(count)}
+
+
+def channel(**fields: Any) -> dict[str, Any]:
+    return {"inputs": {"a": TrainingInput(**{"s3_data": S3, **fields})}}
+
+
+def metric(name: str = "loss", regex: str = "(x)") -> dict[str, Any]:
+    return {"metric_definitions": [MetricDefinition(name, regex)]}
+
+
+def network(subnets: int, security_groups: int, identity: str = "id-") -> dict[str, Any]:
+    return {
+        "subnets": [f"{identity}{number}" for number in range(subnets)],
+        "security_group_ids": [f"{identity}{number}" for number in range(security_groups)],
+    }
+
+
+def service(**fields: Any) -> dict[str, Any]:
+    return {"data_service": DataService(**fields)}
+
+
+def groups(*names: str, **fields: Any) -> dict[str, Any]:
+    """The first group trains, the others prepare data."""
+    roles = ["train", *["data"] * (len(names) - 1)]
+    return {
+        "instance_type": None,
+        "instance_count": None,
+        "data_service": DataService(datasets=("m:f",)),
+        "instance_groups": [
+            InstanceGroup(name, "ml.c5.xlarge", role=role)
+            for name, role in zip(names, roles, strict=True)
+        ],
+    }
+
+
+#: (just allowed, just refused, what is said then)
+LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "least max_run": ({"max_run": 1}, {"max_run": 0}, "max_run is 0"),
+    "most max_run": ({"max_run": 2419200}, {"max_run": 2419201}, "max_run is 2419201"),
+    "least volume": ({"volume_size": 1}, {"volume_size": 0}, "volume_size is 0"),
+    "most volume": ({"volume_size": 16384}, {"volume_size": 16385}, "volume_size is 16385"),
+    "processes": (
+        {"distribution": DataParallel(processes_per_host=1)},
+        {"distribution": DataParallel(processes_per_host=0)},
+        "processes_per_host is 0",
+    ),
+    "workers": (
+        service(workers_per_host=1),
+        service(workers_per_host=0),
+        "workers_per_host is 0",
+    ),
+    "start_timeout": (service(start_timeout=1), service(start_timeout=0), "start_timeout is 0"),
+    "prefetch": (
+        service(prefetch_bytes=1048576),
+        service(prefetch_bytes=1048575),
+        "prefetch_bytes is 1048575, too little",
+    ),
+    "instances": (
+        {"instance_count": 1},
+        {"instance_count": 0},
+        "the job has 0 instances",
+    ),
+    "groups": (
+        groups("a", "b", "c", "d", "e"),
+        groups("a", "b", "c", "d", "e", "f"),
+        "6 instance groups",
+    ),
+    "group's name, short": (groups("a"), groups(""), '"" cannot be the name of a group'),
+    "group's name, long": (groups("a" * 64), groups("a" * 65), "cannot be the name of a group"),
+    "group's name, printable": (groups("a b"), groups("a\tb"), '"a\\tb" cannot be the name'),
+    "hyperparameters": (
+        {"hyperparameters": many(100, 1)},
+        {"hyperparameters": many(101, 1)},
+        "101 hyperparameters",
+    ),
+    "hyperparameter's name": (
+        {"hyperparameters": {"a" * 256: 1}},
+        {"hyperparameters": {"a" * 257: 1}},
+        "cannot be the name of a hyperparameter",
+    ),
+    "hyperparameter's short name": (
+        {"hyperparameters": {"a": 1}},
+        {"hyperparameters": {"": 1}},
+        '"" cannot be the name of a hyperparameter',
+    ),
+    "hyperparameter's printable name": (
+        {"hyperparameters": {"a b-c.é": 1}},
+        {"hyperparameters": {"a\n": 1}},
+        '"a\\n" cannot be the name of a hyperparameter',
+    ),
+    "hyperparameter that is no variable": (
+        {"hyperparameters": {"a:b": 1}},
+        {"hyperparameters": {"a=b": 1}},
+        '"a=b" cannot be the name of a hyperparameter',
+    ),
+    "hyperparameter of the toolkit": (
+        {"hyperparameters": {"my_sagemaker_x": 1}},
+        {"hyperparameters": {"sagemaker_x": 1}},
+        "has a name that SageMaker's toolkit keeps",
+    ),
+    "hyperparameter of the tuner": (
+        {"hyperparameters": {"tuning_objective_metric": 1}},
+        {"hyperparameters": {"_tuning_objective_metric": 1}},
+        "has a name that SageMaker's toolkit keeps",
+    ),
+    "hyperparameter's length": (
+        {"hyperparameters": {"a": "x" * 2498}},
+        {"hyperparameters": {"a": "x" * 2499}},
+        'the hyperparameter "a" has 2501 characters as JSON',
+    ),
+    "hyperparameter's text": (
+        {"hyperparameters": {"a": "x\n\u0001\ud7ff\ue000"}},
+        {"hyperparameters": {"a": "x\0"}},
+        'the hyperparameter "a" holds a character that no variable can hold',
+    ),
+    "text in a list": (
+        {"hyperparameters": {"a": [["x"]]}},
+        {"hyperparameters": {"a": ["x", ["\ud800"]]}},
+        "no variable can hold",
+    ),
+    "text in a mapping": (
+        {"hyperparameters": {"a": {"b": "x"}}},
+        {"hyperparameters": {"a": {"b": "\udfff"}}},
+        "no variable can hold",
+    ),
+    "key of a mapping": (
+        {"hyperparameters": {"a": {"b": 1}}},
+        {"hyperparameters": {"a": {"b\0": 1}}},
+        "no variable can hold",
+    ),
+    "variables": (
+        {"environment": many(99, "")},
+        {"environment": many(100, "")},
+        "100 environment",
+    ),
+    "variable's name": (
+        {"environment": {"_" * 512: ""}},
+        {"environment": {"_" * 513: ""}},
+        "cannot be the name of an environment variable",
+    ),
+    "variable's characters": (
+        {"environment": {"aZ_9": ""}},
+        {"environment": {"a-b": ""}},
+        '"a-b" cannot be the name of an environment variable',
+    ),
+    "variable's text": (
+        {"environment": {"A": "x" * 512}},
+        {"environment": {"A": "x" * 513}},
+        "the environment variable A has 513 characters",
+    ),
+    "variable's content": (
+        {"environment": {"A": "\n"}},
+        {"environment": {"A": "\0"}},
+        "the environment variable A holds a character",
+    ),
+    "variable of ours": (
+        {"environment": {"LAUNCHER_TOKENS": ""}},
+        {"environment": {"LAUNCHER_TOKEN": ""}},
+        "LAUNCHER_TOKEN is set by Launcher itself",
+    ),
+    "tags": ({"tags": many(50, "")}, {"tags": many(51, "")}, "51 tags"),
+    "tag's key": (
+        {"tags": {"a" * 128: ""}},
+        {"tags": {"a" * 129: ""}},
+        "cannot be the key of a tag",
+    ),
+    "tag's short key": ({"tags": {"a": ""}}, {"tags": {"": ""}}, '"" cannot be the key of a tag'),
+    "tag's characters": (
+        {"tags": {"é 9_.:/=+-@": "é 9_.:/=+-@"}},
+        {"tags": {"a%": ""}},
+        '"a%" cannot be the key of a tag',
+    ),
+    "tag of AWS": ({"tags": {"awsome": ""}}, {"tags": {"AWS:x": ""}}, "a prefix that AWS keeps"),
+    "tag's value": (
+        {"tags": {"a": "x" * 256}},
+        {"tags": {"a": "x" * 257}},
+        "cannot be the value of a tag",
+    ),
+    "metrics": (
+        {"metric_definitions": [MetricDefinition("a", "(x)")] * 40},
+        {"metric_definitions": [MetricDefinition("a", "(x)")] * 41},
+        "41 metric_definitions",
+    ),
+    "metric's name": (metric("a" * 255), metric("a" * 256), "a metric's name has 256 characters"),
+    "metric's short name": (metric("a"), metric(""), "a metric's name has 0 characters"),
+    "metric's expression": (
+        metric(regex="(x)" + "x" * 497),
+        metric(regex="(x)" + "x" * 498),
+        'the expression of metric "loss" has 501 characters',
+    ),
+    "metric's short expression": (metric(regex="()"), metric(regex=""), "has 0 characters"),
+    "metric's group": (metric(regex="(a)(b)"), metric(regex="a"), "has no group: a"),
+    "metric's syntax": (metric(regex="(a)"), metric(regex="(a"), "is not a regular expression"),
+    "subnets": (network(16, 1), network(17, 1), "17 subnets"),
+    "security groups": (network(1, 5), network(1, 6), "6 security_group_ids"),
+    "a VPC has security groups": (network(1, 1), network(1, 0), "subnets without security_group"),
+    "a VPC has subnets": (network(0, 0), network(0, 1), "security_group_ids without subnets"),
+    "network's id": (
+        network(1, 1, "a" * 31),
+        network(1, 1, "a" * 32),
+        f'"{"a" * 32}0" cannot be one of subnets',
+    ),
+    "network's characters": (
+        network(1, 1, "sg-"),
+        network(1, 1, "sg_"),
+        '"sg_0" cannot be one of security_group_ids',
+    ),
+    "image": (
+        {"image_uri": "x" * 255},
+        {"image_uri": "x" * 256},
+        "cannot be an image",
+    ),
+    "image's characters": (
+        {"image_uri": "a/b:c"},
+        {"image_uri": "a b"},
+        '"a b" cannot be an image',
+    ),
+    "role's name": ({"role": "a" * 64}, {"role": "a" * 65}, "is neither the name nor the ARN"),
+    "role's ARN": (
+        {"role": "arn:aws-cn:iam::111122223333:role/path/x"},
+        {"role": "arn:aws:iam::11112222333:role/x"},
+        "is neither the name nor the ARN",
+    ),
+    "input mode": ({"input_mode": "Pipe"}, {"input_mode": "pipe"}, "is no known input_mode"),
+    "output": ({"output_path": S3}, {"output_path": "s3://b"}, '"s3://b" is not the URI of data'),
+    "code": (
+        {"code_location": "file:///x"},
+        {"code_location": "file://"},
+        "is not the URI of data",
+    ),
+    "channels": (
+        {"inputs": many(19, S3)},
+        {"inputs": many(20, S3)},
+        "20 channels",
+    ),
+    "channel's name": (
+        {"inputs": {"aZ9._-" + "a" * 58: S3}},
+        {"inputs": {"aZ9._-" + "a" * 59: S3}},
+        "cannot be the name of a channel",
+    ),
+    "channel of the code": ({"inputs": {"Code": S3}}, {"inputs": {"code": S3}}, "is taken"),
+    "URI's length": (
+        channel(s3_data=S3 + "x" * (1024 - len(S3))),
+        channel(s3_data=S3 + "x" * (1025 - len(S3))),
+        "the URI has 1025 characters",
+    ),
+    "bucket": (
+        channel(s3_data="s3://a.b"),
+        channel(s3_data="s3://a_b"),
+        '"s3://a_b" is not the URI of data',
+    ),
+    "distribution of a channel": (
+        channel(distribution="ShardedByS3Key"),
+        channel(distribution="Sharded"),
+        '"Sharded" is no known distribution',
+    ),
+    "compression": (channel(compression="None"), channel(compression="Zip"), "compression"),
+    "record_wrapping": (
+        channel(record_wrapping="RecordIO"),
+        channel(record_wrapping="Record"),
+        "record_wrapping",
+    ),
+    "s3_data_type": (
+        channel(s3_data_type="ManifestFile"),
+        channel(s3_data_type="Manifest"),
+        "s3_data_type",
+    ),
+    "channel's input mode": (
+        channel(input_mode="FastFile"),
+        channel(input_mode="Fast"),
+        "input_mode",
+    ),
+    "attributes": (
+        channel(s3_data_type="AugmentedManifestFile", attribute_names=("a",)),
+        channel(s3_data_type="AugmentedManifestFile"),
+        "an augmented manifest without attribute_names",
+    ),
+    "attributes of a manifest": (
+        channel(),
+        channel(attribute_names=("a",)),
+        "attribute_names are given for S3Prefix",
+    ),
+    "target attribute": (
+        channel(),
+        channel(target_attribute_name="a"),
+        "target_attribute_name is of AutoML jobs",
+    ),
+    "fast files": (
+        channel(input_mode="File", s3_data_type="ManifestFile"),
+        channel(input_mode="FastFile", s3_data_type="ManifestFile"),
+        "input mode FastFile cannot read ManifestFile",
+    ),
+    "fast files of the job": (
+        {"input_mode": "FastFile", **channel(input_mode="File", s3_data_type="ManifestFile")},
+        {"input_mode": "FastFile", **channel(s3_data_type="ManifestFile")},
+        "input mode FastFile cannot read ManifestFile",
+    ),
+    "routes": (
+        {**groups("a", "b"), **channel(instance_groups=("a", "b"))},
+        {**groups("a", "b"), **channel(instance_groups=("b", "c"))},
+        'the channel goes to group "c", which is not in the job',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_from_both_sides(name: str) -> None:
+    allowed, refused, what = LIMITS[name]
+    assert findings(ONE_HOST.replace(**allowed)) == []
+    told = findings(ONE_HOST.replace(**refused))
+    assert [is_warning for said, is_warning in told if what in said][:1] == [False], told
+
+
+@pytest.mark.parametrize(
+    ("uri", "fix"),
+    [
+        ("data", 'write "file://data" for a folder of this machine'),
+        ("S3://my-bucket/x", "a bucket has 3 to 63 of a-z"),
+        ("https://x", "or file:///folder"),
+        ("file://", "or file:///folder"),
+    ],
+)
+def test_how_to_mend_a_uri(uri: str, fix: str) -> None:
+    (finding,) = examine(ONE_HOST.replace(**channel(s3_data=uri)))
+    assert fix in finding.fix
+    assert finding.path == ("inputs", "a", "s3_data")
+
+
+@pytest.mark.parametrize(
+    ("distribution", "counts", "readers", "warned"),
+    [
+        pytest.param("ShardedByS3Key", (1, 2), ("right",), True, id="two data hosts"),
+        pytest.param("ShardedByS3Key", (1, 2), (), True, id="every host"),
+        pytest.param("ShardedByS3Key", (2, 1), (), False, id="one data host"),
+        pytest.param("ShardedByS3Key", (2, 2), ("left",), False, id="train hosts alone"),
+        pytest.param("FullyReplicated", (2, 2), (), False, id="not sharded"),
+    ],
+)
+def test_data_hosts_that_see_different_samples(
+    distribution: str, counts: tuple[int, int], readers: tuple[str, ...], warned: bool
+) -> None:
+    # Names that say nothing: only the data service tells what the group without accelerators does.
+    spec = ONE_HOST.replace(
+        instance_type=None,
+        instance_count=None,
+        distribution=DataParallel(),
+        data_service=DataService(datasets=("m:f",)),
+        instance_groups=[
+            InstanceGroup("left", "ml.p3.8xlarge", counts[0]),
+            InstanceGroup("right", "ml.c5.xlarge", counts[1]),
+        ],
+        inputs={
+            "a": TrainingInput(S3, distribution=distribution, instance_groups=readers),
+            "b": TrainingInput(S3, instance_groups=("left", "right")),
+        },
+    )
+    told = [finding for finding in examine(spec) if "gets only its share" in finding.what]
+    assert [finding.is_warning for finding in told] == [True] * warned
+    assert all(f"each of the {counts[1]} data hosts" in finding.what for finding in told)
+
+
+@pytest.mark.parametrize(
+    ("readers", "warned"), [(("left",), True), (("right",), False), ((), False)]
+)
+def test_data_hosts_that_see_nothing(readers: tuple[str, ...], warned: bool) -> None:
+    spec = ONE_HOST.replace(
+        instance_type=None,
+        instance_count=None,
+        data_service=DataService(datasets=("m:f",)),
+        instance_groups=[
+            InstanceGroup("left", "ml.p3.8xlarge"),
+            InstanceGroup("right", "ml.c5.xlarge"),
+        ],
+        inputs={"a": TrainingInput(S3, instance_groups=readers)},
+    )
+    said = [('no channel goes to group "right", which prepares the data', True)]
+    assert findings(spec) == said * warned
