@@ -84,6 +84,7 @@ def job_specs(draw: st.DrawFn, source: Path, data: Path, most_hosts: int = 3) ->
         _letters.filter(lambda name: name != "code"), _inputs(data, groups), max_size=3
     )
     in_vpc = draw(st.booleans())
+    fields = {name: draw(strategy) for name, strategy in _FIELDS.items()}
     return JobSpec(
         entry_point=SCRIPT,
         source_dir=str(source),
@@ -92,11 +93,30 @@ def job_specs(draw: st.DrawFn, source: Path, data: Path, most_hosts: int = 3) ->
         subnets=("subnet-1",) if in_vpc else (),
         security_group_ids=("sg-1", "sg-2") if in_vpc else (),
         **machines,
-        **{name: draw(strategy) for name, strategy in _FIELDS.items()},
+        **fields,
+        **draw(_checkpoints(fields["max_run"])),
     )
 
 
-distributions = st.none() | st.builds(DataParallel, processes_per_host=st.none() | st.just(1))
+@st.composite
+def _checkpoints(draw: st.DrawFn, max_run: int) -> dict[str, Any]:
+    """Checkpoints, and spot instances only with them: without, the rules warn."""
+    if not draw(st.booleans()):
+        return {}
+    is_spot = draw(st.booleans())
+    return {
+        "checkpoint_s3_uri": draw(_letters.map("s3://bucket/{}".format)),
+        "checkpoint_local_path": draw(st.sampled_from([None, "/opt/ml/saved/here"])),
+        "use_spot_instances": is_spot,
+        "max_wait": draw(st.integers(max_run, max_run + 1000)) if is_spot else None,
+    }
+
+
+distributions = st.none() | st.builds(
+    DataParallel,
+    processes_per_host=st.none() | st.just(1),
+    hang_timeout=st.sampled_from([0, 60, 1800]),
+)
 
 
 @st.composite

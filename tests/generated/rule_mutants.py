@@ -18,11 +18,13 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    Ready,
     TrainingInput,
 )
 
 S3 = "s3://my-bucket/data"
 CPU, GPU = InstanceGroup("cpu", "ml.c5.xlarge"), InstanceGroup("gpu", "ml.p3.8xlarge")
+SERVER = InstanceGroup("server", "ml.c5.xlarge", command=("sleep", "600"))
 SERVICE = DataService(datasets=("pipeline:train_set",))
 
 
@@ -96,6 +98,31 @@ MUTANTS = (
     _groups("but nothing is served", CPU, GPU, data_service=DataService()),
     _groups(
         "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
+    ),
+    # programs of a group
+    _groups("has role command, but no command", _typed(CPU, role=Role.COMMAND), GPU),
+    _groups("has a command, and role", _typed(SERVER, role=Role.TRAIN), GPU),
+    _groups("has ready, but no command", _typed(CPU, ready=Ready(port=1)), GPU),
+    _groups("given as the sign", _typed(SERVER, ready=Ready()), GPU),
+    _groups("port is 0", _typed(SERVER, ready=Ready(port=0)), GPU),
+    _groups("file is empty", _typed(SERVER, ready=Ready(file=" ")), GPU),
+    _groups("seconds is -1", _typed(SERVER, ready=Ready(seconds=-1)), GPU),
+    _groups("timeout is 0", _typed(SERVER, ready=Ready(port=1, timeout=0)), GPU),
+    _groups("but given up after 5", _typed(SERVER, ready=Ready(seconds=9, timeout=5)), GPU),
+    _groups("there is no file", _typed(SERVER, command=("python", "absent.py")), GPU),
+    # spot instances and checkpoints
+    _set("spot instances without max_wait", use_spot_instances=True, max_wait=None),
+    _set("but the job uses no spot", use_spot_instances=False, max_wait=10**9),
+    _set("is less than max_run", use_spot_instances=True, max_wait=1),
+    _set("but no checkpoint_s3_uri", checkpoint_s3_uri=None, checkpoint_local_path="/opt/ml/saved"),
+    _set("cannot be the checkpoint folder", checkpoint_s3_uri=S3, checkpoint_local_path="/opt"),
+    _set(
+        "starts the job from nothing",
+        use_spot_instances=True,
+        max_wait=10**9,
+        checkpoint_s3_uri=None,
+        checkpoint_local_path=None,
+        is_warning=True,
     ),
     # code
     _set("is not a Python file", entry_point="train.sh"),
