@@ -7,6 +7,7 @@ signal, reads the files, and says in a few words what the main thread of each ra
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import linecache
 import os
@@ -29,6 +30,7 @@ _LOADER_FILE = "/launcher/data/sources.py"
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
 _PATIENCE = 3.0
 _POLL = 0.02
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -128,11 +130,22 @@ def _ask(pid: int) -> str:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if state == "Z":
             return ""
-        os.kill(pid, DUMP_SIGNAL)
+        _signal_main_thread(pid, DUMP_SIGNAL)
         os.kill(pid, signal.SIGCONT)
     except (OSError, IndexError):
         return ""
     return state.upper()  # "t" is a process that a debugger holds
+
+
+def _signal_main_thread(pid: int, number: int) -> None:
+    """So that a frozen process tells where it was, before its main thread takes another step.
+
+    A signal to the process is for any of its threads; a C library without tgkill(2) knows no other.
+    """
+    if not hasattr(_LIBC, "tgkill"):
+        os.kill(pid, number)
+    elif _LIBC.tgkill(pid, pid, number) != 0:
+        raise ProcessLookupError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _read(path: Path, deadline: float) -> str:
