@@ -244,6 +244,21 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"role": "arn:aws:iam::11112222333:role/x"},
         "is neither the name nor the ARN",
     ),
+    "script inside": (
+        {"source_dir": "code", "entry_point": "a/../b/train.py"},
+        {"source_dir": "code", "entry_point": "a/../../train.py"},
+        "is outside source_dir",
+    ),
+    "script deep inside": (
+        {"source_dir": "code", "entry_point": "a/b/../../train.py"},
+        {"source_dir": "code", "entry_point": "/train.py"},
+        "is outside source_dir",
+    ),
+    "script of its own": (
+        {"entry_point": "../train.py"},
+        {"entry_point": "../train.sh"},
+        "is not a Python file",
+    ),
     "input mode": ({"input_mode": "Pipe"}, {"input_mode": "pipe"}, "is no known input_mode"),
     "output": ({"output_path": S3}, {"output_path": "s3://b"}, '"s3://b" is not the URI of data'),
     "code": (
@@ -347,6 +362,19 @@ def test_how_to_mend_a_uri(uri: str, fix: str) -> None:
     (finding,) = examine(ONE_HOST.replace(**channel(s3_data=uri)))
     assert fix in finding.fix
     assert finding.path == ("inputs", "a", "s3_data")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "fix"),
+    [
+        ("ml.g5.3xlarge", "did you mean"),
+        ("ml.zz9.metal", "nothing, if SageMaker has it"),
+    ],
+)
+def test_how_to_mend_a_type_that_is_too_new(instance_type: str, fix: str) -> None:
+    (finding,) = examine(ONE_HOST.replace(instance_type=instance_type))
+    assert finding.is_warning
+    assert finding.fix.startswith(fix)
 
 
 @pytest.mark.parametrize(
