@@ -1,9 +1,13 @@
-"""Ctrl-C while a job is followed: once leaves the job to itself, twice within 3 s stops it."""
+"""Ctrl-C while a job is followed: once leaves the job to itself, twice within 3 s stops it.
+
+While it is created, Ctrl-C waits for that, and leaves the job to itself then.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -47,6 +51,20 @@ def obey_ctrl_c(job: Job) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGINT, before[0])
         signal.signal(signal.SIGALRM, before[1])
+
+
+@contextmanager
+def hold_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Let the block run to its end whatever the user presses; gives a call that tells whether.
+
+    For what must not be left half done: a job is created with its platform process, or not at all.
+    """
+    pressed = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def tell_detached(name: str) -> None:

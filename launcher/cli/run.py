@@ -8,7 +8,7 @@ import click
 
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell_warnings
-from launcher.cli.ctrl_c import tell_detached
+from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
 from launcher.cli.follow import follow, tell_started
 from launcher.cli.screen import summary_screen
 from launcher.contract import HostFailure
@@ -72,10 +72,11 @@ def run(
     if dry_run or session is None:
         print_json(redacted(submission.request))
         return 0
-    send(submission, session)
     job = Job(name, session)
-    tell_started(job)
-    if detach:
+    with hold_ctrl_c() as is_pressed:
+        send(submission, session)
+        tell_started(job)
+    if detach := detach or is_pressed():
         tell_detached(name)
     finished = not detach and follow(job)
     summary = job.summary()

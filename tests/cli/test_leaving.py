@@ -85,6 +85,22 @@ def test_ctrl_c_twice_stops_the_job_and_shows_its_end(terminal, following):
     assert status_of(terminal)["model_artifacts"], "the script's handler ran"
 
 
+def test_ctrl_c_while_the_job_is_created_leaves_it_running(terminal):
+    job = terminal.write(COUNTS, terminal.one_host + FOR_EVER)
+    process = terminal.start("run", job, "--local", "--name", "job-1", "-o", "json")
+    code = terminal.home / "storage" / "job-1" / "code"
+    while not code.exists():  # it is uploaded before the job is created
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert json.loads(stdout)["status"] == "InProgress"
+    assert "Detached; job job-1 goes on" in stderr
+    assert status_of(terminal)["status"] == "InProgress"
+    terminal("stop", "job-1")
+    terminal("logs", "-f", "job-1")
+
+
 def test_a_follower_that_is_killed_leaves_the_job_alone(terminal, following):
     os.kill(following.pid, signal.SIGKILL)
     following.wait()

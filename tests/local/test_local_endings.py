@@ -9,6 +9,8 @@ import signal
 import pytest
 from bench import Bench, group, platform_and_keeper, processes_mentioning, wait_until
 
+from launcher.errors import PlatformError
+
 SLEEP = 'escape(); print("up"); time.sleep(600)'
 DEAF = f"on_sigterm(signal.SIG_IGN); {SLEEP}"
 
@@ -279,6 +281,31 @@ def test_a_job_that_ran_when_the_machine_was_switched_off(plain_bench: Bench) ->
     assert reason == "this machine was restarted while the job ran"
 
 
+@pytest.mark.parametrize("content", [None, "not json", "{}"], ids=repr)
+def test_a_dead_job_whose_settings_are_damaged(plain_bench: Bench, content: str | None) -> None:
+    plain_bench.start(SLEEP)
+    plain_bench.wait_for_line("up")
+    for pid in reversed(platform_and_keeper(plain_bench.job_folder())):
+        os.kill(pid, signal.SIGKILL)
+    settings = plain_bench.job_folder() / "settings.json"
+    settings.write_text(content) if content is not None else settings.unlink()
+
+    assert "the local platform process died" in plain_bench.end_of()["FailureReason"]
+
+
+def test_a_job_whose_lock_is_gone_does_not_hide_the_others(plain_bench: Bench) -> None:
+    plain_bench.start(SLEEP, name="bad")
+    plain_bench.start(SLEEP)
+    lock = plain_bench.job_folder("bad") / "lock"
+    lock.rename(lock.with_name("other"))
+    listed = plain_bench.session.list_training_jobs()["TrainingJobSummaries"]
+    with pytest.raises(PlatformError, match="nobody can say whether job 'bad' runs"):
+        plain_bench.describe("bad")
+    lock.with_name("other").rename(lock)
+
+    assert [job["TrainingJobName"] for job in listed] == ["job"]
+
+
 @pytest.mark.parametrize("who", [0, 1], ids=["platform", "keeper"])
 def test_a_platform_process_that_is_asked_to_end_stops_its_job(bench: Bench, who: int) -> None:
     bench.start(SLEEP, hosts=2)
@@ -299,9 +326,9 @@ def test_an_entry_point_that_cannot_run(plain_bench: Bench) -> None:
 
 
 def test_output_that_cannot_be_written(plain_bench: Bench) -> None:
-    plain_bench.output.write_text("a file where a folder is needed")
+    file = f"Path({str(plain_bench.output)!r}).write_text('where a folder is needed')"
 
-    description = plain_bench.run("pass")
+    description = plain_bench.run(file)
     assert description["TrainingJobStatus"] == "Failed"
     assert "the results cannot be written to file://" in description["FailureReason"]
     assert "make room there, or give another output_path" in description["FailureReason"]

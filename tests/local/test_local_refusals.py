@@ -46,6 +46,17 @@ def metric(regex: str) -> Callable[[Request], None]:
     return set_in("AlgorithmSpecification", "MetricDefinitions", to=definitions)
 
 
+def test_a_job_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "process")
+    jobs = tmp_path / "home" / "jobs"
+    jobs.parent.mkdir()
+    jobs.touch()
+    with pytest.raises(PlatformError, match=f"{jobs} cannot be written: File exists"):
+        bench.start("pass")
+    with pytest.raises(PlatformError, match=f"{jobs}/code cannot be written: .*: make room there"):
+        bench.session.upload(b"", f"file://{jobs}/code")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

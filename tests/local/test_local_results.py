@@ -68,6 +68,21 @@ def test_sockets_and_pipes_are_not_packed(plain_bench: Bench) -> None:
         assert tar.getnames() == ["latest", "weights"]
 
 
+def test_what_a_program_has_closed_is_packed_all_the_same(bench: Bench) -> None:
+    script = """
+    folder = ml / "model" / "closed"
+    folder.mkdir()
+    (folder / "weights").write_text("1")
+    (folder / "weights").chmod(0)
+    folder.chmod(0)
+    """
+    assert bench.run(script)["TrainingJobStatus"] == "Completed"
+
+    assert archives(bench) == {"model.tar.gz": {"closed/weights": "1"}}
+    with tarfile.open(bench.output / "job" / "output" / "model.tar.gz") as tar:
+        assert {member.mode for member in tar.getmembers()} == {0o700, 0o400}
+
+
 def test_a_failed_job_keeps_its_files_but_has_no_model(plain_bench: Bench) -> None:
     description = plain_bench.run('(ml / "model" / "partial").write_text("w"); sys.exit(1)')
 
@@ -191,7 +206,9 @@ def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench
     assert any("the metric 'acc' is not read any more" in n for n in description["LocalNotes"])
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "not json"], ids=repr)
+@pytest.mark.parametrize(
+    "damage", ["", "{}", "not json", '{"TrainingJobStatus": "Completed"}'], ids=repr
+)
 def test_a_damaged_job_does_not_hide_the_others(plain_bench: Bench, damage: str) -> None:
     for name in ("good", "bad"):
         plain_bench.start("print('hello')", name=name)

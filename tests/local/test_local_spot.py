@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from bench import Bench, group, processes_mentioning, wait_until
+from users import as_nobody, report_of
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.processes import signal_all
@@ -108,6 +109,10 @@ def test_an_interrupted_job_starts_again_from_its_checkpoints(bench: Bench) -> N
     assert not list(bench.job_folder().glob("hosts/*/ml/model/of-start-1")), "its disks are gone"
 
 
+def test_an_interruption_removes_what_the_hosts_have_closed() -> None:
+    assert report_of("modes_scenario.py", as_nobody) == {"ending": ["Completed", None], "left": []}
+
+
 def test_a_job_that_is_stopped_while_it_is_interrupted(bench: Bench) -> None:
     bench.start('on_sigterm(signal.SIG_IGN); print("up"); time.sleep(600)', **SPOT)
     bench.wait_for_line("up")
@@ -173,6 +178,63 @@ def test_checkpoints_that_cannot_be_kept_fail_the_job(plain_bench: Bench) -> Non
 
     assert description["TrainingJobStatus"] == "Failed"
     assert "the checkpoints cannot be written to file://" in description["FailureReason"]
+
+
+def test_one_bad_checkpoint_costs_neither_the_others_nor_the_model(bench: Bench) -> None:
+    kept = bench.folder / "kept"
+    (kept / "b").mkdir(parents=True)
+    script = """
+    for name in "abc":
+        (ml / "checkpoints" / name).write_text(name)
+    (ml / "model" / "weights").touch()
+    """
+    description = bench.run(script, **keeps_checkpoints(bench))
+
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "Is a directory" in description["FailureReason"]
+    assert sorted(path.name for path in kept.iterdir()) == ["a", "b", "c"]
+    assert (bench.output / "job" / "output" / "model.tar.gz").exists()
+
+
+def test_checkpoints_that_are_links(bench: Bench) -> None:
+    script = """
+    inside = ml / "checkpoints"
+    (inside / "step-1").write_text("one")
+    (inside / "chain").symlink_to(inside / "link")
+    (inside / "link").symlink_to(inside / "step-1")
+    (inside / "loop").symlink_to("loop")
+    (inside / "nowhere").symlink_to("nothing")
+    """
+    assert bench.run(script, **keeps_checkpoints(bench))["TrainingJobStatus"] == "Completed"
+
+    files = {path.name: path.read_text() for path in (bench.folder / "kept").iterdir()}
+    assert files == {"step-1": "one", "chain": "one", "link": "one"}
+
+
+def test_a_job_that_ends_is_not_interrupted(plain_bench: Bench) -> None:
+    plain_bench.start('on_sigterm(signal.SIG_IGN); print("up"); time.sleep(600)', **SPOT)
+    plain_bench.wait_for_line("up")
+    plain_bench.stop()
+
+    with pytest.raises(PlatformError, match="is ending: Stopping"):
+        plain_bench.session.interrupt_training_job(TrainingJobName="job")
+    signal_all(processes_mentioning(f"{plain_bench.job_folder()}/hosts"), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param("CheckpointConfig", id="checkpoints"),
+        pytest.param("OutputDataConfig", id="output"),
+    ],
+)
+@pytest.mark.parametrize("below", ["", "/below"])
+def test_a_place_that_is_a_file(plain_bench: Bench, field: str, below: str) -> None:
+    file = plain_bench.folder / "file"
+    file.touch()
+    key = {"CheckpointConfig": "S3Uri", "OutputDataConfig": "S3OutputPath"}[field]
+    with pytest.raises(PlatformError, match=f"{file} is not a folder"):
+        plain_bench.start("pass", **{field: {key: f"file://{file}{below}"}})
 
 
 @pytest.mark.parametrize(

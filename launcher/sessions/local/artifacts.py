@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sessions.local.cluster import Host
+from launcher.sessions.local.files import open_up
 from launcher.sessions.local.opt_ml import HostTree
 from launcher.sessions.local.storage import path_of, uri_of
 
@@ -35,6 +36,9 @@ def pack_artifacts(request: Mapping[str, Any], trees: Mapping[Host, HostTree]) -
 
     A file that several hosts wrote is the first host's. Raises OSError when it cannot be written.
     """
+    for tree in trees.values():
+        open_up(tree.ml.model)
+        open_up(tree.ml.output_data)
     base = path_of(request["OutputDataConfig"]["S3OutputPath"])
     place = base / request["TrainingJobName"] / "output"
     place.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from launcher.errors import PlatformError
 from launcher.sessions.local.channels import channels_of, supplies
 from launcher.sessions.local.checkpoints import CheckpointSync, checkpoint_config
 from launcher.sessions.local.clock import Clock
@@ -66,7 +65,7 @@ class Attempt:
                 supervision = self._train(trees, plans)
                 kill_until_none(partial(descendants, os.getpid()))
         if checkpoints and checkpoints.problem and supervision.ending is not State.FAILED:
-            raise PlatformError(checkpoints.problem)
+            supervision.ending, supervision.problem = State.FAILED, checkpoints.problem
         return supervision
 
     def trees(self) -> dict[Host, HostTree]:

@@ -7,7 +7,6 @@ there. A file is copied once it has not changed for a second, or its host has en
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import stat
@@ -25,6 +24,8 @@ from launcher.sessions.local.storage import path_of
 _PERIOD_SECONDS = 1.0
 #: What a copy is called until it is complete.
 _PARTIAL = ".launcher-partial-"
+#: Links that lead to links; Linux follows as many (path_resolution(7)).
+_MAX_LINKS = 40
 
 
 def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
@@ -83,15 +84,22 @@ class CheckpointSync:
 
     def _keep(self, *, at_once: bool = False) -> None:
         """Copy what is new or has changed, and was the same a round ago (or `at_once`)."""
+        problems = [
+            self._try_to_keep(path, folder, at_once)
+            for folder in self._folders
+            for path in _files(folder)
+        ]
+        self.problem = next(filter(None, problems), None)
+
+    def _try_to_keep(self, path: Path, folder: Path, at_once: bool) -> str | None:
+        """What is wrong with one file, which is no reason to lose the others."""
         try:
-            for folder in self._folders:
-                for path in _files(folder):
-                    with contextlib.suppress(FileNotFoundError):  # removed or replaced meanwhile
-                        self._keep_file(path, folder, at_once)
+            self._keep_file(path, folder, at_once)
+        except FileNotFoundError:  # removed or replaced meanwhile, or a link that leads nowhere
+            return None
         except OSError as error:
-            self.problem = f"the checkpoints cannot be written to {self._uri}: {error}"
-        else:
-            self.problem = None
+            return f"the checkpoints cannot be written to {self._uri}: {error}"
+        return None
 
     def _keep_file(self, path: Path, folder: Path, at_once: bool) -> None:
         target = self._place / path.relative_to(folder)
@@ -115,11 +123,13 @@ class CheckpointSync:
 
     def _as_seen_here(self, path: Path, folder: Path) -> Path:
         """The file; for a link that leads to it by the host's own path, where that is here."""
-        if not path.is_symlink():
-            return path
-        leads_to = PurePosixPath(path.readlink())
-        is_own = leads_to.is_relative_to(self._inside)
-        return folder / leads_to.relative_to(self._inside) if is_own else path.resolve()
+        for _ in range(_MAX_LINKS):
+            if not path.is_symlink():
+                return path
+            leads_to = path.parent / path.readlink()
+            is_own = leads_to.is_relative_to(self._inside)
+            path = folder / leads_to.relative_to(self._inside) if is_own else leads_to
+        raise FileNotFoundError(path)  # it leads to itself
 
 
 def _folder(tree: HostTree, inside: PurePosixPath) -> Path:

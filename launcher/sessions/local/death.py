@@ -6,6 +6,7 @@ lock under such a status means that both were killed, or that the machine was sw
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from launcher.errors import PlatformError
 from launcher.sessions.local import description
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.processes import kill_until_none, marked
@@ -55,6 +57,7 @@ def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
 
 
 def _reason(folder: JobFolder) -> str:
-    if folder.settings().boot != current_boot():
-        return "this machine was restarted while the job ran"
+    with contextlib.suppress(PlatformError):  # damaged settings; the platform is dead all the same
+        if folder.settings().boot != current_boot():
+            return "this machine was restarted while the job ran"
     return f"the local platform process died; what it said is in {folder.platform_log}"

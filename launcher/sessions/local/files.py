@@ -1,12 +1,17 @@
-"""Files that other processes read while they are written: replaced whole, never seen half."""
+"""Files that other processes read or write: replaced whole, and open to our user."""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from launcher.errors import PlatformError
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -22,9 +27,40 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """PlatformError for what keeps a block from writing to a place of the caller's choice."""
+    try:
+        yield
+    except OSError as error:
+        raise PlatformError(
+            f"{path} cannot be written: {error.strerror}: make room there, or choose another place "
+            "(LAUNCHER_HOME says where jobs are kept)"
+        ) from error
+
+
+def open_up(folder: Path) -> None:
+    """Let our user read and remove everything below a folder, whatever modes a program has set.
+
+    On SageMaker root does both, whom modes do not stop.
+    """
+    _permit(folder, stat.S_IRWXU)
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            open_up(Path(entry))
+        elif entry.is_file(follow_symlinks=False):
+            _permit(Path(entry), stat.S_IRUSR)
+
+
 def write_json(path: Path, value: object) -> None:
     """Replace a file by a JSON document."""
     write_whole(path, json.dumps(value, indent=2).encode())
+
+
+def _permit(path: Path, needed: int) -> None:
+    mode = path.stat().st_mode
+    if mode & needed != needed:  # else it may be a link to a file of another user
+        path.chmod(mode | needed)
 
 
 def read_json(path: Path) -> Any:

@@ -31,6 +31,17 @@ from launcher.sessions.local.isolation import Isolation
 
 #: Several times what a description has.
 _RESERVE_BYTES = 64 * 1024
+#: What a document raises that somebody has damaged.
+_UNREADABLE = (OSError, ValueError, TypeError, KeyError)
+#: The fields without which a description is damaged.
+_ALWAYS_THERE = (
+    "TrainingJobName",
+    "TrainingJobStatus",
+    "SecondaryStatus",
+    "SecondaryStatusTransitions",
+    "CreationTime",
+    "ResourceConfig",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,19 +135,27 @@ class JobFolder:
         return request
 
     def settings(self) -> Settings:
-        raw = read_json(self._settings)
-        return Settings(
-            isolation=Isolation(raw["isolation"]),
-            boot=raw["boot"],
-            stop_grace_seconds=raw["stop_grace_seconds"],
-            host_failure=HostFailure(raw.get("host_failure", HostFailure.FAIL)),
-        )
+        """How this machine runs the job; PlatformError when that cannot be read."""
+        try:
+            raw = read_json(self._settings)
+            return Settings(
+                isolation=Isolation(raw["isolation"]),
+                boot=raw["boot"],
+                stop_grace_seconds=raw["stop_grace_seconds"],
+                host_failure=HostFailure(raw.get("host_failure", HostFailure.FAIL)),
+            )
+        except _UNREADABLE as error:
+            raise PlatformError(
+                f"the settings of job {self.name!r} cannot be read: {self._settings}: {error!r}"
+            ) from error
 
     def status(self) -> dict[str, Any]:
+        """The description; PlatformError when that cannot be read."""
         try:
             status: dict[str, Any] = read_json(self._status)
-            status["TrainingJobStatus"]
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            for field in _ALWAYS_THERE:
+                status[field]
+        except _UNREADABLE as error:
             raise PlatformError(
                 f"the description of job {self.name!r} cannot be read: {self._status}: {error!r}"
             ) from error
@@ -158,9 +177,15 @@ class JobFolder:
         """A descriptor that holds the job's lock, or None while another process holds it.
 
         The lock belongs to the open file: a child that inherits the descriptor keeps it, and it
-        falls when the last copy is closed, however its process ended.
+        falls when the last copy is closed, however its process ended. Raises PlatformError when it
+        is not there, or another user's.
         """
-        descriptor = os.open(self.lock, os.O_RDWR)
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR)
+        except OSError as error:
+            raise PlatformError(
+                f"nobody can say whether job {self.name!r} runs: {self.lock}: {error.strerror}"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

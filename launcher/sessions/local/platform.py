@@ -23,6 +23,7 @@ from launcher.sessions.local.checks import not_done
 from launcher.sessions.local.clock import Clock
 from launcher.sessions.local.description import State
 from launcher.sessions.local.failure import failure_reason
+from launcher.sessions.local.files import open_up
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.keeper import keep
 from launcher.sessions.local.metrics import MetricScan
@@ -91,6 +92,7 @@ class LocalJob:
         self.folder.interrupt.unlink()
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
+        open_up(gone)
         shutil.rmtree(gone, ignore_errors=True)
         self.folder.hosts.mkdir()
         self.record.enter(State.STARTING)
@@ -99,7 +101,7 @@ class LocalJob:
     def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[State, str | None]:
         """Pack what the hosts left; (ending, reason for a failure)"""
         failed = supervision.ending is State.FAILED
-        reason = failure_reason(supervision.failed()) if failed else None
+        reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
         try:
             artifacts = pack_artifacts(self.request, attempt.trees())
         except OSError as error:

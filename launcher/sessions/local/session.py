@@ -16,6 +16,7 @@ from launcher.sessions.base import LogStream
 from launcher.sessions.local import description, logs, storage
 from launcher.sessions.local.checks import check_request
 from launcher.sessions.local.death import current_boot, settled_status
+from launcher.sessions.local.description import State
 from launcher.sessions.local.folder import JobFolder, Settings
 from launcher.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.sessions.local.start import start_platform
@@ -112,10 +113,10 @@ class LocalSession:
     def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
         """Take a job's spot instances back, as AWS may at any time; the job starts again.
 
-        Raises PlatformError for a job that uses none, or that has ended.
+        Raises PlatformError for a job that uses none, that ends, or that has ended.
         """
         folder = self._store.find(TrainingJobName)
-        status = settled_status(folder)
+        status = _status(folder)
         if not folder.request().get("EnableManagedSpotTraining"):
             raise PlatformError(
                 f"job {folder.name} has no spot instances that could be taken back: write "
@@ -125,6 +126,8 @@ class LocalSession:
             raise PlatformError(
                 f"job {folder.name} has ended already: {status['TrainingJobStatus']}"
             )
+        if status["SecondaryStatus"] in (State.STOPPING, State.UPLOADING):
+            raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
         folder.interrupt.touch()
 
     def list_training_jobs(

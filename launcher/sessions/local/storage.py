@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from launcher.errors import PlatformError
-from launcher.sessions.local.files import write_whole
+from launcher.sessions.local.files import write_whole, writing
 
 _SCHEME = "file://"
 
@@ -33,10 +33,11 @@ def uri_of(path: Path) -> str:
 
 
 def upload(content: bytes, uri: str) -> None:
-    """Store one object; readers see it whole or not at all."""
+    """Store one object; readers see it whole or not at all. PlatformError when it does not fit."""
     path = path_of(uri)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
 
 
 def download(uri: str, path: Path) -> None:

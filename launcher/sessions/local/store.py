@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import JobNotFound, PlatformError
+from launcher.sessions.local.files import writing
 from launcher.sessions.local.folder import JobFolder, Settings
 
 ROOT_VARIABLE = "LAUNCHER_HOME"
@@ -37,14 +38,11 @@ class Store:
     ) -> tuple[JobFolder, int]:
         """A new job's folder, and the descriptor that holds its lock.
 
-        Raises PlatformError when the name was ever used.
+        Raises PlatformError when the name was ever used, or the folder cannot be written.
         """
-        self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Where the root lies in somebody's source folder, it is not to travel with their jobs.
-        (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
         name = request["TrainingJobName"]
-        draft = JobFolder(Path(tempfile.mkdtemp(dir=self._jobs, prefix=".new-")))
-        draft.write(request, settings, status)
+        with writing(self._jobs):
+            draft = self._draft(request, settings, status)
         lock = draft.take_lock()
         assert lock is not None, "nobody else knows this folder yet"
         folder = JobFolder(self._jobs / name)
@@ -59,6 +57,21 @@ class Store:
                 f"the name of job {name!r} was used before (see {folder.path}): use another name"
             ) from error
         return folder, lock
+
+    def _draft(
+        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+    ) -> JobFolder:
+        """A new job's folder before it has its name."""
+        self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Where the root lies in somebody's source folder, it is not to travel with their jobs.
+        (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
+        draft = JobFolder(Path(tempfile.mkdtemp(dir=self._jobs, prefix=".new-")))
+        try:
+            draft.write(request, settings, status)
+        except BaseException:
+            shutil.rmtree(draft.path)
+            raise
+        return draft
 
     def find(self, name: str) -> JobFolder:
         """The folder of a job; JobNotFound when there is none of that name."""

@@ -31,7 +31,8 @@ class Terms:
 class Supervision:
     """Watches the hosts of a job until all of them have ended.
 
-    ended: the hosts in the order of their ends; ending: the state that follows.
+    ended: the hosts in the order of their ends; ending: the state that follows; problem: why that
+    is Failed, though no host has failed.
     on_ending: called once with the ending, when the hosts are asked to end though none has failed.
     on_tick: called often. on_lost: called with a failed host that does not end the job.
     """
@@ -43,6 +44,7 @@ class Supervision:
     on_lost: Callable[[RunningHost], None]
     ended: list[RunningHost] = field(default_factory=list)
     ending: State = State.COMPLETED
+    problem: str | None = None
 
     def run(self) -> None:
         """Return when no host is left; `ended` and `ending` say how it went."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -45,7 +46,8 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
         )
     for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
         yield from _check_metric(metric)
-    yield from _check_output(request["OutputDataConfig"].get("S3OutputPath", ""))
+    output = request["OutputDataConfig"].get("S3OutputPath", "")
+    yield from _check_place(output, "OutputDataConfig S3OutputPath")
     yield from _check_time(request["StoppingCondition"])
     yield from _check_checkpoints(request.get("CheckpointConfig"))
     for field in ("HyperParameters", "Environment"):
@@ -115,13 +117,18 @@ def _check_metric(metric: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def _check_output(uri: str) -> Iterator[Problem]:
+def _check_place(uri: str, where: str) -> Iterator[Problem]:
+    """A folder that the job will write to and that may not be there yet."""
     try:
-        path_of(uri)
+        place = path_of(uri)
     except PlatformError as error:
-        yield Problem(
-            what=str(error), where="OutputDataConfig S3OutputPath", fix="give a file:// URI"
-        )
+        yield Problem(what=str(error), where=where, fix="give a file:// URI")
+        return
+    nearest = next(path for path in (place, *place.parents) if os.path.lexists(path))
+    if not nearest.is_dir():
+        yield Problem(what=f"{nearest} is not a folder", where=where, fix="give another place")
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        yield Problem(what=f"{nearest} cannot be written to", where=where, fix="give another place")
 
 
 def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
@@ -137,10 +144,7 @@ def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
 def _check_checkpoints(config: Mapping[str, str] | None) -> Iterator[Problem]:
     if config is None:
         return
-    try:
-        path_of(config.get("S3Uri", ""))
-    except PlatformError as error:
-        yield Problem(what=str(error), where="CheckpointConfig S3Uri", fix="give a file:// URI")
+    yield from _check_place(config.get("S3Uri", ""), "CheckpointConfig S3Uri")
     folder = PurePosixPath(config.get("LocalPath", MlPaths().checkpoints))
     is_below = folder.is_relative_to(DEFAULT_ML_ROOT) and folder != PurePosixPath(DEFAULT_ML_ROOT)
     if not is_below or ".." in folder.parts:

@@ -1,0 +1,52 @@
+"""A job whose hosts close folders, interrupted twice, for a user whom modes stop; prints JSON.
+
+A program of its own, for standard library and launcher only, so that any user can run it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from bench import Bench, wait_until
+
+SCRIPT = """
+closed = ml / "output" / "closed"
+closed.mkdir()
+(closed / "file").touch()
+closed.chmod(0o500)
+starts = ml / "checkpoints" / "starts"
+start = int(starts.read_text()) + 1 if starts.exists() else 1
+def leave():
+    starts.write_text(str(start))
+    sys.exit(0)
+on_sigterm(leave)
+print("start", start)
+if start < 3:
+    time.sleep(600)
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), "process")
+        condition = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 600}
+        bench.start(
+            SCRIPT,
+            EnableManagedSpotTraining=True,
+            StoppingCondition=condition,
+            CheckpointConfig={"S3Uri": f"file://{folder}/kept"},
+        )
+        for start in (1, 2):
+            bench.wait_for_line(f"start {start}")
+            bench.session.interrupt_training_job(TrainingJobName="job")
+            wait_until(lambda: not (bench.job_folder() / "interrupt").exists())
+        description = bench.end_of()
+        left = sorted(path.name for path in bench.job_folder().glob("gone*"))
+    ending = description["SecondaryStatus"], description.get("FailureReason")
+    print(json.dumps({"ending": ending, "left": left}))
+
+
+if __name__ == "__main__":
+    main()
