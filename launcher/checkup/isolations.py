@@ -16,7 +16,8 @@ _GIVES = {
 _MENDS = {
     "sandbox": "install bubblewrap (apt-get install bubblewrap), and allow unprivileged user "
     "namespaces",
-    "network": "install iproute2 and util-linux, and allow unprivileged user namespaces",
+    "network": "install bubblewrap, iproute2 and util-linux (apt-get install bubblewrap iproute2 "
+    "util-linux), and allow unprivileged user namespaces",
 }
 
 

@@ -52,15 +52,20 @@ def _group(group: Mapping[str, Any]) -> str:
 def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
     if data is None:
         return
+    for number, text in enumerate(_data_texts(data)):
+        yield _row("" if number else "Data", text)
+
+
+def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
     prepared, received = data["batches_by_host"], data["batches_received"]
-    if prepared:
+    if prepared:  # what the hosts say at the end of the job
         by_host = ", ".join(f"{host} {count}" for host, count in prepared.items())
+        yield f"{sum(prepared.values())} batches prepared ({by_host})"
+    if prepared and received:
         by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
-        yield f"Data     {sum(prepared.values())} batches prepared ({by_host})"
-        if received:
-            yield f"         {sum(received.values())} batches received ({by_rank})"
+        yield f"{sum(received.values())} batches received ({by_rank})"
     if data["wait_share"] is not None:
-        yield f"         {data['wait_share']:.1%} of step time spent waiting for data"
+        yield f"{data['wait_share']:.1%} of step time spent waiting for data"
 
 
 def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
+from launcher.runtime.output import print_whole_lines
 
 _BEAT_SECONDS = 1.0
 _RETRY_SECONDS = 0.5
@@ -159,6 +160,7 @@ def main() -> int:
     paths = paths_here()
     environment = Environment.read(paths)
     os.chdir(paths.code)
+    print_whole_lines()
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:

@@ -1,8 +1,9 @@
-"""What a program prints: passed on to the host's log at once, and its last lines remembered."""
+"""What programs print: in whole lines, passed on to the host's log at once, the last remembered."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import threading
@@ -49,6 +50,16 @@ class Output:
             begun += chunk[end:]
         _print(begun)
         os.close(self._read_end)
+
+
+def print_whole_lines() -> None:
+    """Let each print() of this process be one write, so that lines of several do not mix.
+
+    Unbuffered, as hosts run Python, the end of a line is a write of its own, and another process's
+    line can stand before it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)
 
 
 def _print(text: bytes) -> None:

@@ -19,6 +19,7 @@ from types import TracebackType
 
 from launcher.errors import LauncherError
 from launcher.runtime import stacks, watch
+from launcher.runtime.output import print_whole_lines
 
 #: The folder for the reports, one file a rank.
 REPORTS_VARIABLE = "LAUNCHER_REPORTS"
@@ -35,6 +36,7 @@ def main() -> int:
     library = sys.path[0]  # python -m puts the folder it was started in first: ours
     sys.path[:1] = [library, str(folder)]
     sys.argv = [script, *arguments]
+    print_whole_lines()
     _be_watched()
     try:
         runpy.run_path(script, run_name="__main__")

@@ -40,7 +40,9 @@ def main() -> int:
         run.run(arguments)
     except ChildFailedError as error:
         exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        (Path(os.environ[REPORTS_VARIABLE]) / REPORT).write_text(json.dumps(exits))
+        # A full disk; or a host that was asked to stop, which reads no report and has removed them.
+        with contextlib.suppress(OSError):
+            (Path(os.environ[REPORTS_VARIABLE]) / REPORT).write_text(json.dumps(exits))
         return 1
     _leave_together(arguments, store)
     return 0

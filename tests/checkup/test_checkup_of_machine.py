@@ -238,3 +238,4 @@ def test_a_machine_without_bubblewrap(monkeypatch, tmp_path):
     assert sandbox.level is Level.WARNING
     assert "bwrap" in sandbox.what
     assert "apt-get install bubblewrap" in sandbox.fix
+    assert "apt-get install bubblewrap" in by_subject["isolation network"].fix

@@ -68,6 +68,7 @@ report = {
     "machine": error_of(lambda: socket.create_connection((machine_address, machine_port))),
     "outside": error_of(lambda: socket.create_connection(("203.0.113.1", 80), timeout=5)),
     "unknown_name": error_of(lambda: socket.getaddrinfo("no-such-host.example.com", 80))[0],
+    "nameless": socket.getnameinfo(("::ffff:10.0.0.1", 80), socket.NI_NUMERICSERV)[0],
     "seconds": time.monotonic() - began,
     "user": os.getuid(),
     "hostname": socket.gethostname(),

@@ -51,6 +51,7 @@ def test_the_job_completes(report: dict[str, Any]) -> None:
         pytest.param("machine", UNREACHABLE, id="no way to the machine"),
         pytest.param("outside", UNREACHABLE, id="no way outside"),
         pytest.param("unknown_name", "gaierror", id="no names from outside"),
+        pytest.param("nameless", "::ffff:10.0.0.1", id="addresses that nobody has a name for"),
         pytest.param("variables", [], id="no variables that SageMaker does not set"),
     ],
 )

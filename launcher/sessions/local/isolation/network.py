@@ -165,10 +165,14 @@ def _own_user() -> Sequence[str]:
 def _no_name_server(berth: Berth) -> Iterator[str]:
     """Names that are not in /etc/hosts are unknown at once: the machine's server is out of reach.
 
-    Without a server in it, the resolver asks the host itself, which refuses.
+    Where the table alone is asked, they do not exist; a server that refuses would be out of order
+    for the moment only, which torch complains of at every connection. The resolver of programs that
+    know no nsswitch.conf asks the host itself, which refuses.
     """
-    place = Path("/etc/resolv.conf").resolve()
-    if place.is_file():
-        empty = berth.tree.path / "etc-resolv.conf"
-        empty.write_text("# This host reaches the other hosts of its job, and nobody else.\n")
-        yield from ("--ro-bind", str(empty), str(place))
+    reason = "# This host reaches the other hosts of its job, and nobody else.\n"
+    for place, rule in (("/etc/resolv.conf", ""), ("/etc/nsswitch.conf", "hosts: files\n")):
+        theirs = Path(place).resolve()
+        if theirs.is_file():
+            ours = berth.tree.path / place.strip("/").replace("/", "-")
+            ours.write_text(reason + rule)
+            yield from ("--ro-bind", str(ours), str(theirs))
