@@ -117,6 +117,7 @@ def test_a_data_host_that_is_cut_off_for_a_while_changes_nothing(job: Example, c
     assert prepared["algo-2"] > prepared["algo-1"], "its batches were prepared by the other"
 
 
+@pytest.mark.slow
 def test_a_loose_cable_changes_nothing(job: Example, calm: Run) -> None:
     """Packets are lost all the time, to and from a train host."""
     disturbed = Disturbed(job)
@@ -130,6 +131,7 @@ def test_a_loose_cable_changes_nothing(job: Example, calm: Run) -> None:
     assert run.hashes == calm.hashes
 
 
+@pytest.mark.slow
 def test_a_slow_link_to_a_train_host_changes_nothing(job: Example, calm: Run) -> None:
     """27 batches of 64 kB are still to come when the link is made slow: 7 seconds of it."""
     disturbed = Disturbed(job)
