@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
@@ -61,8 +62,8 @@ def tell_error(error: LauncherError) -> None:
 
 
 def print_json(value: object) -> None:
-    """The answer as JSON; times in UTC."""
-    click.echo(json.dumps(value, indent=2, default=_plain))
+    """The answer as JSON; times in UTC, and null for a number that JSON does not have."""
+    click.echo(json.dumps(_finite(value), indent=2, default=_plain))
 
 
 def group_prefix(group: str, host: str, groups: list[str], width: int) -> str:
@@ -79,6 +80,15 @@ def _described(error: LauncherError) -> dict[str, Any]:
             for problem in error.problems
         ]
     return described
+
+
+def _finite(value: object) -> object:
+    """A loss may be NaN or infinite."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: object) -> str:

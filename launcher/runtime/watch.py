@@ -24,6 +24,8 @@ from launcher.runtime.stacks import Frame, is_wait
 #: How many times in the timeout the main thread is looked at, and how often at most.
 _LOOKS = 50
 _LONGEST_PAUSE = 5.0
+#: The share of the timeout that counts at most between two looks.
+_LONGEST_GAP = 0.5
 #: A backward pass that takes this share of a CPU computes, and does not wait.
 _BUSY = 0.5
 
@@ -53,7 +55,9 @@ class Watch:
         self._timeout = timeout
         self._frame = frame
         self._last: tuple[FrameType, int] | None = None
-        self._since = (0.0, 0.0)
+        self._looked = 0.0
+        self._waited = 0.0
+        self._cpu_before = 0.0
 
     def look(self, now: float, cpu: float) -> bool:
         """Look at the thread; whether it has waited in one place for the whole timeout.
@@ -65,11 +69,14 @@ class Watch:
             self._last = None
             return False
         if self._last is None or self._last[0] is not frame or self._last[1] != frame.f_lasti:
-            self._last, self._since = (frame, frame.f_lasti), (now, cpu)
+            self._last = (frame, frame.f_lasti)
+            self._looked, self._waited, self._cpu_before = now, 0.0, cpu
             return False
-        seconds = now - self._since[0]
-        busy = _computes(frame) and cpu - self._since[1] > _BUSY * seconds
-        return seconds >= self._timeout and not busy
+        # Who has not looked for long was frozen itself, and so was the rank that it waits for.
+        self._waited += min(now - self._looked, self._timeout * _LONGEST_GAP)
+        self._looked = now
+        busy = _computes(frame) and cpu - self._cpu_before > _BUSY * self._waited
+        return self._waited >= self._timeout and not busy
 
 
 def _waits(frame: FrameType) -> bool:

@@ -50,6 +50,18 @@ def test_a_job_that_completes(terminal):
         assert archive.extractfile("weights.txt").read() == b"1 2 3"
 
 
+def test_a_number_that_json_does_not_have_is_null(terminal):
+    definitions = """
+metric_definitions:
+  - {Name: loss, Regex: "loss=(.*)"}
+  - {Name: norm, Regex: "norm=(.*)"}
+"""
+    job = terminal.write("print('loss=nan'); print('norm=inf')", terminal.one_host + definitions)
+    result = terminal("run", job, "--local", "-o", "json")
+    assert json.loads(result.stdout)["metrics"] == {"loss": None, "norm": None}
+    assert "Metric   loss = nan" in terminal("status", json.loads(result.stdout)["name"]).stdout
+
+
 def test_what_a_failed_host_means_can_be_said_and_reaches_the_hosts(terminal):
     script = 'import os\nprint("lost hosts:", os.environ["LAUNCHER_HOST_FAILURE"])\n'
     job = terminal.write(script)

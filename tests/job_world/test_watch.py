@@ -67,6 +67,13 @@ def test_the_same_wait_for_the_whole_timeout_is_a_hang() -> None:
         assert looks(lambda: frame) == [False, False, False, True]
 
 
+def test_the_time_in_which_the_whole_rank_was_frozen_does_not_count() -> None:
+    with stopped_in(COLLECTIVE, "all_reduce") as frame:
+        watch = Watch(10.0, lambda: frame)
+        assert [watch.look(now, 0.0) for now in (0.0, 1.0, 100.0, 103.0)] == [False] * 4
+        assert watch.look(105.0, 0.0), "1 s before, 5 s for the gap, 5 s after"
+
+
 def test_another_call_of_the_same_function_is_progress() -> None:
     with stopped_in(COLLECTIVE) as one, stopped_in(COLLECTIVE) as two:
         assert one.f_code.co_name == two.f_code.co_name

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
 from bench import Bench, group, platform_and_keeper, processes_mentioning, wait_until
 
 from launcher.errors import PlatformError
+from launcher.sessions.local.description import State, closed, opened
 
 SLEEP = 'escape(); print("up"); time.sleep(600)'
 DEAF = f"on_sigterm(signal.SIG_IGN); {SLEEP}"
@@ -291,6 +293,24 @@ def test_a_dead_job_whose_settings_are_damaged(plain_bench: Bench, content: str 
     settings.write_text(content) if content is not None else settings.unlink()
 
     assert "the local platform process died" in plain_bench.end_of()["FailureReason"]
+
+
+def test_a_job_whose_folder_is_removed_ends(bench: Bench) -> None:
+    bench.start(SLEEP)
+    bench.wait_for_line("up")
+    folder = bench.job_folder()
+    scratch = (folder / "scratch").readlink()
+    shutil.rmtree(folder)
+
+    wait_until(lambda: not processes_mentioning(str(folder)))
+    assert not scratch.exists()
+
+
+def test_a_clock_that_was_set_back_bills_nothing(plain_bench: Bench) -> None:
+    request = plain_bench.request("pass")
+    started = opened(request, isolation="process", now=1000.0)
+    ended = closed(started | {"TrainingStartTime": 1000.0}, State.COMPLETED, now=400.0)
+    assert ended["TrainingTimeInSeconds"] == ended["BillableTimeInSeconds"] == 0
 
 
 def test_a_job_whose_lock_is_gone_does_not_hide_the_others(plain_bench: Bench) -> None:

@@ -39,8 +39,8 @@ class Clock:
     def asked_to_end(self) -> State | None:
         """The state to end in, or to be interrupted in; None while the job may go on."""
         now = time.monotonic()
-        if self._folder.stop.exists():
-            return State.STOPPED
+        if self._folder.stop.exists() or not self._folder.path.exists():
+            return State.STOPPED  # without its folder, nobody could ask the job to stop any more
         if self._deadline is not None and now > self._deadline:
             return State.MAX_RUNTIME_EXCEEDED
         if self._wait_deadline is not None and now > self._wait_deadline:

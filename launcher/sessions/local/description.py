@@ -107,7 +107,7 @@ def closed(
         final["FailureReason"] = reason[:FAILURE_REASON_LIMIT]
         final["SecondaryStatusTransitions"][-1]["StatusMessage"] = final["FailureReason"]
     if start := final.get("TrainingStartTime"):
-        seconds = math.ceil(now - start)
+        seconds = max(0, math.ceil(now - start))  # somebody may have set the clock back
         final |= {
             "TrainingEndTime": now,
             "TrainingTimeInSeconds": seconds,
