@@ -10,12 +10,12 @@ from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell_warnings
 from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
 from launcher.cli.follow import follow, tell_started
+from launcher.cli.local_hosts import local_host_options
 from launcher.cli.screen import summary_screen
-from launcher.contract import HostFailure
 from launcher.errors import CloudError
 from launcher.job import Job
 from launcher.request.submission import prepare, redacted
-from launcher.sessions.local import Isolation, LocalSession
+from launcher.sessions.local import LocalSession
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import JobSpec
 
@@ -23,18 +23,8 @@ from launcher.spec import JobSpec
 @click.command()
 @click.argument("job_file", type=click.Path(path_type=Path), shell_complete=candidates.job_files)
 @click.option("--local", is_flag=True, help="Run on this machine, whatever the instance types.")
-@click.option(
-    "--isolation",
-    type=click.Choice([kind.value for kind in Isolation]),
-    help="Of hosts on this machine; by default sandbox where it works.",
-)
+@local_host_options
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
-@click.option(
-    "--host-failure",
-    type=click.Choice([each.value for each in HostFailure]),
-    default=HostFailure.FAIL.value,
-    help="Of a host on this machine that dies: fail the job, or go on while its group has others.",
-)
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(

@@ -1,0 +1,30 @@
+"""The options of hosts on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from launcher.contract import HostFailure
+from launcher.sessions.local import Isolation
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+_ISOLATION = click.option(
+    "--isolation",
+    type=click.Choice([kind.value for kind in Isolation]),
+    help="Of hosts on this machine; by default sandbox where it works.",
+)
+_HOST_FAILURE = click.option(
+    "--host-failure",
+    type=click.Choice([each.value for each in HostFailure]),
+    default=HostFailure.FAIL.value,
+    help="Of a host on this machine that dies: fail the job, or go on while its group has others.",
+)
+
+
+def local_host_options(verb: Verb) -> Verb:
+    """Give a verb --isolation and --host-failure."""
+    return _ISOLATION(_HOST_FAILURE(verb))
