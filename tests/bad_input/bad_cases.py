@@ -294,6 +294,21 @@ _REQUESTS: Sequence[_Row] = [
         _request("OutputDataConfig", "S3OutputPath", to="s3://bucket"),
     ),
     (
+        "The output is a folder",
+        "`file:///etc/hosts`",
+        _request("OutputDataConfig", "S3OutputPath", to="file:///etc/hosts"),
+    ),
+    (
+        "Checkpoints are kept here",
+        "`s3://bucket`",
+        _request("CheckpointConfig", to={"S3Uri": "s3://bucket"}),
+    ),
+    (
+        "The checkpoint folder is a host's own",
+        "`/home/me`",
+        _request("CheckpointConfig", to={"S3Uri": "file:///tmp/kept", "LocalPath": "/home/me"}),
+    ),
+    (
         "There is a command",
         "no ContainerEntrypoint",
         _request("AlgorithmSpecification", "ContainerEntrypoint", to=None),
