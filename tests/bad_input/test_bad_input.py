@@ -70,7 +70,7 @@ def _put(case: Case, root: Path) -> Outcome:
 
 def _without_places(text: str, door: Door) -> str:
     """The text without what differs from run to run."""
-    for place, name in ((door.folder, "/work"), (door.home, "~/.launcher")):
+    for place, name in ((door.folder, "~/job"), (door.home, "~/.launcher")):
         text = text.replace(str(place), name)
     return text
 
