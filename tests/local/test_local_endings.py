@@ -262,6 +262,20 @@ def test_a_platform_process_that_is_killed_with_its_keeper_fails_the_job(bench: 
     assert not scratch.exists()
 
 
+def test_a_platform_process_that_is_killed_while_it_packs_leaves_no_half_archive(
+    plain_bench: Bench,
+) -> None:
+    big = '(ml / "model" / "big").write_bytes(os.urandom(400_000_000))'
+    plain_bench.start(big)
+    half = plain_bench.output / "job" / "output" / "model.tar.gz.partial"
+    wait_until(half.exists)
+    os.kill(platform_and_keeper(plain_bench.job_folder())[0], signal.SIGKILL)
+
+    assert plain_bench.end_of()["TrainingJobStatus"] == "Failed"
+    assert list(half.parent.iterdir()) == []
+    assert (plain_bench.job_folder() / "hosts/algo-1/ml/model/big").exists(), "nothing is lost"
+
+
 def test_a_job_goes_on_without_its_keeper(bench: Bench) -> None:
     bench.start('print("up"); time.sleep(0.5)')
     bench.wait_for_line("up")

@@ -17,6 +17,7 @@ from launcher.sessions.local.storage import path_of, uri_of
 
 #: Weights hardly get smaller, and the user waits.
 _GZIP_LEVEL = 1
+_DRAFT_SUFFIX = ".partial"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +40,23 @@ def pack_artifacts(request: Mapping[str, Any], trees: Mapping[Host, HostTree]) -
     for tree in trees.values():
         open_up(tree.ml.model)
         open_up(tree.ml.output_data)
-    base = path_of(request["OutputDataConfig"]["S3OutputPath"])
-    place = base / request["TrainingJobName"] / "output"
+    place = _place(request)
     place.mkdir(parents=True, exist_ok=True)
     model, output = place / "model.tar.gz", place / "output.tar.gz"
     notes = _pack(model, {host: tree.ml.model for host, tree in trees.items()})
     notes += _pack(output, {host: tree.ml.output_data for host, tree in trees.items()})
     return Artifacts(model=uri_of(model) if model.exists() else None, notes=tuple(notes))
+
+
+def discard_drafts(request: Mapping[str, Any]) -> None:
+    """Remove what a platform process that died was writing; the hosts' folders are still there."""
+    for draft in _place(request).glob(f"*{_DRAFT_SUFFIX}"):
+        draft.unlink(missing_ok=True)
+
+
+def _place(request: Mapping[str, Any]) -> Path:
+    base = path_of(request["OutputDataConfig"]["S3OutputPath"])
+    return Path(base, request["TrainingJobName"], "output")
 
 
 def _pack(archive: Path, folders: Mapping[Host, Path]) -> list[str]:
@@ -75,7 +86,7 @@ def _pack(archive: Path, folders: Mapping[Host, Path]) -> list[str]:
 @contextmanager
 def _draft_of(archive: Path) -> Iterator[Path]:
     """A file that becomes the archive when it is complete, and is gone when it cannot be."""
-    draft = archive.with_name(archive.name + ".partial")
+    draft = archive.with_name(archive.name + _DRAFT_SUFFIX)
     try:
         yield draft
         draft.replace(archive)

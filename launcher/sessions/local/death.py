@@ -16,6 +16,7 @@ from typing import Any
 
 from launcher.errors import PlatformError
 from launcher.sessions.local import description
+from launcher.sessions.local.artifacts import discard_drafts
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.processes import kill_until_none, marked
 
@@ -50,6 +51,8 @@ def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
     if folder.scratch.is_symlink():
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
         folder.scratch.unlink()
+    with contextlib.suppress(PlatformError, OSError, ValueError, KeyError):  # a damaged request
+        discard_drafts(folder.request())
     now = time.time()
     status = description.closed(status, description.State.FAILED, now=now, reason=reason)
     folder.write_status(status)
