@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[1]
 #: What the tests import, so that no mutant has to wait for it.
 _PRELOADED = ("hypothesis.extra.numpy", "numpy", "torch.utils.data", "yaml", "botocore.session")
 #: Seconds, for a mutant that waits for ever.
-_LONGEST_WAIT = 600
+_LONGEST_WAIT = 120
 #: The first failure is enough: it need be neither small nor explained.
 hypothesis.settings.register_profile(
     "mutants",

@@ -31,6 +31,7 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
     assert payload == (b"\0\0\1\0\2\0".ljust(64, b"\0") + b"\1".ljust(64, b"\0") + b"\1" * 65)
     here, there = socket.socketpair()
     with here, there:
+        there.settimeout(20)
         frame.send(here)
         sent = there.recv(1 << 16)
     assert sent == struct.pack("<4sIQ", b"LDF1", len(frame.header), 193) + frame.header + payload
@@ -92,6 +93,7 @@ def test_what_is_sent_in_bits_arrives_whole() -> None:
 def test_the_end_of_the_other_side_is_noticed() -> None:
     here, there = socket.socketpair()
     with there:
+        there.settimeout(20)
         with here:
             here.sendall(b"abc")
         target = bytearray(4)

@@ -53,8 +53,10 @@ def same(one: Any, other: Any) -> bool:
 def through_the_wire(frame: wire.Frame) -> tuple[dict[str, Any], np.ndarray]:
     """Send a frame over a real socket and read it as the receiver does."""
     here, there = socket.socketpair()
+    for end in (here, there):
+        end.settimeout(20)  # so that what is lost on the way fails, and does not hang
     with here, there:
-        sender = threading.Thread(target=frame.send, args=(here,))
+        sender = threading.Thread(target=frame.send, args=(here,), daemon=True)
         sender.start()
         prefix = bytearray(wire.PREFIX_BYTES)
         assert wire.receive_exactly(there, memoryview(prefix))
