@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, TrainingInput
+from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, Ready, TrainingInput
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.rules import examine
 
@@ -56,6 +56,28 @@ def groups(*names: str, **fields: Any) -> dict[str, Any]:
     }
 
 
+def server(ready: Ready | None = None, **fields: Any) -> dict[str, Any]:
+    """A group that runs a program beside the one that trains."""
+    own = {"command": ("sleep", "600"), "ready": ready, **fields}
+    return {
+        "instance_type": None,
+        "instance_count": None,
+        "instance_groups": [
+            InstanceGroup("server", "ml.c5.xlarge", **own),
+            InstanceGroup("train", "ml.c5.xlarge", role="train"),
+        ],
+    }
+
+
+def spot(max_run: int = 100, **fields: Any) -> dict[str, Any]:
+    own = {"use_spot_instances": True, "checkpoint_s3_uri": S3, "max_run": max_run}
+    return {"max_wait": max_run, **own, **fields}
+
+
+def kept(folder: str | None, uri: str | None = S3) -> dict[str, Any]:
+    return {"checkpoint_s3_uri": uri, "checkpoint_local_path": folder}
+
+
 #: (just allowed, just refused, what is said then)
 LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "least max_run": ({"max_run": 1}, {"max_run": 0}, "max_run is 0"),
@@ -71,6 +93,91 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         service(workers_per_host=1),
         service(workers_per_host=0),
         "workers_per_host is 0",
+    ),
+    "hang_timeout": (
+        {"distribution": DataParallel(hang_timeout=0)},
+        {"distribution": DataParallel(hang_timeout=-1)},
+        "hang_timeout is -1",
+    ),
+    "least port": (server(Ready(port=1)), server(Ready(port=0)), "port is 0"),
+    "most port": (server(Ready(port=65535)), server(Ready(port=65536)), "port is 65536"),
+    "file of readiness": (
+        server(Ready(file="x")),
+        server(Ready(file=" ")),
+        "file is empty",
+    ),
+    "seconds of readiness": (
+        server(Ready(seconds=0)),
+        server(Ready(seconds=-1)),
+        "seconds is -1",
+    ),
+    "seconds and timeout of readiness": (
+        server(Ready(seconds=4, timeout=5)),
+        server(Ready(seconds=5, timeout=5)),
+        "ready after 5 seconds, but given up after 5",
+    ),
+    "timeout of readiness": (
+        server(Ready(port=1, timeout=1)),
+        server(Ready(port=1, timeout=0)),
+        "timeout is 0",
+    ),
+    "one sign of readiness": (
+        server(Ready(port=1)),
+        server(Ready(port=1, file="x")),
+        "port and file given as the sign",
+    ),
+    "a command's role": (
+        server(role="command"),
+        server(role="data"),
+        'group "server" has a command, and role "data"',
+    ),
+    "a command's lifetime": (
+        server(lifetime="own"),
+        server(lifetime="own", command=(), role="train"),
+        'group "server" has lifetime, but no command',
+    ),
+    "a command's first word": (
+        server(command=("x",)),
+        server(command=("", "x")),
+        "starts with an empty word",
+    ),
+    "max_wait": (spot(), spot(max_wait=99), "max_wait (99) is less than max_run (100)"),
+    "max_wait of spot instances": (spot(), spot(max_wait=None), "spot instances without max_wait"),
+    "max_wait without spot instances": (
+        spot(),
+        spot(use_spot_instances=False),
+        "but the job uses no spot instances",
+    ),
+    "checkpoint folder": (kept("/opt/ml/saved"), kept("/opt/ml"), "cannot be the checkpoint"),
+    "checkpoint folder, taken": (
+        kept("/opt/ml/outputs"),
+        kept("/opt/ml/output/x"),
+        '"/opt/ml/output/x" cannot be the checkpoint folder',
+    ),
+    "checkpoint folder, above": (
+        kept("/opt/ml/a..b"),
+        kept("/opt/ml/a/../../b"),
+        "cannot be the checkpoint folder",
+    ),
+    "checkpoint folder, long": (
+        kept("/opt/ml/" + "x" * 4088),
+        kept("/opt/ml/" + "x" * 4089),
+        "cannot be the checkpoint folder",
+    ),
+    "checkpoint folder, printable": (
+        kept("/opt/ml/a b"),
+        kept("/opt/ml/a\tb"),
+        "cannot be the checkpoint folder",
+    ),
+    "checkpoint folder, elsewhere": (
+        kept("/opt/ml/x"),
+        kept("/opt/mlx/x"),
+        '"/opt/mlx/x" cannot be the checkpoint folder',
+    ),
+    "checkpoint folder that is kept": (
+        kept("/opt/ml/x"),
+        kept("/opt/ml/x", None),
+        "but no checkpoint_s3_uri",
     ),
     "start_timeout": (service(start_timeout=1), service(start_timeout=0), "start_timeout is 0"),
     "prefetch": (
