@@ -62,6 +62,6 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path) -> Terminal:
-    folder = tmp_path / "work"
+    folder = tmp_path / "project"
     folder.mkdir()
     return Terminal(folder, tmp_path / "home")

@@ -144,7 +144,7 @@ def test_job_files_below_the_folder(terminal):
     assert ask(terminal, "bash", "run", "./j") == ["./job.yaml"]
     full = str(terminal.folder / "jo")
     assert ask(terminal, "bash", "run", full) == [str(terminal.folder / "job.yaml")]
-    assert ask(terminal, "bash", "run", "../w") == ["../work/job.yaml"]
+    assert ask(terminal, "bash", "run", "../p") == ["../project/job.yaml"]
 
 
 def test_where_there_is_no_job_file_the_shell_completes_paths(terminal):
