@@ -9,15 +9,15 @@ from launcher.checkup.findings import Finding, Level, Part
 from launcher.sessions.local.isolation import Isolation, obstacles
 
 _GIVES = {
-    "process": "works: hosts have folders and addresses of their own",
-    "sandbox": "works: hosts also have their own /opt/ml, host name and processes",
-    "network": "works: hosts also have a network of their own",
+    Isolation.PROCESS: "works: hosts have folders and addresses of their own",
+    Isolation.SANDBOX: "works: hosts also have their own /opt/ml, host name and processes",
+    Isolation.NETWORK: "works: hosts also have a network of their own",
 }
 _MENDS = {
-    "sandbox": "install bubblewrap (apt-get install bubblewrap), and allow unprivileged user "
-    "namespaces",
-    "network": "install bubblewrap, iproute2 and util-linux (apt-get install bubblewrap iproute2 "
-    "util-linux), and allow unprivileged user namespaces",
+    Isolation.SANDBOX: "install bubblewrap (apt-get install bubblewrap), and allow unprivileged "
+    "user namespaces",
+    Isolation.NETWORK: "install bubblewrap, iproute2 and util-linux (apt-get install bubblewrap "
+    "iproute2 util-linux), and allow unprivileged user namespaces",
 }
 
 
@@ -34,11 +34,10 @@ def check() -> Iterator[Finding]:
 
 
 def _finding(isolation: Isolation, obstacle: str | None, level: Level) -> Finding:
-    word = isolation.value
     return Finding(
         part=Part.MACHINE,
-        subject=f"isolation {word}",
+        subject=f"isolation {isolation.value}",
         level=level if obstacle else Level.OK,
-        what=f"does not work: {obstacle}" if obstacle else _GIVES.get(word, "works"),
-        fix=_MENDS.get(word) if obstacle else None,
+        what=f"does not work: {obstacle}" if obstacle else _GIVES[isolation],
+        fix=_MENDS.get(isolation) if obstacle else None,
     )

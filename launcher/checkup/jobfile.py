@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.contract import CODE_CHANNEL
 from launcher.errors import PlatformError, Problem, SpecError
 from launcher.request.submission import prepare
 from launcher.sessions.local import LocalSession
@@ -37,7 +35,7 @@ def read(
 def _warnings_here(spec: JobSpec) -> tuple[str, ...]:
     """All that a local run would warn of; SpecError for what it would refuse."""
     submission = prepare(spec, place(spec, LocalSession(), new_job_name(spec)))
-    problems = find_problems(_before_upload(submission.request))
+    problems = find_problems(submission.request, submission.objects)
     if problems:
         raise SpecError(problems)
     return submission.warnings
@@ -45,14 +43,6 @@ def _warnings_here(spec: JobSpec) -> tuple[str, ...]:
 
 def _warnings_in_the_cloud(spec: JobSpec) -> tuple[str, ...]:
     return prepare(spec, place_offline(spec, new_job_name(spec))).warnings
-
-
-def _before_upload(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request without the channel whose files are written when the job is sent."""
-    channels = [
-        channel for channel in request["InputDataConfig"] if channel["ChannelName"] != CODE_CHANNEL
-    ]
-    return {**request, "InputDataConfig": channels}
 
 
 def _size(spec: JobSpec) -> str:

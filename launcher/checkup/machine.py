@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import sys
-from pathlib import Path
 
 from launcher.checkup.findings import Finding, Level, Part
+from launcher.sessions.local.files import nearest_there, why_unwritable
 from launcher.sessions.local.store import ROOT_VARIABLE, default_root
 
 #: What pyproject.toml requires, and what a job's image needs too.
@@ -35,13 +34,10 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Finding:
 def check_home() -> Finding:
     """Where local jobs are kept: there must be space, and it must be ours to write."""
     home = default_root().absolute()
-    place = _nearest(home)
     elsewhere = f"let {ROOT_VARIABLE} name another folder"
-    if not place.is_dir():
-        return _home(Level.PROBLEM, f"{place} is not a folder", elsewhere)
-    if not os.access(place, os.W_OK | os.X_OK):
-        return _home(Level.PROBLEM, f"{place} cannot be written to", elsewhere)
-    free = shutil.disk_usage(place).free
+    if obstacle := why_unwritable(home):
+        return _home(Level.PROBLEM, obstacle, elsewhere)
+    free = shutil.disk_usage(nearest_there(home)).free
     what = f"{home}, {free / _GIB:.1f} GiB free"
     mend = f"make space (old jobs are in {home / 'jobs'}), or {elsewhere}"
     if free < _LEAST_BYTES:
@@ -53,10 +49,3 @@ def check_home() -> Finding:
 
 def _home(level: Level, what: str, fix: str | None = None) -> Finding:
     return Finding(part=Part.MACHINE, subject="job folder", level=level, what=what, fix=fix)
-
-
-def _nearest(path: Path) -> Path:
-    """The path, or what exists of the way to it: it is made with the first job."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return path

@@ -11,6 +11,7 @@ import click
 from launcher.checkup import Checkup, Finding, Level, Part, examine
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json
+from launcher.cli.options import changes_option
 
 _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 
@@ -23,9 +24,7 @@ _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
     shell_complete=candidates.job_files,
 )
 @click.option("--cloud", is_flag=True, help="The job is meant for AWS: what is wrong there counts.")
-@click.option(
-    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
-)
+@changes_option
 @answers
 def check(job_file: Path | None, cloud: bool, changes: tuple[str, ...], output: str) -> int:
     """Say what works here and what does not.

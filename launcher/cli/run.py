@@ -10,7 +10,7 @@ from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell_warnings
 from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
 from launcher.cli.follow import follow, tell_started
-from launcher.cli.local_hosts import local_host_options
+from launcher.cli.options import changes_option, local_host_options
 from launcher.cli.screen import summary_screen
 from launcher.errors import CloudError
 from launcher.job import Job
@@ -27,9 +27,7 @@ from launcher.spec import JobSpec
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--name", help="Name of the job; by default one is made.")
-@click.option(
-    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
-)
+@changes_option
 @answers
 def run(
     job_file: Path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 import time
@@ -135,8 +134,7 @@ class _Server:
         for host, member in self._members:
             if host in self._tally.train_hosts and host not in self._asked:
                 self._asked.add(host)
-                with contextlib.suppress(OSError):  # a host that is gone; its listener sees it
-                    member.send({"inquire": True})
+                self._say(member, {"inquire": True})
 
     def everyone_knows(self) -> bool:
         """Whether every host has been told the end."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sessions.local.channels import channels_of, supplies
-from launcher.sessions.local.checkpoints import CheckpointSync, checkpoint_config
+from launcher.sessions.local.checkpoints import CheckpointSync
 from launcher.sessions.local.clock import Clock
 from launcher.sessions.local.cluster import Host, hosts_of
 from launcher.sessions.local.description import State
@@ -25,7 +25,7 @@ from launcher.sessions.local.environment import host_environment
 from launcher.sessions.local.folder import JobFolder, Settings
 from launcher.sessions.local.isolation import Berth, StartPlan, plan_start
 from launcher.sessions.local.logs import new_log_files
-from launcher.sessions.local.opt_ml import HostTree, write_config
+from launcher.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
 from launcher.sessions.local.processes import descendants, kill_until_none
 from launcher.sessions.local.running import RunningHost
 from launcher.sessions.local.supervision import Supervision, Terms

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any
 
 from launcher.contract import DEFAULT_ML_ROOT
 from launcher.sessions.local.opt_ml import HostTree
@@ -26,12 +25,6 @@ _PERIOD_SECONDS = 1.0
 _PARTIAL = ".launcher-partial-"
 #: Links that lead to links; Linux follows as many (path_resolution(7)).
 _MAX_LINKS = 40
-
-
-def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
-    """CheckpointConfig with its default folder; None for a job without."""
-    config = request.get("CheckpointConfig")
-    return config and {"LocalPath": str(DEFAULT_ML_ROOT / "checkpoints"), **config}
 
 
 class CheckpointSync:

@@ -39,6 +39,21 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+def nearest_there(path: Path) -> Path:
+    """The path, or what is there of the way to it."""
+    return next(place for place in (path, *path.parents) if os.path.lexists(place))
+
+
+def why_unwritable(folder: Path) -> str | None:
+    """What keeps us from writing to a folder that may not be there yet; None: nothing."""
+    place = nearest_there(folder)
+    if not place.is_dir():
+        return f"{place} is not a folder"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return f"{place} cannot be written to"
+    return None
+
+
 def open_up(folder: Path) -> None:
     """Let our user read and remove everything below a folder, whatever modes a program has set.
 

@@ -59,13 +59,19 @@ def write_config(
     folder = tree.ml.config
     write_json(folder / "resourceconfig.json", resource_config(host, hosts))
     write_json(folder / "hyperparameters.json", request.get("HyperParameters", {}))
-    if checkpoints := request.get("CheckpointConfig"):
-        path = checkpoints.get("LocalPath", str(MlPaths().checkpoints))
+    if checkpoints := checkpoint_config(request):
+        path = checkpoints["LocalPath"]
         write_json(folder / "checkpointconfig.json", {"LocalPath": path})
     write_json(
         folder / "inputdataconfig.json",
         {supply.channel.name: dict(supply.channel.config) for supply in supplies},
     )
+
+
+def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
+    """CheckpointConfig with its default folder; None for a job without."""
+    config = request.get("CheckpointConfig")
+    return config and {"LocalPath": str(MlPaths().checkpoints), **config}
 
 
 def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:

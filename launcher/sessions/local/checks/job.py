@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,8 @@ from typing import Any
 
 from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.errors import PlatformError, Problem
+from launcher.sessions.local.files import why_unwritable
+from launcher.sessions.local.opt_ml import checkpoint_config
 from launcher.sessions.local.storage import path_of
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -49,7 +50,7 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
     output = request["OutputDataConfig"].get("S3OutputPath", "")
     yield from _check_place(output, "OutputDataConfig S3OutputPath")
     yield from _check_time(request["StoppingCondition"])
-    yield from _check_checkpoints(request.get("CheckpointConfig"))
+    yield from _check_checkpoints(checkpoint_config(request))
     for field in ("HyperParameters", "Environment"):
         for key, value in request.get(field, {}).items():
             if not isinstance(value, str):
@@ -124,11 +125,8 @@ def _check_place(uri: str, where: str) -> Iterator[Problem]:
     except PlatformError as error:
         yield Problem(what=str(error), where=where, fix="give a file:// URI")
         return
-    nearest = next(path for path in (place, *place.parents) if os.path.lexists(path))
-    if not nearest.is_dir():
-        yield Problem(what=f"{nearest} is not a folder", where=where, fix="give another place")
-    elif not os.access(nearest, os.W_OK | os.X_OK):
-        yield Problem(what=f"{nearest} cannot be written to", where=where, fix="give another place")
+    if obstacle := why_unwritable(place):
+        yield Problem(what=obstacle, where=where, fix="give another place")
 
 
 def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
@@ -145,7 +143,7 @@ def _check_checkpoints(config: Mapping[str, str] | None) -> Iterator[Problem]:
     if config is None:
         return
     yield from _check_place(config.get("S3Uri", ""), "CheckpointConfig S3Uri")
-    folder = PurePosixPath(config.get("LocalPath", MlPaths().checkpoints))
+    folder = PurePosixPath(config["LocalPath"])
     is_below = folder.is_relative_to(DEFAULT_ML_ROOT) and folder != PurePosixPath(DEFAULT_ML_ROOT)
     if not is_below or ".." in folder.parts:
         yield Problem(

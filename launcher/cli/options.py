@@ -1,4 +1,4 @@
-"""The options of hosts on this machine."""
+"""Options that verbs share."""
 
 from __future__ import annotations
 
@@ -28,3 +28,9 @@ _HOST_FAILURE = click.option(
 def local_host_options(verb: Verb) -> Verb:
     """Give a verb --isolation and --host-failure."""
     return _ISOLATION(_HOST_FAILURE(verb))
+
+
+#: --set, for a verb that takes a job file.
+changes_option = click.option(
+    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
+)
