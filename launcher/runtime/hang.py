@@ -7,7 +7,6 @@ host (`inquiry`), and only when they have looked at the stacks of all ranks does
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from launcher.runtime.events import emit
 from launcher.runtime.failure import Failure
 from launcher.runtime.host import Host
 from launcher.runtime.inquiry import Doing
+from launcher.runtime.reports import read_reports
 
 #: Seconds after which a host that reported a hang goes its own way: the leader may be frozen.
 _LEADER_PATIENCE = 20.0
@@ -45,8 +45,7 @@ class HangWatch:
 
     def _first_report(self) -> Failure | None:
         cluster = self._host.environment.cluster
-        for path in sorted(self._reports.glob("hang-*.json")):
-            report = json.loads(path.read_text())
+        for report in read_reports(self._reports, "hang-*"):
             return Failure(
                 host=cluster.host,
                 group=cluster.group.name,

@@ -8,7 +8,6 @@ a report that the host reads, since torchrun passes on exit codes only.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import runpy
 import sys
@@ -20,9 +19,8 @@ from types import TracebackType
 from launcher.errors import LauncherError
 from launcher.runtime import stacks, watch
 from launcher.runtime.output import print_whole_lines
+from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-#: The folder for the reports, one file a rank.
-REPORTS_VARIABLE = "LAUNCHER_REPORTS"
 #: Seconds that this rank may wait in one place for others; 0 for ever.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
 #: Characters of a cause or a traceback that are passed on; a FailureReason has 1,024.
@@ -117,11 +115,8 @@ def _report(cause: str, detail: str) -> None:
         "detail": detail[-_LONGEST:],
         "time": time.time(),
     }
-    final = Path(folder) / f"rank-{_rank()}.json"
-    draft = final.with_suffix(".draft")
     with contextlib.suppress(OSError):  # a full disk; the exit code is told in any case
-        draft.write_text(json.dumps(report))
-        draft.replace(final)
+        write_report(Path(folder), f"rank-{_rank()}", report)
 
 
 if __name__ == "__main__":

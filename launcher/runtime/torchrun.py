@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 import time
@@ -20,9 +19,8 @@ from torch.distributed import DistError, TCPStore, run
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from launcher.runtime.processes import ignore_stop_signals
-from launcher.runtime.rank import REPORTS_VARIABLE
+from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-REPORT = "torchrun.json"
 #: Seconds that the leader's store outlives its torchrun, at most, for those on other hosts.
 _FAREWELL = 5.0
 _LEFT = "launcher/left"
@@ -42,7 +40,7 @@ def main() -> int:
         exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
         # A full disk; or a host that was asked to stop, which reads no report and has removed them.
         with contextlib.suppress(OSError):
-            (Path(os.environ[REPORTS_VARIABLE]) / REPORT).write_text(json.dumps(exits))
+            write_report(Path(os.environ[REPORTS_VARIABLE]), "torchrun", exits)
         return 1
     _leave_together(arguments, store)
     return 0

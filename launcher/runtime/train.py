@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import secrets
 import shutil
 import signal
@@ -11,7 +10,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from launcher.contract import Launch
 from launcher.runtime import processes
@@ -19,7 +17,8 @@ from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.hang import HangWatch
 from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
-from launcher.runtime.rank import HANG_VARIABLE, REPORTS_VARIABLE
+from launcher.runtime.rank import HANG_VARIABLE
+from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
 
 #: Seconds that a command host has to say itself why it is not ready, which tells more.
 _PRECEDENCE = 5.0
@@ -129,7 +128,7 @@ def _failure(host: Host, code: int, reports: Path) -> HostFailed:
     """The first cause among this host's ranks: a signal, then a word of its own, then an echo."""
     failures = [
         host.failure(report["cause"], rank=report["rank"], detail=report["detail"])
-        for report in sorted(_read(reports, "rank-*.json"), key=lambda report: report["time"])
+        for report in sorted(read_reports(reports, "rank-*"), key=lambda report: report["time"])
     ]
     spoken = {error.failure.rank for error in failures}
     silent = [
@@ -150,13 +149,9 @@ def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
         return {host.environment.cluster.host_rank: code}
     return {
         int(rank): status
-        for exits in _read(reports, "torchrun.json")
+        for exits in read_reports(reports, "torchrun")
         for rank, status in exits.items()
     }
-
-
-def _read(folder: Path, pattern: str) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in folder.glob(pattern)]
 
 
 def _wait_for_others(host: Host) -> None:

@@ -9,7 +9,6 @@ those who wait for it are within their rights until the time is over.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -19,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+from launcher.runtime.reports import write_report
 from launcher.runtime.stacks import Frame, is_wait
 
 #: How many times in the timeout the main thread is looked at, and how often at most.
@@ -30,20 +30,15 @@ _LONGEST_GAP = 0.5
 _BUSY = 0.5
 
 
-def hang_report(folder: Path, rank: int) -> Path:
-    """The file in which a rank says that it hangs."""
-    return folder / f"hang-{rank}.json"
-
-
 def start(timeout: float, folder: Path, rank: int) -> None:
-    """Watch the calling thread, from another one; reports once, to `hang_report`."""
+    """Watch the calling thread, from another one; reports once, as `hang-<rank>`."""
     watched = threading.get_ident()
     watch = Watch(timeout, lambda: sys._current_frames().get(watched))
 
     def look_on() -> None:
         while not watch.look(time.monotonic(), time.process_time()):
             time.sleep(min(_LONGEST_PAUSE, timeout / _LOOKS))
-        _report(hang_report(folder, rank), rank, timeout)
+        write_report(folder, f"hang-{rank}", {"rank": rank, "seconds": timeout})
 
     threading.Thread(target=look_on, name="hang-watch", daemon=True).start()
 
@@ -109,9 +104,3 @@ def _is_distributed() -> bool:
         return False
     distributed = sys.modules.get("torch.distributed")
     return bool(distributed and distributed.is_available() and distributed.is_initialized())
-
-
-def _report(path: Path, rank: int, seconds: float) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps({"rank": rank, "seconds": seconds}))
-    draft.replace(path)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from launcher.runtime.rank import REPORTS_VARIABLE
+from launcher.runtime.reports import REPORTS_VARIABLE
 
 LINES = """
 print("epoch", 0, "loss", 0.5)

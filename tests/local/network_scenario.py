@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
-import tempfile
 from pathlib import Path
 
 from bench import Bench, processes_mentioning, wait_until
+from scenario import print_report
 
-from launcher.errors import PlatformError
 from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.isolation import choose_isolation, links
+from launcher.sessions.local.isolation import links
 
 SCRIPT = """
 import threading
@@ -100,19 +98,6 @@ while True:
 """
 
 
-def main() -> None:
-    try:
-        choose_isolation("network")
-    except PlatformError as error:
-        print(json.dumps({"obstacle": str(error)}))
-        return
-    folder = Path(tempfile.mkdtemp(prefix="scenario-"))
-    try:
-        print(json.dumps(run(folder)))
-    finally:
-        shutil.rmtree(folder)
-
-
 def run(folder: Path) -> dict[str, object]:
     bench = Bench(folder, "network")
     with socket.create_server(("", 0)) as machine:
@@ -159,4 +144,4 @@ def _own_address() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    print_report("network", run)

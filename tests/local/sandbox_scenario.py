@@ -6,15 +6,11 @@ A program of its own, for standard library and launcher only, so that any user c
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from bench import Bench, channel, processes_mentioning
-
-from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import choose_isolation
+from scenario import print_report
 
 SCRIPT = """
 def is_writable(folder):
@@ -72,19 +68,6 @@ print(json.dumps(report))
 """
 
 
-def main() -> None:
-    try:
-        choose_isolation("sandbox")
-    except PlatformError as error:
-        print(json.dumps({"obstacle": str(error)}))
-        return
-    folder = Path(tempfile.mkdtemp(prefix="scenario-"))
-    try:
-        print(json.dumps(run(folder)))
-    finally:
-        shutil.rmtree(folder)
-
-
 def run(folder: Path) -> dict[str, object]:
     data = folder / "data"
     data.mkdir()
@@ -126,4 +109,4 @@ def python_below_tmp() -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    print_report("sandbox", run)

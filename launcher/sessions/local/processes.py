@@ -7,7 +7,6 @@ their subreaper), and every process of a host carries a variable that names its 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import time
@@ -15,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from launcher.errors import PlatformError
+from launcher.sessions.local import libc
 
 #: Names the host (its folder) in the environment of all its processes.
 HOST_VARIABLE = "LAUNCHER_LOCAL_HOST"
@@ -22,7 +22,6 @@ HOST_VARIABLE = "LAUNCHER_LOCAL_HOST"
 # linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 _POLL_SECONDS = 0.02
 #: A killed process is gone at once, unless the kernel holds it (a dead network disk).
@@ -31,18 +30,12 @@ _KILL_SECONDS = 30.0
 
 def become_subreaper() -> None:
     """Adopt every orphan below this process from now on."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    libc.call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
     """Ask the kernel for a SIGTERM when the parent dies; called between fork and exec."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _prctl(option: int, value: int) -> None:
-    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"prctl({option}, {value}): {os.strerror(code)}")
+    libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def living_children() -> dict[int, list[int]]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import os
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
+from launcher.sessions.local import libc
 
 # sys/mount.h
 _MS_BIND = 0x1000
@@ -28,12 +27,12 @@ class Namespace(enum.IntFlag):
 
 def unshare(kinds: Namespace) -> None:
     """Move this process to new namespaces; raises OSError (PermissionError: not privileged)."""
-    _check(_LIBC.unshare(int(kinds)), f"unshare({kinds!r})")
+    libc.call("unshare", int(kinds))
 
 
 def join(descriptor: int, kind: Namespace) -> None:
     """Move this process to the namespace of an open /proc/<pid>/ns file."""
-    _check(_LIBC.setns(descriptor, int(kind)), f"setns({kind!r})")
+    libc.call("setns", descriptor, int(kind))
 
 
 def keep_mounts_here() -> None:
@@ -53,10 +52,4 @@ def bind(descriptor: int, target: str) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
     words = (source and source.encode(), target.encode(), kind and kind.encode())
-    _check(_LIBC.mount(*words, ctypes.c_ulong(flags), None), f"mount({target})")
-
-
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
+    libc.call("mount", *words, ctypes.c_ulong(flags), None)
