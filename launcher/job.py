@@ -19,16 +19,20 @@ from launcher.contract import (
 )
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
 from launcher.outcome import host_groups, summarise
-from launcher.sessions.base import TERMINAL_STATUSES, Session
+from launcher.sessions.base import TERMINAL_STATUSES, LogEvent, Session
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """One line that one host printed, without its end of line."""
+    """One line that one host printed, without its end of line.
+
+    time: when it was printed, in seconds since the epoch.
+    """
 
     group: str
     host: str
     text: str
+    time: float
 
     @property
     def readable(self) -> str:
@@ -157,7 +161,7 @@ class Job:
 
     def _watch(self, *, read_logs: bool) -> Iterator[LogLine | str]:
         """New secondary statuses and log lines, again and again until the job has ended."""
-        positions: dict[str, int] = {}
+        positions: dict[str, str] = {}
         seen = 0
         while True:
             now = self.description()  # before the lines: after the end the logs are complete
@@ -173,21 +177,22 @@ class Job:
             seen = len(states)
             time.sleep(self._poll_seconds)
 
-    def _read_new(self, positions: dict[str, int]) -> Iterator[LogLine]:
+    def _read_new(self, positions: dict[str, str]) -> Iterator[LogLine]:
         groups = self._group_of_hosts()
         for stream in self.session.log_streams(self.name):
-            for text in self._rest_of(stream.name, positions):
-                yield LogLine(group=groups.get(stream.host, "?"), host=stream.host, text=text)
+            group = groups.get(stream.host, "?")
+            for event in self._rest_of(stream.name, positions):
+                yield LogLine(group=group, host=stream.host, text=event.text, time=event.time)
 
-    def _rest_of(self, stream: str, positions: dict[str, int]) -> Iterator[str]:
+    def _rest_of(self, stream: str, positions: dict[str, str]) -> Iterator[LogEvent]:
         """A stream's lines after its position, to the end; a platform gives them in pieces."""
         while True:
-            lines, positions[stream] = self.session.read_log(
-                self.name, stream, positions.get(stream, 0)
+            events, positions[stream] = self.session.read_log(
+                self.name, stream, positions.get(stream)
             )
-            if not lines:
+            if not events:
                 return
-            yield from lines
+            yield from events
 
     def _group_of_hosts(self) -> dict[str, str]:
         groups = host_groups(self.description())

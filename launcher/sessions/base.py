@@ -12,14 +12,16 @@ Whoever implements `Session` keeps these clauses:
 4. `stop_training_job` returns at once and may be repeated; stopping a job that has ended changes
    nothing. The job passes through Stopping to Stopped.
 5. Every method that takes a job's name raises JobNotFound for one that is not known.
-6. A log is append-only. `read_log` from position 0 gives all of it; from a returned position it
-   gives what came after. When the status is terminal, the logs are complete.
+6. A log is append-only, and its times never go back. `read_log` from no position gives all of it;
+   from a returned position it gives what came after. When the status is terminal, the logs are
+   complete, or will be within the seconds that `log_delay_seconds` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,6 +41,18 @@ class LogStream:
 
     name: str
     host: str
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """One line of a log: when it was printed (seconds since the epoch), and its text."""
+
+    time: float
+    text: str
+
+
+#: Told of bytes copied so far, and of all that there are (None: not known).
+Progress = Callable[[int, "int | None"], None]
 
 
 class Session(Protocol):
@@ -82,24 +96,33 @@ class Session(Protocol):
         *,
         NameContains: str | None = None,  # noqa: N803 (AWS)
         StatusEquals: str | None = None,  # noqa: N803 (AWS)
+        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
+        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
+        limit: int | None = None,
     ) -> dict[str, Any]:
-        """{"TrainingJobSummaries": [...]}, the newest first."""
+        """{"TrainingJobSummaries": [...]}, the newest first, `limit` at most."""
 
     # storage -----------------------------------------------------------------------------------
 
     def upload(self, content: bytes, uri: str) -> None:
         """Store one object at a URI of this platform's scheme (s3:// or file://)."""
 
-    def download(self, uri: str, path: Path) -> None:
-        """Copy one object into a file whose folder exists."""
+    def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        """Copy one object into a file whose folder exists; no half file is left by an error."""
 
     # logs --------------------------------------------------------------------------------------
 
     def log_streams(self, job_name: str) -> list[LogStream]:
         """The streams that exist now, hosts in numeric order, older streams of a host first."""
 
-    def read_log(self, job_name: str, stream: str, position: int) -> tuple[list[str], int]:
-        """Complete lines after `position` (0: the start), and the position after them.
+    @property
+    def log_delay_seconds(self) -> float:
+        """How long after it was printed a line may first be seen; 0 where there is no delay."""
 
-        A platform may give them in pieces; no lines means that there are no more for now.
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        """Complete lines after `position` (None: the start), `limit` at most, and where they end.
+
+        No lines means that there are no more for now.
         """

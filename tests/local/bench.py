@@ -153,7 +153,7 @@ class Bench:
     def lines(self, name: str = "job") -> dict[str, list[str]]:
         """What each host has printed so far, by host."""
         return {
-            stream.host: self.session.read_log(name, stream.name, 0)[0]
+            stream.host: [event.text for event in self.session.read_log(name, stream.name)[0]]
             for stream in self.session.log_streams(name)
         }
 

@@ -102,7 +102,10 @@ def test_an_interrupted_job_starts_again_from_its_checkpoints(bench: Bench) -> N
     ]
     streams = bench.session.log_streams("job")
     assert [stream.host for stream in streams] == ["algo-1", "algo-1", "algo-2", "algo-2"]
-    lines = [bench.session.read_log("job", stream.name, 0)[0] for stream in streams]
+    lines = [
+        [event.text for event in bench.session.read_log("job", stream.name)[0]]
+        for stream in streams
+    ]
     first = ["found []", "start 1", "saved"]
     second = ["found ['algo-1.txt', 'algo-2.txt']", "start 2"]
     assert lines == [first, second, first, second]

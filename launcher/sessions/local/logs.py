@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.errors import PlatformError
-from launcher.sessions.base import LogStream
+from launcher.sessions.base import LogEvent, LogStream
 from launcher.sessions.local import description
 from launcher.sessions.local.cluster import Host, host_number
 from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.line_times import LineTimes
 
 _SUFFIX = ".log"
 #: A reader asks again for the rest; so no answer is larger than this.
@@ -36,8 +37,10 @@ def log_streams(folder: JobFolder) -> list[LogStream]:
     return sorted(streams, key=lambda stream: (host_number(stream.host), stream.name))
 
 
-def read_log(folder: JobFolder, stream: str, position: int) -> tuple[list[str], int]:
-    """The complete lines after a position, and the position after them.
+def read_log(
+    folder: JobFolder, stream: str, position: str | None, limit: int
+) -> tuple[list[LogEvent], str]:
+    """The complete lines after a position, `limit` at most, and the position after them.
 
     At the end of a job its last line is complete, with or without an end of line. Raises
     PlatformError when the job has no such stream.
@@ -47,31 +50,38 @@ def read_log(folder: JobFolder, stream: str, position: int) -> tuple[list[str], 
         raise PlatformError(f"job {folder.name} has no log stream {stream!r}: it has {names}")
     # Before the file is read: when the status is terminal, the file does not grow any more.
     is_over = description.is_terminal(folder.status())
-    return read_lines(folder, stream, position, is_over=is_over)
+    times = LineTimes(folder.logs / f"{stream}{_SUFFIX}")
+    end = int(position or 0)
+    timed = None if is_over else max(0, times.known_bytes - end)
+    events = []
+    for line in _raw_lines(folder, stream, end, is_over=is_over, at_most=timed)[:limit]:
+        end += len(line)
+        events.append(LogEvent(times.of(end), _text(line)))
+    return events, str(end)
 
 
 def read_lines(
     folder: JobFolder, stream: str, position: int, *, is_over: bool
 ) -> tuple[list[str], int]:
-    """As `read_log`, by one who knows whether the hosts have ended."""
+    """The texts after a byte and where they end, for one who knows whether the hosts have ended."""
+    lines = _raw_lines(folder, stream, position, is_over=is_over)
+    return [_text(line) for line in lines], position + sum(map(len, lines))
+
+
+def _raw_lines(
+    folder: JobFolder, stream: str, position: int, *, is_over: bool, at_most: int | None = None
+) -> list[bytes]:
+    """Complete lines with their ends; a line longer than a chunk is cut there."""
+    size = _CHUNK_BYTES if at_most is None else min(_CHUNK_BYTES, at_most)
     with (folder.logs / f"{stream}{_SUFFIX}").open("rb") as file:
         file.seek(position)
-        chunk = file.read(_CHUNK_BYTES)
+        chunk = file.read(size)
+    *lines, rest = chunk.split(b"\n")
+    complete = [line + b"\n" for line in lines]
     is_last = is_over and len(chunk) < _CHUNK_BYTES
-    end = len(chunk) if is_last else _end_of_lines(chunk)
-    return _lines(chunk[:end]), position + end
+    is_longer_than_a_chunk = not lines and len(chunk) == _CHUNK_BYTES
+    return [*complete, rest] if rest and (is_last or is_longer_than_a_chunk) else complete
 
 
-def _end_of_lines(chunk: bytes) -> int:
-    """Where the last complete line ends; a line longer than a chunk is cut there."""
-    end = chunk.rfind(b"\n") + 1
-    return len(chunk) if end == 0 and len(chunk) == _CHUNK_BYTES else end
-
-
-def _lines(content: bytes) -> list[str]:
-    if not content:
-        return []
-    return [
-        line.removesuffix(b"\r").decode(errors="replace")
-        for line in content.removesuffix(b"\n").split(b"\n")
-    ]
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")

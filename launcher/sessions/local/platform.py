@@ -26,6 +26,7 @@ from launcher.sessions.local.failure import failure_reason
 from launcher.sessions.local.files import open_up
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.keeper import keep
+from launcher.sessions.local.line_times import LineClock
 from launcher.sessions.local.metrics import MetricScan
 from launcher.sessions.local.processes import become_subreaper, descendants, kill_until_none
 from launcher.sessions.local.record import Record
@@ -43,6 +44,7 @@ class LocalJob:
         self.settings = folder.settings()
         self.record = Record(folder)
         self.metrics = MetricScan(self.request, folder)
+        self.line_clock = LineClock(folder.logs)
 
     def run(self) -> None:
         """The job's life; whatever happens, no process of it is left at its end."""
@@ -54,6 +56,7 @@ class LocalJob:
             ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
+            self.line_clock.look(at_once=True)
         self.record.close(ending, reason)
 
     def _run_attempts(self, wiring: Wiring) -> tuple[State, str | None]:
@@ -79,7 +82,7 @@ class LocalJob:
             clock=Clock(self.request, self.folder),
             on_training=partial(self.record.enter, State.TRAINING),
             on_ending=self._enter_ending,
-            on_tick=self._publish_metrics,
+            on_tick=self._look_at_logs,
             on_lost=self._note_lost,
         )
 
@@ -117,7 +120,8 @@ class LocalJob:
         how = f"host {lost.host} was lost ({lost.how_it_ended()})"
         self.record.note([f"{how}; the others go on, since host_failure is 'tolerate'"])
 
-    def _publish_metrics(self) -> None:
+    def _look_at_logs(self) -> None:
+        self.line_clock.look()
         if self.metrics.look():
             self.record.update(FinalMetricDataList=self.metrics.values())
         self._publish_notes()

@@ -7,12 +7,13 @@ import os
 import sys
 import time
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.contract import HostFailure
 from launcher.errors import PlatformError
-from launcher.sessions.base import LogStream
+from launcher.sessions.base import LogEvent, LogStream, Progress
 from launcher.sessions.local import description, logs, storage
 from launcher.sessions.local.checks import check_request
 from launcher.sessions.local.death import current_boot, settled_status
@@ -135,6 +136,9 @@ class LocalSession:
         *,
         NameContains: str | None = None,  # noqa: N803 (AWS)
         StatusEquals: str | None = None,  # noqa: N803 (AWS)
+        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
+        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
+        limit: int | None = None,
     ) -> dict[str, Any]:
         statuses = []
         for folder in self._store.all():
@@ -142,29 +146,41 @@ class LocalSession:
                 with contextlib.suppress(PlatformError):  # one damaged job does not hide the others
                     statuses.append(_status(folder))
         statuses.sort(key=lambda status: status["CreationTime"], reverse=True)
-        return {
-            "TrainingJobSummaries": [
-                description.summarised(status)
-                for status in statuses
-                if StatusEquals in (None, status["TrainingJobStatus"])
-            ]
-        }
+        summaries = [
+            description.summarised(status)
+            for status in statuses
+            if StatusEquals in (None, status["TrainingJobStatus"])
+            and _is_within(status["CreationTime"], CreationTimeAfter, CreationTimeBefore)
+        ]
+        return {"TrainingJobSummaries": summaries[:limit]}
 
     # storage -----------------------------------------------------------------------------------
 
     def upload(self, content: bytes, uri: str) -> None:
         storage.upload(content, uri)
 
-    def download(self, uri: str, path: Path) -> None:
-        storage.download(uri, path)
+    def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        storage.download(uri, path, progress)
 
     # logs --------------------------------------------------------------------------------------
 
     def log_streams(self, job_name: str) -> list[LogStream]:
         return logs.log_streams(self._store.find(job_name))
 
-    def read_log(self, job_name: str, stream: str, position: int) -> tuple[list[str], int]:
-        return logs.read_log(self._store.find(job_name), stream, position)
+    @property
+    def log_delay_seconds(self) -> float:
+        return 0.0
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        return logs.read_log(self._store.find(job_name), stream, position, limit)
+
+
+def _is_within(moment: float, after: datetime | None, before: datetime | None) -> bool:
+    return (after is None or moment > after.timestamp()) and (
+        before is None or moment < before.timestamp()
+    )
 
 
 def _host_failure(word: str) -> HostFailure:

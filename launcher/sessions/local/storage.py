@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from launcher.errors import PlatformError
+from launcher.sessions.base import Progress
 from launcher.sessions.local.files import write_whole, writing
 
 _SCHEME = "file://"
@@ -40,9 +41,12 @@ def upload(content: bytes, uri: str) -> None:
         write_whole(path, content)
 
 
-def download(uri: str, path: Path) -> None:
+def download(uri: str, path: Path, progress: Progress | None = None) -> None:
     """Copy one object into a file; PlatformError when there is no such object."""
     source = path_of(uri)
     if not source.is_file():
         raise PlatformError(f"there is no object {uri}: {source} is not a file")
     shutil.copyfile(source, path)
+    if progress:
+        size = source.stat().st_size
+        progress(size, size)

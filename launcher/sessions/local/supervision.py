@@ -98,4 +98,5 @@ class Supervision:
                 for host in self._alive():
                     host.kill()
             self._collect()
+            self.on_tick()
             time.sleep(_TICK_SECONDS)

@@ -1,0 +1,88 @@
+"""When the lines of a local job's logs were printed: beside each log, how long it was when.
+
+Hosts append to their logs themselves, so the platform looks at the sizes as it watches the hosts;
+a line was printed, at the latest, when the log was first seen to be that long.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import overload
+
+#: Seconds since the epoch, and the bytes that the log had then.
+_RECORD = struct.Struct("<dQ")
+_SUFFIX = ".times"
+_PERIOD_SECONDS = 0.1
+
+
+class LineClock:
+    """Notes the sizes of a folder's logs, several times a second at most."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._sizes: dict[Path, int] = {}
+        self._next = 0.0
+        self._last = 0.0
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Note what has grown since the last look."""
+        if time.monotonic() < self._next and not at_once:
+            return
+        self._next = time.monotonic() + _PERIOD_SECONDS
+        self._last = max(self._last, time.time())  # somebody may set the clock back
+        for log in self._logs.glob("*.log"):
+            size = log.stat().st_size
+            if size > self._sizes.get(log, 0):
+                self._sizes[log] = size
+                with log.with_suffix(_SUFFIX).open("ab") as file:
+                    file.write(_RECORD.pack(self._last, size))
+
+
+class LineTimes:
+    """Answers when the bytes of a log were there."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        times = log.with_suffix(_SUFFIX)
+        self._records = _Records(times.read_bytes() if times.exists() else b"")
+
+    @property
+    def known_bytes(self) -> int:
+        """How much of the log was there at the last look."""
+        return self._records[-1][1] if self._records else 0
+
+    def of(self, end: int) -> float:
+        """When the log's first `end` bytes were there, in seconds since the epoch."""
+        index = bisect.bisect_left(self._records, end, key=lambda record: record[1])
+        if index < len(self._records):
+            return self._records[index][0]
+        # Printed after the last look of a platform process that was killed.
+        last = self._records[-1][0] if self._records else 0.0
+        return max(last, self._log.stat().st_mtime)
+
+
+class _Records(Sequence[tuple[float, int]]):
+    """The file's records, unpacked one at a time; a torn last one is left out."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content) // _RECORD.size
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[float, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[float, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[float, int] | Sequence[tuple[float, int]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        moment, size = _RECORD.unpack_from(self._content, place * _RECORD.size)
+        return moment, size
