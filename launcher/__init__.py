@@ -22,12 +22,14 @@ if TYPE_CHECKING:
         Problem,
         SpecError,
     )
-    from launcher.estimator import Estimator, PyTorch
+    from launcher.estimator import Estimator, PyTorch, TensorFlow
     from launcher.job import Job, LogLine
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
+        CapacityRetry,
         DataParallel,
         DataService,
+        FileSystemInput,
         InstanceGroup,
         JobSpec,
         MetricDefinition,
@@ -40,9 +42,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "Estimator": "estimator",
     "PyTorch": "estimator",
+    "TensorFlow": "estimator",
     "InstanceGroup": "spec",
+    "CapacityRetry": "spec",
     "Ready": "spec",
     "TrainingInput": "spec",
+    "FileSystemInput": "spec",
     "DataParallel": "spec",
     "DataService": "spec",
     "MetricDefinition": "spec",
@@ -65,9 +70,12 @@ _HOMES = {
 __all__ = [
     "Estimator",
     "PyTorch",
+    "TensorFlow",
     "InstanceGroup",
+    "CapacityRetry",
     "Ready",
     "TrainingInput",
+    "FileSystemInput",
     "DataParallel",
     "DataService",
     "MetricDefinition",

@@ -35,17 +35,23 @@ class Submission:
 def prepare(spec: JobSpec, placement: Placement) -> Submission:
     """Check a spec and build all that is sent for it; SpecError has every problem."""
     warnings = check(spec, SourceTree(spec))
+    objects, more = _code(spec, placement.code_uri) if spec.starts_launcher else ({}, ())
+    return Submission(
+        request=build_request(spec, placement),
+        objects=objects,
+        warnings=(*warnings, *more),
+    )
+
+
+def _code(spec: JobSpec, uri: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """What travels with a job that has a script, by URI; and what to say about it."""
     bundle = build_bundle(spec)
     objects = {
         LAUNCH_SCRIPT: launch_script(),
         BUNDLE_FILE: bundle.content,
         DOCUMENT_FILE: build_document(spec).to_json().encode(),
     }
-    return Submission(
-        request=build_request(spec, placement),
-        objects={placement.code_uri + name: content for name, content in objects.items()},
-        warnings=(*warnings, *bundle.warnings),
-    )
+    return {uri + name: content for name, content in objects.items()}, bundle.warnings
 
 
 def redacted(request: Mapping[str, Any]) -> dict[str, Any]:

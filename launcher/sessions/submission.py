@@ -16,7 +16,7 @@ from launcher.spec import JobSpec
 
 def new_job_name(spec: JobSpec) -> str:
     """A name of its own for one run of a spec: its base, the time, four random digits."""
-    base = spec.base_job_name or Path(spec.entry_point).stem
+    base = spec.base_job_name or Path(spec.entry_point).stem or "job"
     return job_name(base, datetime.now(timezone.utc), secrets.token_hex(2))
 
 
@@ -93,7 +93,8 @@ def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
         "output_path": spec.output_path,
         "code_location": spec.code_location,
         "checkpoint_s3_uri": spec.checkpoint_s3_uri,
-        **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.inputs.items()},
+        "model_uri": spec.model_uri,
+        **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.s3_inputs.items()},
     }
     return [
         Problem(
