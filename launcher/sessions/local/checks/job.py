@@ -22,12 +22,34 @@ _NOT_DONE = (
     "EnableNetworkIsolation",
     "EnableInterContainerTrafficEncryption",
     "RetryStrategy",
+    "ResourceConfig.VolumeKmsKeyId",
+    "ResourceConfig.KeepAlivePeriodInSeconds",
+    "ResourceConfig.TrainingPlanArn",
+    "ResourceConfig.InstancePlacementConfig",
+    "OutputDataConfig.KmsKeyId",
+    "OutputDataConfig.CompressionType",
+    "AlgorithmSpecification.TrainingImageConfig",
+    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
+    "ExperimentConfig",
+    "TensorBoardOutputConfig",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "SessionChainingConfig",
+    "InfraCheckConfig",
 )
 
 
 def not_done(request: Mapping[str, Any]) -> list[str]:
     """A note for each part of the request that a local job ignores."""
-    return [f"{field} has no effect on a local job" for field in _NOT_DONE if request.get(field)]
+    return [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
+
+
+def _at(request: Mapping[str, Any], field: str) -> Any:
+    top, _, below = field.partition(".")
+    return request.get(top, {}).get(below) if below else request.get(top)
 
 
 def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
