@@ -34,7 +34,8 @@ class Placement:
     code_uri: the prefix that holds launch.py, the bundle and the job document;
     output_uri: the prefix under which <job name>/output/ will appear;
     checkpoint_uri: the prefix of the checkpoints, None for a job without;
-    token: the job's secret, used only when the job has more than one host.
+    token: the job's secret, used only when the job has more than one host;
+    on_aws: whether SageMaker will judge the request, or this machine, which takes file:// URIs.
     """
 
     job_name: str
@@ -44,6 +45,7 @@ class Placement:
     output_uri: str
     token: str
     checkpoint_uri: str | None = None
+    on_aws: bool = True
 
 
 def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:

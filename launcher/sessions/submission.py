@@ -37,6 +37,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         output_uri=_own_location(spec.output_path, session),
         checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
+        on_aws=_scheme(session.default_location()) == "s3",
     )
 
 
