@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         SpecError,
     )
     from launcher.estimator import Estimator, PyTorch
-    from launcher.job import Job, LogLine
+    from launcher.following.lines import LogLine
+    from launcher.job import Job
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         DataParallel,
@@ -48,7 +49,7 @@ _HOMES = {
     "MetricDefinition": "spec",
     "JobSpec": "spec",
     "Job": "job",
-    "LogLine": "job",
+    "LogLine": "following.lines",
     "LocalSession": "sessions.local",
     "LauncherError": "errors",
     "Problem": "errors",
