@@ -50,6 +50,7 @@ class Watch:
         log: MergedLog | None,
         notices: Callable[[str], None],
         poll_seconds: float,
+        idle_seconds: float = IDLE_SECONDS,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._job = job
@@ -57,6 +58,7 @@ class Watch:
         self._log = log
         self._notices = notices
         self._poll_seconds = poll_seconds
+        self._idle_seconds = idle_seconds
         self._pause = pause
         self._shown: set[tuple[str, datetime]] = set()
         self._last_word = time.monotonic()
@@ -113,7 +115,7 @@ class Watch:
             self._last_word = time.monotonic()
 
     def _tell_if_idle(self, now: Mapping[str, Any]) -> None:
-        if time.monotonic() - self._last_word < IDLE_SECONDS:
+        if time.monotonic() - self._last_word < self._idle_seconds:
             return
         self._last_word = time.monotonic()
         self._notices(f"still {now['SecondaryStatus']} after {readable(_age_of_state(now))}")
