@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
+from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
-from launcher.following.failure import FailedHost, find_failed_host, host_of_reason
+from launcher.following.failure import (
+    FailedHost,
+    find_failed_host,
+    host_of_reason,
+    to_plain,
+)
 from launcher.following.lines import LogLine
 from launcher.following.merge import MergedLog
 from launcher.following.patience import PatientSession
@@ -158,7 +163,10 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values: what `-o json` prints."""
-        return summarise(self.description(), self.document(), (line.text for line in self.logs()))
+        document = self.document()
+        lines = self._lines_now(self._measuring_hosts(document))
+        summary = summarise(self.description(), document, (line.text for line in lines))
+        return {**summary, "failed_host": to_plain(self.failed_host())}
 
     def document(self) -> JobDocument | None:
         """The job document that was uploaded with the code; None when it is there no more."""
@@ -201,6 +209,15 @@ class Job:
     def _lines_now(self, hosts: frozenset[str] | None) -> Iterator[LogLine]:
         log = MergedLog(self.session, self.name, self._group_of_hosts(), hosts=hosts)
         return log.rest() if self.status in TERMINAL_STATUSES else log.present()
+
+    def _measuring_hosts(self, document: JobDocument | None) -> frozenset[str] | None:
+        """The hosts that may print how the data came: those that train. None: all."""
+        if document is None:
+            return None
+        groups = self._group_of_hosts()
+        return frozenset(
+            host for host, group in groups.items() if document.roles.get(group) is Role.TRAIN
+        )
 
     def _hosts_of(self, group: str | None, host: str | None) -> frozenset[str] | None:
         """The hosts of a filter, None for no filter; SpecError for one that names nothing."""
