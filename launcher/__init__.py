@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from launcher.estimator import Estimator, PyTorch, TensorFlow
-    from launcher.job import Job, LogLine
+    from launcher.following.lines import LogLine
+    from launcher.job import Job
     from launcher.sessions.aws import AwsSession
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
@@ -57,7 +58,7 @@ _HOMES = {
     "MetricDefinition": "spec",
     "JobSpec": "spec",
     "Job": "job",
-    "LogLine": "job",
+    "LogLine": "following.lines",
     "LocalSession": "sessions.local",
     "AwsSession": "sessions.aws",
     "LauncherError": "errors",

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
 from launcher.errors import CloudError, JobNotFound
-from launcher.job import Job, LogLine
+from launcher.following.lines import LogLine
+from launcher.following.watch import StateChange
+from launcher.job import Job
 from launcher.porting import as_inputs, constructor_arguments, is_local_mode
 from launcher.request.submission import prepare
 from launcher.sessions.base import Session
@@ -225,7 +227,11 @@ def _follow(job: Job, logs: bool) -> None:
     if logs:
         print(f"Job {job.name}", flush=True)
     try:
-        job.wait(logs=_print_line if logs else None, states=_print_state if logs else None)
+        job.wait(
+            logs=_print_line if logs else None,
+            states=_print_state if logs else None,
+            notices=_print_notice,
+        )
     except KeyboardInterrupt:
         print(
             f"\nDetached; job {job.name} goes on. latest_training_job.wait() comes back to it, and "
@@ -239,5 +245,9 @@ def _print_line(line: LogLine) -> None:
     print(f"{line.group}/{line.host} | {line.readable}", flush=True)
 
 
-def _print_state(state: str) -> None:
-    print(f"[{state}]", flush=True)
+def _print_state(state: StateChange) -> None:
+    print(state, flush=True)
+
+
+def _print_notice(notice: str) -> None:
+    print(f"({notice})", flush=True)

@@ -91,6 +91,10 @@ class Session(Protocol):
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop."""
 
+    @property
+    def poll_seconds(self) -> float:
+        """How often one who waits for a job should ask how it stands."""
+
     def list_training_jobs(
         self,
         *,
