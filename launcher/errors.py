@@ -6,6 +6,7 @@ LauncherError                     exit code
 ├── JobNotFound                   2   no job of that name
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
+├── NotSent                       3   the user said no before the job was sent
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
 │   └── CapacityError             5   AWS has no instance of the type now
 └── RuntimeFault                  1   raised inside a job
@@ -83,6 +84,15 @@ class JobStopped(LauncherError):
         self.name = name
         self.secondary_status = secondary_status
         super().__init__(f"job {name} was stopped ({secondary_status})")
+
+
+class NotSent(LauncherError):
+    """The user said no, or pressed Ctrl-C, before the job was sent."""
+
+    exit_code = 3
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"job {name} was not sent; nothing was created")
 
 
 class CloudError(LauncherError):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.bill import Bill, bill
 from launcher.contract import (
     CODE_CHANNEL,
     DOCUMENT_FILE,
@@ -142,7 +143,16 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values: what `-o json` prints."""
-        return summarise(self.description(), self.document(), (line.text for line in self.logs()))
+        lines = (line.text for line in self.logs())
+        cost = self.cost()
+        return {
+            **summarise(self.description(), self.document(), lines),
+            "cost": cost and cost.summary(),
+        }
+
+    def cost(self) -> Bill | None:
+        """What the job costs, an estimate; None on this machine, where it costs nothing."""
+        return bill(self.description())
 
     def document(self) -> JobDocument | None:
         """The job document that was uploaded with the code; None when it is there no more."""

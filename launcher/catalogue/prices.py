@@ -53,8 +53,8 @@ class PriceList:
 
 def price_list() -> PriceList:
     """Launcher's prices with the user's own; SpecError has every bad line of their file."""
-    file = _own_file()
-    if file is None:
+    file = own_file()
+    if not os.environ.get(PRICES_VARIABLE) and not file.exists():
         return PriceList()
     try:
         text = file.read_text(encoding="utf-8")
@@ -67,18 +67,25 @@ def price_list() -> PriceList:
     return PriceList(own={(price.instance_type, price.region): price for price in prices})
 
 
+def own_file() -> Path:
+    """Where the user's own prices are, if they have any: $LAUNCHER_PRICES, or beside the jobs."""
+    home = os.environ.get("LAUNCHER_HOME") or "~/.launcher"
+    return Path(os.environ.get(PRICES_VARIABLE) or f"{home}/prices.csv").expanduser()
+
+
+def bring_a_price(instance_type: str) -> str:
+    """How a user says what an instance type costs."""
+    return (
+        f'write the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '
+        f"{own_file()}"
+    )
+
+
 @functools.cache
 def _shipped() -> Mapping[str, Price]:
     file = importlib.resources.files("launcher.catalogue") / "prices.csv"
     prices = (_read(row) for _, row in read_table(file.read_text(encoding="utf-8")))
     return {price.instance_type: price for price in prices}
-
-
-def _own_file() -> Path | None:
-    if named := os.environ.get(PRICES_VARIABLE):
-        return Path(named).expanduser()
-    file = Path(os.environ.get("LAUNCHER_HOME") or "~/.launcher").expanduser() / "prices.csv"
-    return file if file.exists() else None
 
 
 def _read(row: Mapping[str, str], file: Path | None = None) -> Price:
