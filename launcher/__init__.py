@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from launcher.errors import (
         CapacityError,
         CloudError,
+        CredentialsExpired,
         DataError,
         JobFailed,
         JobNotFound,
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
         LauncherError,
         PlatformError,
         Problem,
+        Refused,
         SpecError,
+        Unreachable,
     )
     from launcher.estimator import Estimator, PyTorch
     from launcher.job import Job, LogLine
+    from launcher.sessions.aws import AwsSession
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         DataParallel,
@@ -50,6 +54,7 @@ _HOMES = {
     "Job": "job",
     "LogLine": "job",
     "LocalSession": "sessions.local",
+    "AwsSession": "sessions.aws",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
@@ -58,6 +63,9 @@ _HOMES = {
     "JobFailed": "errors",
     "JobStopped": "errors",
     "CloudError": "errors",
+    "Refused": "errors",
+    "Unreachable": "errors",
+    "CredentialsExpired": "errors",
     "CapacityError": "errors",
     "DataError": "errors",
 }
@@ -75,6 +83,7 @@ __all__ = [
     "Job",
     "LogLine",
     "LocalSession",
+    "AwsSession",
     "LauncherError",
     "Problem",
     "SpecError",
@@ -83,6 +92,9 @@ __all__ = [
     "JobFailed",
     "JobStopped",
     "CloudError",
+    "Refused",
+    "Unreachable",
+    "CredentialsExpired",
     "CapacityError",
     "DataError",
 ]

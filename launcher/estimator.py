@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.errors import CloudError
+from launcher.errors import CloudError, JobNotFound
 from launcher.job import Job, LogLine
 from launcher.plan import Plan, plan_job, refuse_above
 from launcher.porting import (
@@ -174,8 +174,8 @@ class Estimator:
 
         Raises JobNotFound.
         """
-        session = _as_session(sagemaker_session) or _local_session()
-        job = Job(training_job_name, session)
+        job = _find(training_job_name, sagemaker_session)
+        session = job.session
         arguments = constructor_arguments(job.description(), job.document())
         estimator = cls(sagemaker_session=session, **arguments)
         estimator.latest_training_job = job
@@ -185,13 +185,7 @@ class Estimator:
         return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> Session:
-        session = self._own_session(spec, local)
-        if session is None:
-            raise CloudError(
-                "this version runs jobs on this machine only: call fit(..., local=True), or use "
-                ".request() to get the CreateTrainingJob request"
-            )
-        return session
+        return self._own_session(spec, local) or _aws_session(self.sagemaker_session)
 
     def _own_session(self, spec: JobSpec, local: bool | None) -> Session | None:
         if own := _as_session(self.sagemaker_session):
@@ -241,6 +235,36 @@ def _local_session() -> Session:
     from launcher.sessions.local import LocalSession
 
     return LocalSession()
+
+
+def _aws_session(foreign: Any) -> Session:
+    """SageMaker, asked through the boto3 session of a Session of the sagemaker package, if any."""
+    from launcher.sessions.aws import AwsSession
+
+    return AwsSession(
+        getattr(foreign, "boto_region_name", None),
+        boto_session=getattr(foreign, "boto_session", None),
+        default_bucket=getattr(foreign, "_default_bucket_name_override", None),
+    )
+
+
+def _find(name: str, sagemaker_session: Any) -> Job:
+    """A job of the given session; without one, of this machine, or else of AWS."""
+    if is_local_mode(sagemaker_session):
+        return Job(name, _local_session())
+    if sagemaker_session is not None:
+        return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
+    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
+    return here if _is_known(here) or not _is_known(there) else there
+
+
+def _is_known(job: Job) -> bool:
+    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
+    try:
+        job.description()
+    except (JobNotFound, CloudError):
+        return False
+    return True
 
 
 def _follow(job: Job, logs: bool) -> None:
