@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import click
 
 from launcher.cli.answer import tell
-from launcher.errors import NotSent, Problem, SpecError
+from launcher.errors import CloudError, NotSent, Problem, SpecError
 from launcher.plan import Plan, plan_text, refuse_above
 
 
@@ -32,9 +32,12 @@ def ask(name: str) -> None:
 
 @contextmanager
 def nothing_sent(name: str) -> Iterator[None]:
-    """Ctrl-C in the block means that the job was not sent."""
+    """For the block before a job is sent: Ctrl-C, and an AWS that cannot be asked, end it here."""
     try:
         yield
+    except CloudError as error:
+        error.add("  or: add --local to run the job on this machine")
+        raise
     except (KeyboardInterrupt, click.Abort) as error:
         tell("")  # the terminal's own ^C stands on this line
         raise NotSent(name) from error

@@ -35,8 +35,8 @@ def _unknown(plan: Plan, max_cost: float, where: str) -> Problem:
 
 def _above(plan: Plan, most: float, max_cost: float, where: str) -> Problem:
     per_hour = plan.estimate.per_hour or 0.0
-    seconds = int(max_cost / per_hour * 3600) - (plan.max_seconds - plan.spec.max_run)
-    shorter = f"let it run for {seconds} s at most (max_run), or " if seconds >= 1 else ""
+    seconds = max_cost / per_hour * 3600 - (plan.max_seconds - plan.spec.max_run)
+    shorter = f"let it run for {int(seconds)} s at most (max_run), or " if seconds >= 1 else ""
     return Problem(
         what=f"the job may cost {dollars_text(most)} in {duration_text(plan.max_seconds)}, "
         f"more than {dollars_text(max_cost)}",
