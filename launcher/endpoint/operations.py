@@ -1,0 +1,92 @@
+"""The operations of SageMaker that the endpoint answers, each from parsed arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from launcher.endpoint.jobs import Jobs, not_found
+from launcher.endpoint.listing import listed
+from launcher.endpoint.model import answered, taken
+from launcher.endpoint.refusal import Refusal, invalid
+from launcher.endpoint.registry import Entry
+
+Arguments = Mapping[str, Any]
+
+
+class Operations:
+    """Answers one operation at a time; several threads may ask at once."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._answers: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
+            "CreateTrainingJob": self._create,
+            "DescribeTrainingJob": self._describe,
+            "ListTrainingJobs": self._list,
+            "StopTrainingJob": self._stop,
+            "DeleteTrainingJob": self._delete,
+            "AddTags": self._add_tags,
+            "ListTags": self._list_tags,
+            "DeleteTags": self._delete_tags,
+        }
+
+    def answer(self, name: str, arguments: Arguments, region: str) -> dict[str, Any]:
+        """The operation's output document; raises Refusal."""
+        operation = self._answers.get(name)
+        if operation is None:
+            raise Refusal(
+                "UnknownOperationException",
+                f"launcher endpoint does not answer {name}: it has training jobs only "
+                f"({', '.join(self._answers)})",
+            )
+        return answered(name, operation(taken(name, arguments), region) or {})
+
+    def _create(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        return {"TrainingJobArn": self._jobs.create(arguments, region)}
+
+    def _describe(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        return self._jobs.describe(_name(arguments), region)
+
+    def _list(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        return listed(self._jobs.all(region), arguments)
+
+    def _stop(self, arguments: Arguments, region: str) -> None:
+        self._jobs.stop(_name(arguments), region)
+
+    def _delete(self, arguments: Arguments, region: str) -> None:
+        self._jobs.delete(_name(arguments), region)
+
+    # tags --------------------------------------------------------------------------------------
+
+    def _add_tags(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        name, entry = self._tagged(arguments, region)
+        added = {tag["Key"]: tag["Value"] for tag in arguments["Tags"]}
+        self._jobs.registry.write(name, Entry(region=region, tags={**entry.tags, **added}))
+        return self._list_tags(arguments, region)
+
+    def _list_tags(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        _, entry = self._tagged(arguments, region)
+        return {"Tags": [{"Key": key, "Value": value} for key, value in entry.tags.items()]}
+
+    def _delete_tags(self, arguments: Arguments, region: str) -> None:
+        name, entry = self._tagged(arguments, region)
+        left = {key: tag for key, tag in entry.tags.items() if key not in arguments["TagKeys"]}
+        self._jobs.registry.write(name, Entry(region=region, tags=left))
+
+    def _tagged(self, arguments: Arguments, region: str) -> tuple[str, Entry]:
+        """The job that an ARN names, and its entry."""
+        name = arguments["ResourceArn"].rpartition("/")[2]
+        entry = self._jobs.registry.read(name)
+        if entry is None or arguments["ResourceArn"] != self._jobs.arn(name, region):
+            raise not_found()
+        return name, entry
+
+
+def _name(arguments: Arguments) -> str:
+    name = arguments.get("TrainingJobName")
+    if not isinstance(name, str):
+        raise invalid(
+            "1 validation error detected: Value null at 'trainingJobName' failed to satisfy "
+            "constraint: Member must not be null"
+        )
+    return name
