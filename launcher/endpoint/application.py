@@ -12,6 +12,7 @@ from moto.core.request import Request
 from werkzeug.wrappers import Response
 
 from launcher.endpoint import answers
+from launcher.endpoint.credential import credential_of
 from launcher.endpoint.gate import Gate
 from launcher.endpoint.logs import Logs
 from launcher.endpoint.objects import Objects
@@ -52,9 +53,10 @@ class Application:
         request = Request(environ)
         service = ""
         try:
-            scope = self._gate.admit(request)
-            service = scope.service
-            response = self._answer(request, scope)
+            credential = credential_of(request)
+            service = credential.scope.service
+            self._gate.admit(request, credential)
+            response = self._answer(request, credential.scope)
         except Refusal as refused:
             response = answers.refusal(refused, service)
         body: Iterable[bytes] = response(environ, start_response)

@@ -24,6 +24,9 @@ _DEFAULTS = {
     "EnableManagedSpotTraining": False,
     "ProfilingStatus": "Disabled",
 }
+_RUNS_HERE = (
+    "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
+)
 
 
 class Jobs:
@@ -42,6 +45,15 @@ class Jobs:
 
     def arn(self, name: str, region: str) -> str:
         return f"arn:aws:sagemaker:{region}:{self._account}:training-job/{name}"
+
+    def check_name(self, name: str, region: str) -> None:
+        """Raise Refusal when a name is taken; here it is for all regions at once."""
+        if name in self._names_in_hand or self._is_taken(name):
+            raise Refusal(
+                "ResourceInUse",
+                "Training job names must be unique within an AWS account and region, and a "
+                f"training job with this name already exists ({self.arn(name, region)})",
+            )
 
     def create(self, request: Mapping[str, Any], region: str) -> str:
         """Start a job; its ARN. Raises Refusal when the name is taken or the job cannot run."""
@@ -96,12 +108,7 @@ class Jobs:
     def _claimed(self, name: str, region: str) -> Iterator[None]:
         """The name is nobody else's for the block; of several requests at once, one is served."""
         with self._lock:
-            if name in self._names_in_hand or self._is_taken(name):
-                raise Refusal(
-                    "ResourceInUse",
-                    "Training job names must be unique within an AWS account and region, and a "
-                    f"training job with this name already exists ({self.arn(name, region)})",
-                )
+            self.check_name(name, region)
             self._names_in_hand.add(name)
         try:
             yield
@@ -119,11 +126,24 @@ class Jobs:
     def _presented(self, document: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
         arn = self.arn(document["TrainingJobName"], entry.region)
         tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
-        return {**_DEFAULTS, **document, "TrainingJobArn": arn, "Tags": tags}
+        return {
+            **_DEFAULTS,
+            **document,
+            "TrainingJobArn": arn,
+            "Tags": tags,
+            "SecondaryStatusTransitions": _with_notes(document),
+        }
 
 
 def not_found() -> Refusal:
     return invalid("Requested resource not found.")
+
+
+def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The transitions; the first says what is not as on AWS, where any client shows it."""
+    first, *others = document["SecondaryStatusTransitions"]
+    notes = [_RUNS_HERE, *document["LocalNotes"]]
+    return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
 
 
 def _remove(folder: Path) -> None:

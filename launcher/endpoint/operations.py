@@ -8,8 +8,11 @@ from typing import Any
 from launcher.endpoint.jobs import Jobs, not_found
 from launcher.endpoint.listing import listed
 from launcher.endpoint.model import answered, taken
+from launcher.endpoint.objects import Objects
+from launcher.endpoint.places import check_places
 from launcher.endpoint.refusal import Refusal, invalid
 from launcher.endpoint.registry import Entry
+from launcher.endpoint.search import searched
 
 Arguments = Mapping[str, Any]
 
@@ -17,13 +20,16 @@ Arguments = Mapping[str, Any]
 class Operations:
     """Answers one operation at a time; several threads may ask at once."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, objects: Objects) -> None:
         self._jobs = jobs
+        self._objects = objects
         self._answers: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
             "CreateTrainingJob": self._create,
             "DescribeTrainingJob": self._describe,
             "ListTrainingJobs": self._list,
+            "Search": self._search,
             "StopTrainingJob": self._stop,
+            "UpdateTrainingJob": self._update,
             "DeleteTrainingJob": self._delete,
             "AddTags": self._add_tags,
             "ListTags": self._list_tags,
@@ -42,19 +48,32 @@ class Operations:
         return answered(name, operation(taken(name, arguments), region) or {})
 
     def _create(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        self._jobs.check_name(arguments["TrainingJobName"], region)
+        check_places(arguments, region, self._objects)
         return {"TrainingJobArn": self._jobs.create(arguments, region)}
 
     def _describe(self, arguments: Arguments, region: str) -> dict[str, Any]:
-        return self._jobs.describe(_name(arguments), region)
+        return self._jobs.describe(arguments["TrainingJobName"], region)
 
     def _list(self, arguments: Arguments, region: str) -> dict[str, Any]:
         return listed(self._jobs.all(region), arguments)
 
+    def _search(self, arguments: Arguments, region: str) -> dict[str, Any]:
+        return searched(self._jobs.all(region), arguments)
+
     def _stop(self, arguments: Arguments, region: str) -> None:
-        self._jobs.stop(_name(arguments), region)
+        self._jobs.stop(arguments["TrainingJobName"], region)
 
     def _delete(self, arguments: Arguments, region: str) -> None:
-        self._jobs.delete(_name(arguments), region)
+        self._jobs.delete(arguments["TrainingJobName"], region)
+
+    def _update(self, arguments: Arguments, region: str) -> None:
+        """What AWS can change of a job that runs, a local job does not have."""
+        self._jobs.describe(arguments["TrainingJobName"], region)
+        raise invalid(
+            "UpdateTrainingJob changes the profiler, the warm pool or the remote debugging of a "
+            "job, and a local job has none of them"
+        )
 
     # tags --------------------------------------------------------------------------------------
 
@@ -80,13 +99,3 @@ class Operations:
         if entry is None or arguments["ResourceArn"] != self._jobs.arn(name, region):
             raise not_found()
         return name, entry
-
-
-def _name(arguments: Arguments) -> str:
-    name = arguments.get("TrainingJobName")
-    if not isinstance(name, str):
-        raise invalid(
-            "1 validation error detected: Value null at 'trainingJobName' failed to satisfy "
-            "constraint: Member must not be null"
-        )
-    return name

@@ -9,16 +9,18 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.sts.models import sts_backends
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from launcher.endpoint.access_key import AccessKey, kept_access_key, parse_access_key
 from launcher.endpoint.application import Application
-from launcher.endpoint.credentials import AccessKey, kept_access_key, parse_access_key
 from launcher.endpoint.gate import LOOPBACK, Gate
 from launcher.endpoint.jobs import Jobs
 from launcher.endpoint.logs import Logs
@@ -100,13 +102,21 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
     session = LocalSession(setup.root, setup.isolation, host_failure=setup.host_failure)
     jobs = Jobs(session, DEFAULT_ACCOUNT_ID)
     return Application(
-        gate=Gate(port, {key.id: key.secret}.get),
+        gate=Gate(port, partial(_secret, key)),
         throttle=Throttle(setup.rates),
-        operations=Operations(jobs),
+        operations=Operations(jobs, objects),
         logs=Logs(session, jobs.registry, DEFAULT_ACCOUNT_ID),
         objects=objects,
         moto=DomainDispatcherApplication(create_backend_app),
     )
+
+
+def _secret(own: AccessKey, key_id: str) -> str | None:
+    """The secret of our own key, or of a role that somebody with our own key has assumed."""
+    if key_id == own.id:
+        return own.secret
+    role = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].get_assumed_role_from_access_key(key_id)
+    return role.secret_access_key if role else None
 
 
 class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types are not read
