@@ -103,7 +103,9 @@ class Application:
             environ = _with_body(request, body)
         response = Response.from_app(self._moto, environ)
         if response.status_code < 300:
-            self._objects.save(request.method, environ["REQUEST_URI"].partition("?")[0], body)
+            path = environ["REQUEST_URI"].partition("?")[0]
+            is_copy = "X-Amz-Copy-Source" in request.headers
+            self._objects.save(request.method, path, body, is_copy=is_copy)
         return response
 
 

@@ -24,7 +24,14 @@ from launcher.sessions.local.files import read_json, write_json, write_whole
 
 _MUTATING = frozenset({"PUT", "POST", "DELETE"})
 #: Of moto's object, what its clients can see.
-_FIELDS = ("checksum_algorithm", "checksum_value", "checksum_type", "encryption", "kms_key_id")
+_FIELDS = (
+    "checksum_algorithm",
+    "checksum_value",
+    "checksum_type",
+    "checksum_parts",
+    "encryption",
+    "kms_key_id",
+)
 _KEY = re.compile(rb"<Key>(.*?)</Key>", re.DOTALL)
 
 
@@ -41,10 +48,11 @@ class Objects:
         for description in sorted(self._folder.glob("*/bucket.json")):
             self._load_bucket(description.parent)
 
-    def save(self, method: str, path: str, body: bytes) -> None:
+    def save(self, method: str, path: str, body: bytes, *, is_copy: bool) -> None:
         """Write down what a successful request has touched.
 
-        path: "/bucket/key" as it was sent; body: of a POST, which may name several keys.
+        path: "/bucket/key" as it was sent; body: of a POST, which may name several keys; is_copy:
+        whether it was made from another object.
         """
         if method not in _MUTATING:
             return
@@ -54,6 +62,8 @@ class Objects:
                 shutil.rmtree(self._folder / bucket, ignore_errors=True)
                 return
             self._save_bucket(bucket)
+            if is_copy:
+                self._drop_checksum(bucket, key)
             for each in [key] if key else _keys_of(body):
                 self._save_object(bucket, each)
 
@@ -92,6 +102,11 @@ class Objects:
             return
         write_whole(file.with_suffix(".data"), stored.value)
         write_json(file.with_suffix(".json"), self._described(stored))
+
+    def _drop_checksum(self, bucket: str, key: str) -> None:
+        """moto gives a copy the checksum of its source's parts as its own, which clients refuse."""
+        if copied := self._s3.get_object(bucket, key):
+            copied.checksum_algorithm = copied.checksum_value = None
 
     def _described(self, stored: Any) -> dict[str, Any]:
         return {
