@@ -7,6 +7,9 @@ LauncherError                     exit code
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
+│   ├── Refused                       AWS answered with an error; keeps its code and request id
+│   ├── Unreachable                   no answer: the network, or an AWS that is silent
+│   ├── CredentialsExpired            they were good once, and must be renewed
 │   └── CapacityError             5   AWS has no instance of the type now
 └── RuntimeFault                  1   raised inside a job
     ├── ContractError                 the platform's files or the job document are not as agreed
@@ -86,9 +89,40 @@ class JobStopped(LauncherError):
 
 
 class CloudError(LauncherError):
-    """AWS refused, or could not be reached; keeps AWS's own code and request id."""
+    """AWS refused, or could not be reached, or cannot be asked with what is configured here.
+
+    code, request_id: AWS's own, where AWS has answered.
+    """
 
     exit_code = 4
+
+    def __init__(
+        self, message: str, *, code: str | None = None, request_id: str | None = None
+    ) -> None:
+        self.code = code
+        self.request_id = request_id
+        super().__init__(message)
+
+    @property
+    def headline(self) -> str:
+        """What is wrong, without how to mend it."""
+        return str(self).partition("\n")[0]
+
+    def add(self, line: str) -> None:
+        """Say one thing more at the end of the message."""
+        self.args = (f"{self}\n{line}",)
+
+
+class Refused(CloudError):
+    """AWS answered with an error."""
+
+
+class Unreachable(CloudError):
+    """AWS did not answer; whether it has heard the question is not known."""
+
+
+class CredentialsExpired(CloudError):
+    """The credentials were good once and must be renewed; the next call reads them again."""
 
 
 class CapacityError(CloudError):
