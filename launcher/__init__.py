@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from launcher.errors import (
         CapacityError,
         CloudError,
+        CredentialsExpired,
         DataError,
         JobFailed,
         JobNotFound,
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
         LauncherError,
         PlatformError,
         Problem,
+        Refused,
         SpecError,
+        Unreachable,
     )
     from launcher.estimator import Estimator, PyTorch, TensorFlow
-    from launcher.job import Job, LogLine
+    from launcher.following.lines import LogLine
+    from launcher.job import Job
+    from launcher.sessions.aws import AwsSession
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         CapacityRetry,
@@ -53,8 +58,9 @@ _HOMES = {
     "MetricDefinition": "spec",
     "JobSpec": "spec",
     "Job": "job",
-    "LogLine": "job",
+    "LogLine": "following.lines",
     "LocalSession": "sessions.local",
+    "AwsSession": "sessions.aws",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
@@ -63,6 +69,9 @@ _HOMES = {
     "JobFailed": "errors",
     "JobStopped": "errors",
     "CloudError": "errors",
+    "Refused": "errors",
+    "Unreachable": "errors",
+    "CredentialsExpired": "errors",
     "CapacityError": "errors",
     "DataError": "errors",
 }
@@ -83,6 +92,7 @@ __all__ = [
     "Job",
     "LogLine",
     "LocalSession",
+    "AwsSession",
     "LauncherError",
     "Problem",
     "SpecError",
@@ -91,6 +101,9 @@ __all__ = [
     "JobFailed",
     "JobStopped",
     "CloudError",
+    "Refused",
+    "Unreachable",
+    "CredentialsExpired",
     "CapacityError",
     "DataError",
 ]

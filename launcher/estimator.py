@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
-from launcher.errors import CloudError
-from launcher.job import Job, LogLine
+from launcher.errors import CloudError, JobNotFound
+from launcher.following.lines import LogLine
+from launcher.following.watch import StateChange
+from launcher.job import Job
+from launcher.plan import Plan, plan_job, refuse_above
 from launcher.porting import as_inputs, constructor_arguments, is_local_mode
 from launcher.request.submission import prepare
-from launcher.sessions.base import Session
+from launcher.sessions.base import LOCAL_REGION, Session
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import DataParallel, JobSpec
 from launcher.spec.anchoring import anchored
@@ -42,12 +45,14 @@ class Estimator(JobArguments):
         experiment_config: Mapping[str, Any] | None = None,
         *,
         local: bool | None = None,
+        max_cost: float | None = None,
     ) -> Job:
         """Run the job; with `wait` return when it has completed, else at once.
 
         inputs: a URI or TrainingInput (channel "training"), or one per channel name.
         logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
         experiment_config: of this run; else the estimator's own.
+        max_cost: dollars; a job that may cost more on AWS is not sent.
 
         Raises SpecError for a bad description, JobFailed or JobStopped when the job ended so.
         """
@@ -59,12 +64,22 @@ class Estimator(JobArguments):
         submission = prepare(spec, place(spec, session, name))
         for warning in submission.warnings:
             warnings.warn(warning, stacklevel=2)
+        if max_cost is not None and session.region != LOCAL_REGION:
+            refuse_above(plan_job(spec, session), max_cost, "max_cost")
         send(submission, session)
         job = self.latest_training_job = Job(name, session)
         if wait:
             _follow(job, logs not in (None, False, "None"))
             job.raise_for_status()
         return job
+
+    def plan(self, inputs: Any = None) -> Plan:
+        """The job's machines and what they may cost: an estimate; nothing is sent or asked.
+
+        A notebook shows it as a table.
+        """
+        spec = self._with_inputs(inputs)
+        return plan_job(spec, self._session(spec, local=None))
 
     def request(self, job_name: str | None = None, inputs: Any = None) -> dict[str, Any]:
         """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded."""
@@ -95,8 +110,8 @@ class Estimator(JobArguments):
 
         Raises JobNotFound.
         """
-        session = _as_session(sagemaker_session) or _local_session()
-        job = Job(training_job_name, session)
+        job = _find(training_job_name, sagemaker_session)
+        session = job.session
         arguments = constructor_arguments(job.description(), job.document())
         estimator = cls(sagemaker_session=session, **arguments)
         estimator.latest_training_job = job
@@ -106,13 +121,7 @@ class Estimator(JobArguments):
         return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> Session:
-        session = self._own_session(spec, local)
-        if session is None:
-            raise CloudError(
-                "this version runs jobs on this machine only: call fit(..., local=True), or use "
-                ".request() to get the CreateTrainingJob request"
-            )
-        return session
+        return self._own_session(spec, local) or _aws_session(self.sagemaker_session)
 
     def _own_session(self, spec: JobSpec, local: bool | None) -> Session | None:
         if own := _as_session(self.sagemaker_session):
@@ -197,11 +206,45 @@ def _local_session() -> Session:
     return LocalSession()
 
 
+def _aws_session(foreign: Any) -> Session:
+    """SageMaker, asked through the boto3 session of a Session of the sagemaker package, if any."""
+    from launcher.sessions.aws import AwsSession
+
+    return AwsSession(
+        getattr(foreign, "boto_region_name", None),
+        boto_session=getattr(foreign, "boto_session", None),
+        default_bucket=getattr(foreign, "_default_bucket_name_override", None),
+    )
+
+
+def _find(name: str, sagemaker_session: Any) -> Job:
+    """A job of the given session; without one, of this machine, or else of AWS."""
+    if is_local_mode(sagemaker_session):
+        return Job(name, _local_session())
+    if sagemaker_session is not None:
+        return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
+    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
+    return here if _is_known(here) or not _is_known(there) else there
+
+
+def _is_known(job: Job) -> bool:
+    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
+    try:
+        job.description()
+    except (JobNotFound, CloudError):
+        return False
+    return True
+
+
 def _follow(job: Job, logs: bool) -> None:
     if logs:
         print(f"Job {job.name}", flush=True)
     try:
-        job.wait(logs=_print_line if logs else None, states=_print_state if logs else None)
+        job.wait(
+            logs=_print_line if logs else None,
+            states=_print_state if logs else None,
+            notices=_print_notice,
+        )
     except KeyboardInterrupt:
         print(
             f"\nDetached; job {job.name} goes on. latest_training_job.wait() comes back to it, and "
@@ -215,5 +258,9 @@ def _print_line(line: LogLine) -> None:
     print(f"{line.group}/{line.host} | {line.readable}", flush=True)
 
 
-def _print_state(state: str) -> None:
-    print(f"[{state}]", flush=True)
+def _print_state(state: StateChange) -> None:
+    print(state, flush=True)
+
+
+def _print_notice(notice: str) -> None:
+    print(f"({notice})", flush=True)

@@ -35,7 +35,8 @@ class Placement:
     image_uri: or the name of an algorithm, for a spec that has one;
     output_uri: the prefix under which <job name>/output/ will appear;
     checkpoint_uri: the prefix of the checkpoints, None for a job without;
-    token: the job's secret, used only when the job has more than one host.
+    token: the job's secret, used only when the job has more than one host;
+    on_aws: whether SageMaker will judge the request, or this machine, which takes file:// URIs.
     """
 
     job_name: str
@@ -45,6 +46,7 @@ class Placement:
     output_uri: str
     token: str
     checkpoint_uri: str | None = None
+    on_aws: bool = True
 
 
 def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
