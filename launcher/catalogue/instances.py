@@ -17,6 +17,7 @@ class InstanceType:
     vcpu, memory_gib: of one instance; None for the local types, which have what this machine has.
     accelerators: how many of `accelerator_name` it has, each with `accelerator_memory_gib` and
         taking `accelerator_cores` processes.
+    nvme_gb: its own NVMe disks together; 0 when it has none, None when that is not known.
     price_per_hour: USD, SageMaker training on-demand in us-east-1; None when it is not known.
     """
 
@@ -27,12 +28,18 @@ class InstanceType:
     accelerator_name: str | None
     accelerator_memory_gib: float | None
     accelerator_cores: int
+    nvme_gb: int | None
     price_per_hour: float | None
 
     @property
     def processes(self) -> int:
         """How many trainer processes fill the instance: one per accelerator core, at least one."""
         return max(1, self.accelerators * self.accelerator_cores)
+
+    @property
+    def has_local_storage(self) -> bool | None:
+        """Whether it has NVMe disks of its own, in place of a volume; None when not known."""
+        return None if self.nvme_gb is None else self.nvme_gb > 0
 
 
 def find(name: str) -> InstanceType | None:
@@ -70,6 +77,7 @@ def _read(row: Mapping[str, str]) -> InstanceType:
         accelerator_name=row["accelerator_name"] or None,
         accelerator_memory_gib=_number(row["accelerator_memory_gib"]),
         accelerator_cores=int(row["accelerator_cores"] or 0),
+        nvme_gb=int(row["nvme_gb"]) if row["nvme_gb"] else None,
         price_per_hour=_number(row["price_per_hour"]),
     )
 

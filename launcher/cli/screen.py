@@ -25,6 +25,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"Status   {word}" + (f" ({finer})" if finer != status else "")
     if summary["failure_reason"]:
         yield "Reason   " + summary["failure_reason"].strip().replace("\n", "\n         ")
+    yield from _failed_lines(summary["failed_host"])
     for group in summary["groups"]:
         yield _row("Group", _group(group))
     yield from _data_lines(summary["data"])
@@ -33,6 +34,12 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["model_artifacts"]:
         yield f"Model    {summary['model_artifacts']}"
     yield from _next_lines(summary)
+
+
+def _failed_lines(failed: Mapping[str, Any] | None) -> Iterator[str]:
+    if failed and failed["last_lines"]:
+        yield f"The last lines of {failed['group']}/{failed['host']}, where it began:"
+        yield from (click.style("  | ", dim=True) + line for line in failed["last_lines"])
 
 
 def _row(word: str, text: str) -> str:
@@ -69,8 +76,10 @@ def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    name = summary["name"]
+    name, failed = summary["name"], summary["failed_host"]
     yield "\nNext"
+    if failed:
+        yield f"  launcher logs {name} --host {failed['host']}"
     yield f"  launcher logs {name}"
     if summary["exit_code"] is None:
         yield f"  launcher logs -f {name}"

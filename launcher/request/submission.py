@@ -45,17 +45,19 @@ def prepare(spec: JobSpec, placement: Placement) -> Submission:
     request = build_request(spec, placement)
     if placement.on_aws:
         warnings += _accepted_by_aws(request)
+    objects, more = _code(spec, placement.code_uri) if spec.starts_launcher else ({}, ())
+    return Submission(request=request, objects=objects, warnings=(*warnings, *more))
+
+
+def _code(spec: JobSpec, uri: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """What travels with a job that has a script, by URI; and what to say about it."""
     bundle = build_bundle(spec)
     objects = {
         LAUNCH_SCRIPT: launch_script(),
         BUNDLE_FILE: bundle.content,
         DOCUMENT_FILE: build_document(spec).to_json().encode(),
     }
-    return Submission(
-        request=request,
-        objects={placement.code_uri + name: content for name, content in objects.items()},
-        warnings=(*warnings, *bundle.warnings),
-    )
+    return {uri + name: content for name, content in objects.items()}, bundle.warnings
 
 
 def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:

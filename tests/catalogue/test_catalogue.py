@@ -51,6 +51,8 @@ def test_sizes_are_those_that_ec2_describes(
 
     assert ours.vcpu == theirs["VCpuInfo"]["DefaultVCpus"]
     assert ours.memory_gib == theirs["MemoryInfo"]["SizeInMiB"] / 1024
+    assert ours.nvme_gb == theirs.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)
+    assert ours.has_local_storage == theirs["InstanceStorageSupported"]
     assert (
         ours.accelerators,
         ours.accelerator_name,
@@ -79,6 +81,7 @@ def test_the_retired_types_keep_what_aws_said_of_them() -> None:
         (32, 244, 4),
         (64, 488, 8),
     ]
+    assert {t.has_local_storage for t in p3 if t} == {None}  # nobody could be asked
 
 
 def test_a_price_is_a_number_of_dollars_or_unknown() -> None:
