@@ -35,7 +35,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         problems += _places_of_this_machine(spec)
     if problems:
         raise SpecError(problems)
-    code = _own_location(spec.code_location, session)
+    code = _own_location(spec.code_location or spec.output_path, session)
     return Placement(
         job_name=name,
         role_arn=session.role_arn(spec.role),
