@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: TrainingJobStatus values after which nothing changes any more.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 
+#: The `region` of a platform that is not AWS.
+LOCAL_REGION = "local"
+
 
 @dataclass(frozen=True)
 class LogStream:
@@ -62,7 +65,7 @@ class Session(Protocol):
 
     @property
     def region(self) -> str:
-        """The AWS region of the jobs ("local" where there is none)."""
+        """The AWS region of the jobs (LOCAL_REGION where there is none)."""
 
     @property
     def account(self) -> str:
@@ -90,6 +93,10 @@ class Session(Protocol):
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """How often one who waits for a job should ask how it stands."""
 
     def list_training_jobs(
         self,

@@ -208,8 +208,11 @@ def test_a_job_without_a_model_says_so(folder):
 def test_a_job_that_fails_raises_its_reason(folder):
     (folder / "train.py").write_text("raise ValueError('no such luck')")
     trainer = estimator(folder)
-    with pytest.raises(JobFailed, match="ValueError: no such luck"):
+    with pytest.raises(JobFailed, match="ValueError: no such luck") as raised:
         trainer.fit(logs=False, job_name="job-1")
+    assert raised.value.host == "algo-1"
+    assert "ValueError: no such luck" in raised.value.last_lines
+    assert str(raised.value).endswith("launcher logs job-1 --host algo-1")
     assert trainer.latest_training_job.status == "Failed"
     with pytest.raises(JobFailed):
         trainer.model_data  # noqa: B018 (the access is the test)

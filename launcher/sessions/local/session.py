@@ -131,6 +131,10 @@ class LocalSession:
             raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
         folder.interrupt.touch()
 
+    @property
+    def poll_seconds(self) -> float:
+        return 0.5
+
     def list_training_jobs(
         self,
         *,
