@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from launcher.errors import (
         CapacityError,
         CloudError,
+        CredentialsExpired,
         DataError,
         JobFailed,
         JobNotFound,
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
         LauncherError,
         PlatformError,
         Problem,
+        Refused,
         SpecError,
+        Unreachable,
     )
     from launcher.estimator import Estimator, PyTorch
     from launcher.following.lines import LogLine
     from launcher.job import Job
+    from launcher.sessions.aws import AwsSession
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         DataParallel,
@@ -51,6 +55,7 @@ _HOMES = {
     "Job": "job",
     "LogLine": "following.lines",
     "LocalSession": "sessions.local",
+    "AwsSession": "sessions.aws",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
@@ -59,6 +64,9 @@ _HOMES = {
     "JobFailed": "errors",
     "JobStopped": "errors",
     "CloudError": "errors",
+    "Refused": "errors",
+    "Unreachable": "errors",
+    "CredentialsExpired": "errors",
     "CapacityError": "errors",
     "DataError": "errors",
 }
@@ -76,6 +84,7 @@ __all__ = [
     "Job",
     "LogLine",
     "LocalSession",
+    "AwsSession",
     "LauncherError",
     "Problem",
     "SpecError",
@@ -84,6 +93,9 @@ __all__ = [
     "JobFailed",
     "JobStopped",
     "CloudError",
+    "Refused",
+    "Unreachable",
+    "CredentialsExpired",
     "CapacityError",
     "DataError",
 ]

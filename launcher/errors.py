@@ -119,6 +119,11 @@ class CloudError(LauncherError):
         self.request_id = request_id
         super().__init__(message)
 
+    @property
+    def headline(self) -> str:
+        """What is wrong, without how to mend it."""
+        return str(self).partition("\n")[0]
+
     def add(self, line: str) -> None:
         """Say one thing more at the end of the message."""
         self.args = (f"{self}\n{line}",)

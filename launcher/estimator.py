@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.errors import CloudError
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
@@ -25,6 +24,7 @@ from launcher.porting import (
 )
 from launcher.request.submission import prepare
 from launcher.sessions.base import Session
+from launcher.sessions.finding import session_of
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import DataParallel, DataService, JobSpec
 from launcher.spec.anchoring import anchored
@@ -163,8 +163,8 @@ class Estimator:
 
         Raises JobNotFound.
         """
-        session = _as_session(sagemaker_session) or _local_session()
-        job = Job(training_job_name, session)
+        job = _find(training_job_name, sagemaker_session)
+        session = job.session
         arguments = constructor_arguments(job.description(), job.document())
         estimator = cls(sagemaker_session=session, **arguments)
         estimator.latest_training_job = job
@@ -174,13 +174,7 @@ class Estimator:
         return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> Session:
-        session = self._own_session(spec, local)
-        if session is None:
-            raise CloudError(
-                "this version runs jobs on this machine only: call fit(..., local=True), or use "
-                ".request() to get the CreateTrainingJob request"
-            )
-        return session
+        return self._own_session(spec, local) or _aws_session(self.sagemaker_session)
 
     def _own_session(self, spec: JobSpec, local: bool | None) -> Session | None:
         if own := _as_session(self.sagemaker_session):
@@ -230,6 +224,26 @@ def _local_session() -> Session:
     from launcher.sessions.local import LocalSession
 
     return LocalSession()
+
+
+def _aws_session(foreign: Any) -> Session:
+    """SageMaker, asked through the boto3 session of a Session of the sagemaker package, if any."""
+    from launcher.sessions.aws import AwsSession
+
+    return AwsSession(
+        getattr(foreign, "boto_region_name", None),
+        boto_session=getattr(foreign, "boto_session", None),
+        default_bucket=getattr(foreign, "_default_bucket_name_override", None),
+    )
+
+
+def _find(name: str, sagemaker_session: Any) -> Job:
+    """A job of the given session; without one, of this machine, or else of AWS."""
+    if sagemaker_session is None:
+        return Job(name, session_of(name))
+    if is_local_mode(sagemaker_session):
+        return Job(name, _local_session())
+    return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
 
 
 def _follow(job: Job, logs: bool) -> None:

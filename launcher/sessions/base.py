@@ -108,8 +108,20 @@ class Session(Protocol):
 
     # storage -----------------------------------------------------------------------------------
 
-    def upload(self, content: bytes, uri: str) -> None:
-        """Store one object at a URI of this platform's scheme (s3:// or file://)."""
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
+        """Store one object at a URI of this platform's scheme (s3:// or file://).
+
+        shared: a URI of the same content for all jobs; a platform to which bytes travel far copies
+            from there, or keeps the object there for the next job.
+        kms_key: of AWS, to encrypt the object with; default: the bucket's own.
+        """
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object into a file whose folder exists; no half file is left by an error."""

@@ -144,8 +144,8 @@ def test_the_yaml_describes_the_same_job(folder):
     assert spec.entry_point == "train.py"
 
 
-def test_a_cloud_job_is_not_sent_by_this_version(folder):
-    with pytest.raises(CloudError, match="local=True"):
+def test_a_cloud_job_without_a_region_says_how_to_give_one(folder, offline):
+    with pytest.raises(CloudError, match="AWS_DEFAULT_REGION"):
         estimator(folder, instance_type="ml.m5.xlarge", **PLACES).fit()
 
 

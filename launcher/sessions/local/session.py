@@ -160,7 +160,14 @@ class LocalSession:
 
     # storage -----------------------------------------------------------------------------------
 
-    def upload(self, content: bytes, uri: str) -> None:
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
         storage.upload(content, uri)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
