@@ -3,7 +3,7 @@
     python benchmarks/log_follow.py                      20,000 and 200,000 lines of 300 hosts
 
 moto's CloudWatch serves real HTTP in this process, which also writes: most lines are there before
-somebody follows, the rest is written meanwhile. A process of its own follows, and checks what comes.
+somebody follows, the rest is written meanwhile. A process of its own follows and checks the lines.
 """
 
 from __future__ import annotations

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
         SpecError,
         Unreachable,
     )
-    from launcher.estimator import Estimator, PyTorch
+    from launcher.estimator import Estimator, PyTorch, TensorFlow
     from launcher.following.lines import LogLine
     from launcher.job import Job
     from launcher.sessions.aws import AwsSession
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
+        CapacityRetry,
         DataParallel,
         DataService,
+        FileSystemInput,
         InstanceGroup,
         JobSpec,
         MetricDefinition,
@@ -45,9 +47,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "Estimator": "estimator",
     "PyTorch": "estimator",
+    "TensorFlow": "estimator",
     "InstanceGroup": "spec",
+    "CapacityRetry": "spec",
     "Ready": "spec",
     "TrainingInput": "spec",
+    "FileSystemInput": "spec",
     "DataParallel": "spec",
     "DataService": "spec",
     "MetricDefinition": "spec",
@@ -74,9 +79,12 @@ _HOMES = {
 __all__ = [
     "Estimator",
     "PyTorch",
+    "TensorFlow",
     "InstanceGroup",
+    "CapacityRetry",
     "Ready",
     "TrainingInput",
+    "FileSystemInput",
     "DataParallel",
     "DataService",
     "MetricDefinition",

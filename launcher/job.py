@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.artifacts import FileProgress, download_artifacts
+from launcher.bill import Bill, bill
 from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
 from launcher.following.failure import (
@@ -164,10 +165,17 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values: what `-o json` prints."""
-        document = self.document()
+        document, cost = self.document(), self.cost()
         lines = self._lines_now(self._measuring_hosts(document))
-        summary = summarise(self.description(), document, (line.text for line in lines))
-        return {**summary, "failed_host": to_plain(self.failed_host())}
+        return {
+            **summarise(self.description(), document, (line.text for line in lines)),
+            "failed_host": to_plain(self.failed_host()),
+            "cost": cost and cost.summary(),
+        }
+
+    def cost(self) -> Bill | None:
+        """What the job costs, an estimate; None on this machine, where it costs nothing."""
+        return bill(self.description())
 
     def download_artifacts(
         self, folder: str | Path = ".", progress: FileProgress | None = None

@@ -21,7 +21,7 @@ def new_job_name(spec: JobSpec) -> str:
 
     Of 200 jobs made in one second, two have the same name once in 55 million times.
     """
-    base = spec.base_job_name or Path(spec.entry_point).stem
+    base = spec.base_job_name or Path(spec.entry_point).stem or "job"
     return job_name(base, datetime.now(timezone.utc), secrets.token_hex(5))
 
 
@@ -35,7 +35,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         problems += _places_of_this_machine(spec)
     if problems:
         raise SpecError(problems)
-    code = _own_location(spec.code_location, session)
+    code = _own_location(spec.code_location or spec.output_path, session)
     return Placement(
         job_name=name,
         role_arn=session.role_arn(spec.role),
@@ -44,6 +44,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         output_uri=_own_location(spec.output_path, session),
         checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
+        on_aws=_scheme(session.default_location()) == "s3",
     )
 
 
@@ -128,7 +129,8 @@ def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
         "output_path": spec.output_path,
         "code_location": spec.code_location,
         "checkpoint_s3_uri": spec.checkpoint_s3_uri,
-        **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.inputs.items()},
+        "model_uri": spec.model_uri,
+        **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.s3_inputs.items()},
     }
     return [
         Problem(
