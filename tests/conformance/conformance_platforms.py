@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-from launcher.endpoint import serve
+import pytest
 
 from launcher import AwsSession, Job, JobSpec, LocalSession
+from launcher.endpoint import serve
 from launcher.request.submission import prepare
 from launcher.sessions.base import Session
 from launcher.sessions.submission import new_job_name, place, send
@@ -28,7 +28,7 @@ class Platform:
     worker: LocalSession
     put: Callable[[str, bytes], str]
 
-    def start(self, script: str, folder: Path, **fields: Any) -> Job:
+    def start(self, script: str, folder: Path, name: str | None = None, **fields: Any) -> Job:
         """Submit a script as a job of its own; one host unless `fields` say otherwise."""
         source = folder / f"source-{time.monotonic_ns()}"
         source.mkdir()
@@ -39,9 +39,10 @@ class Platform:
             entry_point="train.py",
             source_dir=str(source),
             image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/any:1",
+            role="LauncherLocalRole",
             **fields,
         )
-        name = new_job_name(spec)
+        name = name or new_job_name(spec)
         send(prepare(spec, place(spec, self.session, name)), self.session)
         return Job(name, self.session)
 
@@ -66,19 +67,15 @@ def local_platform(folder: Path) -> Iterator[Platform]:
 def aws_platform(folder: Path) -> Iterator[Platform]:
     """AwsSession, which knows nothing but a URL and keys."""
     root = folder / "endpoint"
-    with serve(root=root) as endpoint:
-        boto_session = boto3.Session(
-            aws_access_key_id=endpoint.access_key,
-            aws_secret_access_key=endpoint.secret_key,
-            region_name="us-east-1",
-        )
-        storage = boto_session.client("s3", endpoint_url=endpoint.url)
+    with serve(root) as endpoint:
+        storage = endpoint.client("s3")
         storage.create_bucket(Bucket=BUCKET)
 
         def put(key: str, content: bytes) -> str:
             storage.put_object(Bucket=BUCKET, Key=key, Body=content)
             return f"s3://{BUCKET}/{key}"
 
-        yield Platform(
-            session=AwsSession(boto_session=boto_session), worker=LocalSession(root), put=put
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in endpoint.environment.items():
+                patch.setenv(name, value)
+            yield Platform(session=AwsSession(), worker=LocalSession(root), put=put)
