@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from launcher.job import Job
     from launcher.sessions.aws import AwsSession
     from launcher.sessions.aws.notebook import Session, get_execution_role
-    from launcher.sessions.aws.notebook import Session, get_execution_role
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         CapacityRetry,
