@@ -38,7 +38,9 @@ if TYPE_CHECKING:
         InstanceGroup,
         JobSpec,
         MetricDefinition,
+        Mpi,
         Ready,
+        Toolkit,
         TrainingInput,
     )
 
@@ -54,6 +56,8 @@ _HOMES = {
     "TrainingInput": "spec",
     "FileSystemInput": "spec",
     "DataParallel": "spec",
+    "Mpi": "spec",
+    "Toolkit": "spec",
     "DataService": "spec",
     "MetricDefinition": "spec",
     "JobSpec": "spec",
@@ -86,6 +90,8 @@ __all__ = [
     "TrainingInput",
     "FileSystemInput",
     "DataParallel",
+    "Mpi",
+    "Toolkit",
     "DataService",
     "MetricDefinition",
     "JobSpec",

@@ -9,7 +9,15 @@ from launcher.errors import Problem, SpecError
 from launcher.spec.findings import Finding, Where
 from launcher.spec.job import JobSpec
 from launcher.spec.reading import Reading, read_spec, shown, written_fields
-from launcher.spec.rules import channels, commands, interruption, limits, machines, source
+from launcher.spec.rules import (
+    channels,
+    commands,
+    distributions,
+    interruption,
+    limits,
+    machines,
+    source,
+)
 from launcher.spec.rules.source import Source
 from launcher.spec.writing import plain_values
 
@@ -17,6 +25,7 @@ from launcher.spec.writing import plain_values
 _RULES = (
     machines.find_problems,
     commands.find_problems,
+    distributions.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
     limits.find_problems,
