@@ -7,6 +7,7 @@ LauncherError                     exit code
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
 ├── StillRunning                  1   the job had not ended when a wait for it was over
+├── NotSent                       3   the user said no before the job was sent
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
 │   ├── Refused                       AWS answered with an error; keeps its code and request id
 │   ├── Unreachable                   no answer: the network, or an AWS that is silent
@@ -102,6 +103,15 @@ class JobStopped(LauncherError):
 
 class StillRunning(LauncherError):
     """A job had not ended when a wait for it was over; it goes on."""
+
+
+class NotSent(LauncherError):
+    """The user said no, or pressed Ctrl-C, before the job was sent."""
+
+    exit_code = 3
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"job {name} was not sent; nothing was created")
 
 
 class CloudError(LauncherError):

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
-from launcher.errors import CloudError, JobNotFound
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
+from launcher.plan import Plan, plan_job, refuse_above
 from launcher.porting import as_inputs, constructor_arguments, is_local_mode
 from launcher.request.submission import prepare
-from launcher.sessions.base import Session
+from launcher.sessions.base import LOCAL_REGION, Session
+from launcher.sessions.finding import session_of
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import DataParallel, JobSpec, Mpi, Toolkit
 from launcher.spec.anchoring import anchored
@@ -44,12 +45,14 @@ class Estimator(JobArguments):
         experiment_config: Mapping[str, Any] | None = None,
         *,
         local: bool | None = None,
+        max_cost: float | None = None,
     ) -> Job:
         """Run the job; with `wait` return when it has completed, else at once.
 
         inputs: a URI or TrainingInput (channel "training"), or one per channel name.
         logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
         experiment_config: of this run; else the estimator's own.
+        max_cost: dollars; a job that may cost more on AWS is not sent.
 
         Raises SpecError for a bad description, JobFailed or JobStopped when the job ended so.
         """
@@ -61,12 +64,22 @@ class Estimator(JobArguments):
         submission = prepare(spec, place(spec, session, name))
         for warning in submission.warnings:
             warnings.warn(warning, stacklevel=2)
+        if max_cost is not None and session.region != LOCAL_REGION:
+            refuse_above(plan_job(spec, session), max_cost, "max_cost")
         send(submission, session)
         job = self.latest_training_job = Job(name, session)
         if wait:
             _follow(job, logs not in (None, False, "None"))
             job.raise_for_status()
         return job
+
+    def plan(self, inputs: Any = None) -> Plan:
+        """The job's machines and what they may cost: an estimate; nothing is sent or asked.
+
+        A notebook shows it as a table.
+        """
+        spec = self._with_inputs(inputs)
+        return plan_job(spec, self._session(spec, local=None))
 
     def request(self, job_name: str | None = None, inputs: Any = None) -> dict[str, Any]:
         """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded."""
@@ -206,21 +219,11 @@ def _aws_session(foreign: Any) -> Session:
 
 def _find(name: str, sagemaker_session: Any) -> Job:
     """A job of the given session; without one, of this machine, or else of AWS."""
+    if sagemaker_session is None:
+        return Job(name, session_of(name))
     if is_local_mode(sagemaker_session):
         return Job(name, _local_session())
-    if sagemaker_session is not None:
-        return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
-    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
-    return here if _is_known(here) or not _is_known(there) else there
-
-
-def _is_known(job: Job) -> bool:
-    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
-    try:
-        job.description()
-    except (JobNotFound, CloudError):
-        return False
-    return True
+    return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
 
 
 def _follow(job: Job, logs: bool) -> None:

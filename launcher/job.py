@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from launcher.artifacts import FileProgress, download_artifacts
+from launcher.bill import Bill, bill
 from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
 from launcher.following.failure import (
@@ -163,10 +165,26 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values: what `-o json` prints."""
-        document = self.document()
+        document, cost = self.document(), self.cost()
         lines = self._lines_now(self._measuring_hosts(document))
-        summary = summarise(self.description(), document, (line.text for line in lines))
-        return {**summary, "failed_host": to_plain(self.failed_host())}
+        return {
+            **summarise(self.description(), document, (line.text for line in lines)),
+            "failed_host": to_plain(self.failed_host()),
+            "cost": cost and cost.summary(),
+        }
+
+    def cost(self) -> Bill | None:
+        """What the job costs, an estimate; None on this machine, where it costs nothing."""
+        return bill(self.description())
+
+    def download_artifacts(
+        self, folder: str | Path = ".", progress: FileProgress | None = None
+    ) -> list[Path]:
+        """Fetch model.tar.gz and output.tar.gz, as far as the job left them; the files fetched.
+
+        progress: told of a file's name, the bytes copied so far, and all that there are.
+        """
+        return download_artifacts(self.session, self.description(), Path(folder), progress)
 
     def document(self) -> JobDocument | None:
         """The job document that was uploaded with the code; None when it is there no more."""

@@ -31,6 +31,9 @@ class LinePrinter:
 def tell_started(job: Job) -> None:
     """Say where a job runs, and what is different there."""
     description = job.description()
+    if "LocalIsolation" not in description:
+        tell(f"Job {job.name} runs on SageMaker in {job.session.region}")
+        return
     tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
     for note in description["LocalNotes"]:
         tell(f"note: {note}")

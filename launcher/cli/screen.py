@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
+
+from launcher.catalogue.cost import dollars_text
 
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
@@ -28,6 +28,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield from _failed_lines(summary["failed_host"])
     for group in summary["groups"]:
         yield _row("Group", _group(group))
+    yield from _cost_lines(summary)
     yield from _data_lines(summary["data"])
     for name, value in summary["metrics"].items():
         yield f"Metric   {name} = {value:.6g}"
@@ -54,6 +55,24 @@ def _group(group: Mapping[str, Any]) -> str:
         f"{group['name']}{role}: {len(group['hosts'])} x {group['instance_type']}, "
         f"{', '.join(group['hosts'])}{billed}"
     )
+
+
+def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    cost = summary["cost"]
+    if cost is None:
+        return
+    at_most = f"(max {dollars_text(cost['max_dollars'])})"
+    if summary["exit_code"] is None:
+        yield _row("Cost", f"known when the job has ended {at_most}")
+        return
+    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}, an estimate without storage")
+    if len(cost["by_group"]) > 1:
+        each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
+        yield _row("", ", ".join(each))
+    for source in cost["prices"]:
+        yield _row("", source)
+    if cost["spot_saving"] is not None:
+        yield _row("Spot", f"{cost['spot_saving']:.1%} saved")
 
 
 def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
@@ -85,5 +104,5 @@ def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"  launcher logs -f {name}"
         yield f"  launcher stop {name}"
     elif summary["model_artifacts"]:
-        yield f"  tar -tzf {shlex.quote(unquote(urlsplit(summary['model_artifacts']).path))}"
+        yield f"  launcher download {name}"
     yield "  launcher list"

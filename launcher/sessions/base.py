@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: TrainingJobStatus values after which nothing changes any more.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 
+#: The `region` of a platform that is not AWS.
+LOCAL_REGION = "local"
+
 
 @dataclass(frozen=True)
 class LogStream:
@@ -62,7 +65,7 @@ class Session(Protocol):
 
     @property
     def region(self) -> str:
-        """The AWS region of the jobs ("local" where there is none)."""
+        """The AWS region of the jobs (LOCAL_REGION where there is none)."""
 
     @property
     def account(self) -> str:

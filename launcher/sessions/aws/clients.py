@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from launcher.errors import CredentialsExpired
 from launcher.sessions.aws.translation import no_region, translated
@@ -14,6 +15,7 @@ from launcher.sessions.aws.translation import no_region, translated
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
 #: Of one client at a time; more threads than that wait for each other's.
 _CONNECTIONS = 50
+_THIS_MACHINE = ("127.0.0.1", "localhost")
 #: S3's transfers are tried again by boto itself, part by part; all else is tried again by us, who
 #: know what may be asked twice.
 _ATTEMPTS = {"s3": 5}
@@ -44,6 +46,12 @@ class Clients:
                 raise no_region()
             self._region = str(found)
         return self._region
+
+    @property
+    def are_local(self) -> bool:
+        """Whether AWS_ENDPOINT_URL names this machine."""
+        with self.client("sagemaker") as client:
+            return urlsplit(client.meta.endpoint_url).hostname in _THIS_MACHINE
 
     @contextmanager
     def client(self, service: str) -> Iterator[Any]:

@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from launcher.contract import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
-from launcher.sessions.base import TERMINAL_STATUSES
+from launcher.sessions.base import LOCAL_REGION, TERMINAL_STATUSES
 
 ACCOUNT = "000000000000"
-REGION = "local"
+REGION = LOCAL_REGION
 
 
 class State(str, enum.Enum):
@@ -94,6 +94,13 @@ def entered(document: Mapping[str, Any], state: State, *, now: float) -> dict[st
         "SecondaryStatusTransitions": transitions,
         "LastModifiedTime": now,
     }
+
+
+def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, Any]:
+    """The document of a job that says how far its present state is."""
+    transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
+    transitions[-1]["StatusMessage"] = message
+    return {**document, "SecondaryStatusTransitions": transitions, "LastModifiedTime": now}
 
 
 def closed(

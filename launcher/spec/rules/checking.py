@@ -13,9 +13,13 @@ from launcher.spec.rules import (
     channels,
     commands,
     distributions,
+    image,
     interruption,
     limits,
     machines,
+    mounts,
+    observation,
+    resources,
     source,
 )
 from launcher.spec.rules.source import Source
@@ -24,10 +28,14 @@ from launcher.spec.writing import plain_values
 #: What looks at the specification alone.
 _RULES = (
     machines.find_problems,
+    resources.find_problems,
+    image.find_problems,
     commands.find_problems,
     distributions.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
+    mounts.find_problems,
+    observation.find_problems,
     limits.find_problems,
     interruption.find_problems,
 )
