@@ -73,9 +73,9 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
 
 
 def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:
-    """The job's image, and what is wrong with it; "" where an algorithm brings its own."""
-    if spec.image_uri or spec.algorithm_arn:
-        return spec.image_uri or "", []
+    """The job's image, and what is wrong with it; an algorithm stands in its place."""
+    if named := spec.image_uri or spec.algorithm_arn:
+        return named, []
     try:
         image = find(spec)
     except SpecError as error:

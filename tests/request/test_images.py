@@ -186,6 +186,6 @@ def test_an_image_that_is_given_is_not_looked_up(no_package, offline):
     assert place_offline(job(GPU, image_uri="i:1", **PLACES), "job-1").image_uri == "i:1"
 
 
-def test_an_algorithm_brings_its_image(no_package, offline):
+def test_an_algorithm_stands_in_its_place(no_package, offline):
     fields = {"framework_version": None, "algorithm_arn": "mine"}
-    assert place_offline(job(GPU, **fields, **PLACES), "job-1").image_uri == ""
+    assert place_offline(job(GPU, **fields, **PLACES), "job-1").image_uri == "mine"
