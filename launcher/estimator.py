@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
-from launcher.errors import CloudError, JobNotFound
+from launcher.errors import JobNotFound, PlatformError
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
@@ -223,17 +223,12 @@ def _find(name: str, sagemaker_session: Any) -> Job:
         return Job(name, _local_session())
     if sagemaker_session is not None:
         return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
-    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
-    return here if _is_known(here) or not _is_known(there) else there
-
-
-def _is_known(job: Job) -> bool:
-    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
     try:
-        job.description()
-    except (JobNotFound, CloudError):
-        return False
-    return True
+        here = Job(name, _local_session())
+        here.description()
+    except (JobNotFound, PlatformError):  # which a machine without local jobs raises
+        return Job(name, _aws_session(None))
+    return here
 
 
 def _follow(job: Job, logs: bool) -> None:
