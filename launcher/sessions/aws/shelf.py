@@ -34,9 +34,8 @@ class Shelf:
         # The checksum is S3's own of the copy: an object that somebody has changed is not used.
         if storage.copy(self._clients, shared, uri, kms_key) != _checksum(content):
             storage.upload(self._clients, content, uri, kms_key)
-            storage.copy(
-                self._clients, uri, shared, kms_key
-            )  # where that is refused, no harm is done
+            # Where S3 refuses the next line, the next job's bundle travels again.
+            storage.copy(self._clients, uri, shared, kms_key)
 
 
 def _checksum(content: bytes) -> str:
