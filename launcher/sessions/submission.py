@@ -120,8 +120,8 @@ def send(submission: Submission, session: Session) -> None:
     try:
         session.create_training_job(**request)
     except CloudError as error:
-        left = ", ".join(submission.objects)
-        error.add(f"  left behind: {left}")
+        for uri in submission.objects:
+            error.add(f"  left behind: {uri}")
         raise
 
 
