@@ -13,7 +13,6 @@ RUNNING = {
     "model_artifacts": None,
     "groups": [],
     "metrics": {},
-    "cost": None,
     "data": {"batches_by_host": {}, "batches_received": {"0": 64}, "wait_share": 0.2},
 }
 

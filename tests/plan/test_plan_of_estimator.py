@@ -20,7 +20,7 @@ def estimator(tmp_path):
         "train.py",
         source_dir=str(tmp_path),
         instance_type="ml.g5.xlarge",
-        instance_count=2,
+        instance_count=1,
         max_run=3600,
         **PLACES,
     )
@@ -37,8 +37,8 @@ def bucket(aws):
 
 def test_a_plan_needs_neither_credentials_nor_a_region(offline, estimator):
     plan = estimator.plan({"training": "s3://my-bucket/data"})
-    assert "ml.g5.xlarge      2     8  2 x A10G  $2.82  $2.82" in repr(plan)
-    assert plan.max_dollars == pytest.approx(2.816)
+    assert "ml.g5.xlarge      1     4  1 x A10G  $1.41  $1.41" in repr(plan)
+    assert plan.max_dollars == pytest.approx(1.408)
     assert "other regions differ" in repr(plan)
 
 
@@ -47,18 +47,18 @@ def test_a_plan_knows_the_region_that_is_configured(credentials, estimator):
 
 
 def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator):
-    with pytest.raises(SpecError, match=r"may cost \$2\.82 in 1h00m, more than \$2\.80"):
-        estimator.fit(wait=False, max_cost=2.8)
+    with pytest.raises(SpecError, match=r"may cost \$1\.41 in 1h00m, more than \$1\.40"):
+        estimator.fit(wait=False, max_cost=1.4)
     assert bucket() == 0
     assert aws("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
 
 
 def test_a_job_below_it_is_sent_and_has_a_bill(aws, bucket, estimator):
-    job = estimator.fit(wait=False, max_cost=2.82)
+    job = estimator.fit(wait=False, max_cost=1.41)
     assert bucket() > 0
     bill = job.cost()
     assert bill is not None
-    assert bill.max_dollars == pytest.approx(2.816)
+    assert bill.max_dollars == pytest.approx(1.408)
     assert bill.estimate.region == "eu-west-1"
 
 
