@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from digits_example import Example, Run, finish
 
-from launcher.endpoint import Serving, serve
+from launcher.endpoint import ServedEndpoint, serve
 
 BUCKET = "digits-bucket"
 SHORT = ("--set", "hyperparameters.epochs=1", "--set", "entry_point=witness.py")
@@ -25,40 +24,28 @@ PLACES = (
 
 
 @pytest.fixture
-def endpoint(tmp_path: Path) -> Iterator[Serving]:
-    with serve(root=tmp_path / "endpoint") as serving:
+def endpoint(tmp_path: Path) -> Iterator[ServedEndpoint]:
+    with serve(tmp_path / "endpoint") as serving:
         yield serving
 
 
 @pytest.fixture
-def storage(endpoint: Serving, images: Path) -> Any:
+def storage(endpoint: ServedEndpoint, images: Path) -> Any:
     """An S3 client; the bucket holds the images."""
-    client = boto3.client("s3", **credentials(endpoint), endpoint_url=endpoint.url)
+    client = endpoint.client("s3")
     client.create_bucket(Bucket=BUCKET)
     for path in images.rglob("*.png"):
         client.upload_file(str(path), BUCKET, f"images/{path.relative_to(images)}")
     return client
 
 
-def credentials(endpoint: Serving) -> dict[str, str]:
-    return {
-        "aws_access_key_id": endpoint.access_key,
-        "aws_secret_access_key": endpoint.secret_key,
-        "region_name": "us-east-1",
-    }
+def cloud_environment(example: Example, endpoint: ServedEndpoint) -> dict[str, str]:
+    return {**example.environment, **endpoint.environment}
 
 
-def cloud_environment(example: Example, endpoint: Serving) -> dict[str, str]:
-    return {
-        **example.environment,
-        "AWS_ENDPOINT_URL": endpoint.url,
-        "AWS_ACCESS_KEY_ID": endpoint.access_key,
-        "AWS_SECRET_ACCESS_KEY": endpoint.secret_key,
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-
-
-def in_the_cloud(example: Example, endpoint: Serving, *options: str) -> subprocess.Popen[str]:
+def in_the_cloud(
+    example: Example, endpoint: ServedEndpoint, *options: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         example.command("run", str(example.folder / "job.yaml"), "-o", "json", *PLACES, *options),
         env=cloud_environment(example, endpoint),
@@ -74,7 +61,7 @@ def model_keys(storage: Any, name: str) -> list[str]:
 
 
 def test_the_same_training_through_the_endpoint(
-    example: Example, endpoint: Serving, storage: Any
+    example: Example, endpoint: ServedEndpoint, storage: Any
 ) -> None:
     """Not a bit is different, and every answer went through S3 and CloudWatch Logs."""
     local = example.run("job.yaml", *SHORT)
@@ -89,7 +76,7 @@ def test_the_same_training_through_the_endpoint(
 
 @pytest.mark.slow  # sets up the AWS CLI in an environment of its own
 def test_the_same_request_through_the_aws_cli(
-    example: Example, endpoint: Serving, storage: Any, aws_cli: str, tmp_path: Path
+    example: Example, endpoint: ServedEndpoint, storage: Any, aws_cli: str, tmp_path: Path
 ) -> None:
     """What a dry run printed, sent by a client that knows nothing of Launcher."""
     shown, _ = in_the_cloud(example, endpoint, "--dry-run", "--upload", *SHORT).communicate()
