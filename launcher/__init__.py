@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from launcher.errors import (
         CapacityError,
         CloudError,
+        CredentialsExpired,
         DataError,
         JobFailed,
         JobNotFound,
@@ -20,14 +21,20 @@ if TYPE_CHECKING:
         LauncherError,
         PlatformError,
         Problem,
+        Refused,
         SpecError,
+        Unreachable,
     )
-    from launcher.estimator import Estimator, PyTorch
-    from launcher.job import Job, LogLine
+    from launcher.estimator import Estimator, PyTorch, TensorFlow
+    from launcher.following.lines import LogLine
+    from launcher.job import Job
+    from launcher.sessions.aws import AwsSession
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
+        CapacityRetry,
         DataParallel,
         DataService,
+        FileSystemInput,
         InstanceGroup,
         JobSpec,
         MetricDefinition,
@@ -40,16 +47,20 @@ __version__ = "0.1.0"
 _HOMES = {
     "Estimator": "estimator",
     "PyTorch": "estimator",
+    "TensorFlow": "estimator",
     "InstanceGroup": "spec",
+    "CapacityRetry": "spec",
     "Ready": "spec",
     "TrainingInput": "spec",
+    "FileSystemInput": "spec",
     "DataParallel": "spec",
     "DataService": "spec",
     "MetricDefinition": "spec",
     "JobSpec": "spec",
     "Job": "job",
-    "LogLine": "job",
+    "LogLine": "following.lines",
     "LocalSession": "sessions.local",
+    "AwsSession": "sessions.aws",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
@@ -58,6 +69,9 @@ _HOMES = {
     "JobFailed": "errors",
     "JobStopped": "errors",
     "CloudError": "errors",
+    "Refused": "errors",
+    "Unreachable": "errors",
+    "CredentialsExpired": "errors",
     "CapacityError": "errors",
     "DataError": "errors",
 }
@@ -65,9 +79,12 @@ _HOMES = {
 __all__ = [
     "Estimator",
     "PyTorch",
+    "TensorFlow",
     "InstanceGroup",
+    "CapacityRetry",
     "Ready",
     "TrainingInput",
+    "FileSystemInput",
     "DataParallel",
     "DataService",
     "MetricDefinition",
@@ -75,6 +92,7 @@ __all__ = [
     "Job",
     "LogLine",
     "LocalSession",
+    "AwsSession",
     "LauncherError",
     "Problem",
     "SpecError",
@@ -83,6 +101,9 @@ __all__ = [
     "JobFailed",
     "JobStopped",
     "CloudError",
+    "Refused",
+    "Unreachable",
+    "CredentialsExpired",
     "CapacityError",
     "DataError",
 ]

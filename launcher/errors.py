@@ -6,7 +6,12 @@ LauncherError                     exit code
 ├── JobNotFound                   2   no job of that name
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
+├── StillRunning                  1   the job had not ended when a wait for it was over
+├── NotSent                       3   the user said no before the job was sent
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
+│   ├── Refused                       AWS answered with an error; keeps its code and request id
+│   ├── Unreachable                   no answer: the network, or an AWS that is silent
+│   ├── CredentialsExpired            they were good once, and must be renewed
 │   └── CapacityError             5   AWS has no instance of the type now
 └── RuntimeFault                  1   raised inside a job
     ├── ContractError                 the platform's files or the job document are not as agreed
@@ -64,14 +69,25 @@ class JobNotFound(LauncherError):
 
 
 class JobFailed(LauncherError):
-    """The job ended as Failed; the message is its FailureReason."""
+    """The job ended as Failed.
+
+    reason: its FailureReason; host: where the failure began, None when that is not known;
+    last_lines: what that host printed last.
+    """
 
     exit_code = 1
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(
+        self, name: str, reason: str, *, host: str | None = None, last_lines: Iterable[str] = ()
+    ) -> None:
         self.name = name
         self.reason = reason
-        super().__init__(f"job {name} failed: {reason}")
+        self.host = host
+        self.last_lines = tuple(last_lines)
+        tail = [f"the last lines of {host}:", *(f"  {line}" for line in self.last_lines)]
+        more = f"launcher logs {name}" + (f" --host {host}" if host else "")
+        lines = [f"job {name} failed: {reason}", *(tail if host else []), f"all of them: {more}"]
+        super().__init__("\n".join(lines))
 
 
 class JobStopped(LauncherError):
@@ -85,10 +101,54 @@ class JobStopped(LauncherError):
         super().__init__(f"job {name} was stopped ({secondary_status})")
 
 
+class StillRunning(LauncherError):
+    """A job had not ended when a wait for it was over; it goes on."""
+
+
+class NotSent(LauncherError):
+    """The user said no, or pressed Ctrl-C, before the job was sent."""
+
+    exit_code = 3
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"job {name} was not sent; nothing was created")
+
+
 class CloudError(LauncherError):
-    """AWS refused, or could not be reached; keeps AWS's own code and request id."""
+    """AWS refused, or could not be reached, or cannot be asked with what is configured here.
+
+    code, request_id: AWS's own, where AWS has answered.
+    """
 
     exit_code = 4
+
+    def __init__(
+        self, message: str, *, code: str | None = None, request_id: str | None = None
+    ) -> None:
+        self.code = code
+        self.request_id = request_id
+        super().__init__(message)
+
+    @property
+    def headline(self) -> str:
+        """What is wrong, without how to mend it."""
+        return str(self).partition("\n")[0]
+
+    def add(self, line: str) -> None:
+        """Say one thing more at the end of the message."""
+        self.args = (f"{self}\n{line}",)
+
+
+class Refused(CloudError):
+    """AWS answered with an error."""
+
+
+class Unreachable(CloudError):
+    """AWS did not answer; whether it has heard the question is not known."""
+
+
+class CredentialsExpired(CloudError):
+    """The credentials were good once and must be renewed; the next call reads them again."""
 
 
 class CapacityError(CloudError):

@@ -1,136 +1,85 @@
-"""Estimator and PyTorch: the SageMaker SDK's constructor arguments over a JobSpec.
+"""Estimator, PyTorch and TensorFlow: jobs that are described as in SageMaker's SDK, and run.
 
-Where an argument has a type of the `sagemaker` package (InstanceGroup, TrainingInput, Session), an
-object of that package is accepted by its attributes; the package itself is never imported.
+The `sagemaker` package itself is never imported.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launcher.errors import CloudError
-from launcher.job import Job, LogLine
-from launcher.porting import (
-    as_distribution,
-    as_groups,
-    as_inputs,
-    as_tags,
-    constructor_arguments,
-    is_local_mode,
-)
+from launcher.arguments import JobArguments
+from launcher.errors import CloudError, JobNotFound
+from launcher.following.lines import LogLine
+from launcher.following.watch import StateChange
+from launcher.job import Job
+from launcher.plan import Plan, plan_job, refuse_above
+from launcher.porting import as_inputs, constructor_arguments, is_local_mode
 from launcher.request.submission import prepare
-from launcher.sessions.base import Session
+from launcher.sessions.base import LOCAL_REGION, Session
 from launcher.sessions.submission import new_job_name, place, place_offline, send
-from launcher.spec import DataParallel, DataService, JobSpec
+from launcher.spec import DataParallel, JobSpec
 from launcher.spec.anchoring import anchored
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
 
-class Estimator:
-    """A training job to be run, once or several times.
+class Estimator(JobArguments):
+    """A training job to be run, once or several times; made of what `JobArguments` lists.
 
-    The arguments are those of SageMaker SDK v2's Estimator, plus `data_service`: what the hosts of
-    a data group serve. The job runs on this machine when the instance type is "local", when
-    `sagemaker_session` is a LocalSession, or with `fit(..., local=True)`.
-
-    Source: https://sagemaker.readthedocs.io/en/v2.257.0/api/training/estimators.html
+    The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
+    LocalSession, or with `fit(..., local=True)`.
     """
 
-    def __init__(
-        self,
-        image_uri: str | None = None,
-        role: str | None = None,
-        instance_count: int | None = None,
-        instance_type: str | None = None,
-        *,
-        entry_point: str,
-        source_dir: str | None = None,
-        instance_groups: Sequence[Any] | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
-        data_service: DataService | None = None,
-        hyperparameters: Mapping[str, Any] | None = None,
-        volume_size: int = 30,
-        max_run: int = 24 * 60 * 60,
-        use_spot_instances: bool = False,
-        max_wait: int | None = None,
-        checkpoint_s3_uri: str | None = None,
-        checkpoint_local_path: str | None = None,
-        input_mode: str = "File",
-        output_path: str | None = None,
-        code_location: str | None = None,
-        base_job_name: str | None = None,
-        sagemaker_session: Any = None,
-        environment: Mapping[str, str] | None = None,
-        tags: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
-        metric_definitions: Sequence[Any] | None = None,
-        subnets: Sequence[str] | None = None,
-        security_group_ids: Sequence[str] | None = None,
-        encrypt_inter_container_traffic: bool = False,
-        enable_network_isolation: bool = False,
-    ) -> None:
-        self.sagemaker_session = sagemaker_session
-        self.latest_training_job: Job | None = None
-        self.spec = JobSpec(
-            entry_point=str(entry_point),
-            source_dir=None if source_dir is None else str(source_dir),
-            instance_groups=as_groups(instance_groups or (), distribution),
-            instance_type=instance_type,
-            instance_count=instance_count,
-            distribution=as_distribution(distribution),
-            data_service=data_service,
-            hyperparameters=hyperparameters or {},
-            image_uri=image_uri,
-            role=role,
-            output_path=output_path,
-            code_location=code_location,
-            base_job_name=base_job_name,
-            volume_size=volume_size,
-            max_run=max_run,
-            use_spot_instances=use_spot_instances,
-            max_wait=max_wait,
-            checkpoint_s3_uri=checkpoint_s3_uri,
-            checkpoint_local_path=checkpoint_local_path,
-            input_mode=input_mode,
-            environment=environment or {},
-            tags=as_tags(tags or {}),
-            metric_definitions=tuple(metric_definitions or ()),
-            subnets=tuple(subnets or ()),
-            security_group_ids=tuple(security_group_ids or ()),
-            encrypt_inter_container_traffic=encrypt_inter_container_traffic,
-            enable_network_isolation=enable_network_isolation,
-        )
+    #: The job that `fit` created last, or that was attached to.
+    latest_training_job: Job | None = None
 
     def fit(
         self,
         inputs: Any = None,
         wait: bool = True,
-        logs: bool = True,
+        logs: Any = True,
         job_name: str | None = None,
+        experiment_config: Mapping[str, Any] | None = None,
         *,
         local: bool | None = None,
+        max_cost: float | None = None,
     ) -> Job:
         """Run the job; with `wait` return when it has completed, else at once.
 
         inputs: a URI or TrainingInput (channel "training"), or one per channel name.
+        logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
+        experiment_config: of this run; else the estimator's own.
+        max_cost: dollars; a job that may cost more on AWS is not sent.
 
         Raises SpecError for a bad description, JobFailed or JobStopped when the job ended so.
         """
         spec = self._with_inputs(inputs)
+        if experiment_config is not None:
+            spec = spec.replace(experiment_config=experiment_config)
         session = self._session(spec, local)
         name = job_name or new_job_name(spec)
         submission = prepare(spec, place(spec, session, name))
         for warning in submission.warnings:
             warnings.warn(warning, stacklevel=2)
+        if max_cost is not None and session.region != LOCAL_REGION:
+            refuse_above(plan_job(spec, session), max_cost, "max_cost")
         send(submission, session)
         job = self.latest_training_job = Job(name, session)
         if wait:
-            _follow(job, logs)
+            _follow(job, logs not in (None, False, "None"))
             job.raise_for_status()
         return job
+
+    def plan(self, inputs: Any = None) -> Plan:
+        """The job's machines and what they may cost: an estimate; nothing is sent or asked.
+
+        A notebook shows it as a table.
+        """
+        spec = self._with_inputs(inputs)
+        return plan_job(spec, self._session(spec, local=None))
 
     def request(self, job_name: str | None = None, inputs: Any = None) -> dict[str, Any]:
         """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded."""
@@ -161,8 +110,8 @@ class Estimator:
 
         Raises JobNotFound.
         """
-        session = _as_session(sagemaker_session) or _local_session()
-        job = Job(training_job_name, session)
+        job = _find(training_job_name, sagemaker_session)
+        session = job.session
         arguments = constructor_arguments(job.description(), job.document())
         estimator = cls(sagemaker_session=session, **arguments)
         estimator.latest_training_job = job
@@ -172,13 +121,7 @@ class Estimator:
         return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> Session:
-        session = self._own_session(spec, local)
-        if session is None:
-            raise CloudError(
-                "this version runs jobs on this machine only: call fit(..., local=True), or use "
-                ".request() to get the CreateTrainingJob request"
-            )
-        return session
+        return self._own_session(spec, local) or _aws_session(self.sagemaker_session)
 
     def _own_session(self, spec: JobSpec, local: bool | None) -> Session | None:
         if own := _as_session(self.sagemaker_session):
@@ -191,27 +134,60 @@ class Estimator:
 class PyTorch(Estimator):
     """An Estimator whose script comes first, as in SageMaker SDK v2's PyTorch.
 
-    framework_version, py_version: which training image to use on AWS; a job on this machine runs
-    in the Python that submits it.
+    framework_version, py_version: which training image to use on AWS, where no image_uri says it;
+    a job on this machine runs in the Python that submits it.
     """
 
     def __init__(
         self,
-        entry_point: str,
+        entry_point: Any,
         framework_version: str | None = None,
         py_version: str | None = None,
-        source_dir: str | None = None,
+        source_dir: Any = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
         distribution: DataParallel | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
-        self.framework_version = framework_version
-        self.py_version = py_version
         super().__init__(
             entry_point=entry_point,
+            framework="pytorch",
+            framework_version=framework_version,
+            py_version=py_version,
             source_dir=source_dir,
             hyperparameters=hyperparameters,
+            image_uri=image_uri,
+            distribution=distribution,
+            **arguments,
+        )
+
+
+class TensorFlow(Estimator):
+    """An Estimator with the arguments of SageMaker SDK v2's TensorFlow.
+
+    framework_version, py_version: as in PyTorch. model_dir: the hyperparameter of that name; the
+    script has none unless one is given.
+    """
+
+    def __init__(
+        self,
+        py_version: str | None = None,
+        framework_version: str | None = None,
+        model_dir: str | bool | None = None,
+        image_uri: str | None = None,
+        distribution: DataParallel | Mapping[str, Any] | None = None,
+        *,
+        entry_point: Any,
+        hyperparameters: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> None:
+        own = {"model_dir": model_dir} if model_dir else {}
+        super().__init__(
+            entry_point=entry_point,
+            framework="tensorflow",
+            framework_version=framework_version,
+            py_version=py_version,
+            hyperparameters={**(hyperparameters or {}), **own},
             image_uri=image_uri,
             distribution=distribution,
             **arguments,
@@ -230,11 +206,45 @@ def _local_session() -> Session:
     return LocalSession()
 
 
+def _aws_session(foreign: Any) -> Session:
+    """SageMaker, asked through the boto3 session of a Session of the sagemaker package, if any."""
+    from launcher.sessions.aws import AwsSession
+
+    return AwsSession(
+        getattr(foreign, "boto_region_name", None),
+        boto_session=getattr(foreign, "boto_session", None),
+        default_bucket=getattr(foreign, "_default_bucket_name_override", None),
+    )
+
+
+def _find(name: str, sagemaker_session: Any) -> Job:
+    """A job of the given session; without one, of this machine, or else of AWS."""
+    if is_local_mode(sagemaker_session):
+        return Job(name, _local_session())
+    if sagemaker_session is not None:
+        return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
+    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
+    return here if _is_known(here) or not _is_known(there) else there
+
+
+def _is_known(job: Job) -> bool:
+    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
+    try:
+        job.description()
+    except (JobNotFound, CloudError):
+        return False
+    return True
+
+
 def _follow(job: Job, logs: bool) -> None:
     if logs:
         print(f"Job {job.name}", flush=True)
     try:
-        job.wait(logs=_print_line if logs else None, states=_print_state if logs else None)
+        job.wait(
+            logs=_print_line if logs else None,
+            states=_print_state if logs else None,
+            notices=_print_notice,
+        )
     except KeyboardInterrupt:
         print(
             f"\nDetached; job {job.name} goes on. latest_training_job.wait() comes back to it, and "
@@ -248,5 +258,9 @@ def _print_line(line: LogLine) -> None:
     print(f"{line.group}/{line.host} | {line.readable}", flush=True)
 
 
-def _print_state(state: str) -> None:
-    print(f"[{state}]", flush=True)
+def _print_state(state: StateChange) -> None:
+    print(state, flush=True)
+
+
+def _print_notice(notice: str) -> None:
+    print(f"({notice})", flush=True)

@@ -4,62 +4,51 @@ from __future__ import annotations
 
 import difflib
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import (
-    CODE_CHANNEL,
-    DOCUMENT_FILE,
-    JobDocument,
-    format_event,
-    parse_event,
-)
+from launcher.bill import Bill, bill
+from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
+from launcher.following.failure import (
+    FailedHost,
+    find_failed_host,
+    host_of_reason,
+    to_plain,
+)
+from launcher.following.lines import LogLine
+from launcher.following.merge import MergedLog
+from launcher.following.patience import PatientSession
+from launcher.following.pause import Pause
+from launcher.following.source import Source
+from launcher.following.watch import StateChange, Watch
 from launcher.outcome import host_groups, summarise
-from launcher.sessions.base import TERMINAL_STATUSES, LogEvent, Session
+from launcher.sessions.base import TERMINAL_STATUSES, Session
 
-
-@dataclass(frozen=True, kw_only=True)
-class LogLine:
-    """One line that one host printed, without its end of line.
-
-    time: when it was printed, in seconds since the epoch.
-    """
-
-    group: str
-    host: str
-    text: str
-    time: float
-
-    @property
-    def readable(self) -> str:
-        """The text for a person who sees group and host beside it already."""
-        event = parse_event(self.text)
-        if event is None:
-            return self.text
-        name, fields = event
-        shown = {key: value for key, value in fields.items() if key not in ("group", "host")}
-        return format_event(name, **shown)
-
-    @property
-    def is_event(self) -> bool:
-        """Whether the line is Launcher's own."""
-        return parse_event(self.text) is not None
+#: How long a platform may give no answer before waiting for its job ends with an error.
+GIVE_UP_SECONDS = 30 * 60.0
 
 
 class Job:
     """A handle on a job by its name; any process can make one, at any time.
 
-    poll_seconds: how often the platform is asked while waiting.
+    poll_seconds: how often the platform is asked while waiting (None: as its session says);
+    give_up_seconds: how long it may give no answer before waiting ends with an error.
     """
 
-    def __init__(self, name: str, session: Session, *, poll_seconds: float = 0.5) -> None:
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        *,
+        poll_seconds: float | None = None,
+        give_up_seconds: float = GIVE_UP_SECONDS,
+    ) -> None:
         self.name = name
         self.session = session
         self._poll_seconds = poll_seconds
+        self._give_up_seconds = give_up_seconds
 
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
@@ -104,14 +93,24 @@ class Job:
     def wait(
         self,
         logs: Callable[[LogLine], None] | None = None,
-        states: Callable[[str], None] | None = None,
+        states: Callable[[StateChange], None] | None = None,
+        notices: Callable[[str], None] | None = None,
+        *,
+        timeout: float | None = None,
     ) -> Job:
         """Return when the job has ended, well or badly.
 
-        logs: called with each line as it appears; states: with each new secondary status.
+        logs: called with each line as it appears; states: with each change of state; notices: with
+        a sentence about every minute in which nothing happens, and when the platform does not
+        answer; timeout: seconds to wait at most.
+
+        Raises StillRunning when the timeout is over; Unreachable, CredentialsExpired or what else
+        the platform last said when it gave no answer for `give_up_seconds`. The job goes on.
         """
-        for event in self._watch(read_logs=logs is not None):
-            if isinstance(event, str):
+        for event in self._watch(
+            read_logs=logs is not None, notices=notices or _silent, timeout=timeout
+        ):
+            if isinstance(event, StateChange):
                 if states:
                     states(event)
             elif logs:
@@ -122,27 +121,60 @@ class Job:
         """Raise JobFailed or JobStopped when the job ended so; return when it did not."""
         now = self.description()
         if now["TrainingJobStatus"] == "Failed":
-            raise JobFailed(self.name, now.get("FailureReason", "no reason was given"))
+            failed = self.failed_host()
+            raise JobFailed(
+                self.name,
+                now.get("FailureReason", "no reason was given"),
+                host=failed.host if failed else None,
+                last_lines=failed.lines if failed else (),
+            )
         if now["TrainingJobStatus"] == "Stopped":
             raise JobStopped(self.name, now["SecondaryStatus"])
 
+    def failed_host(self) -> FailedHost | None:
+        """Where a failed job failed first, with that host's last lines; None: not to be told."""
+        now = self.description()
+        if now["TrainingJobStatus"] != "Failed":
+            return None
+        host = host_of_reason(now.get("FailureReason", ""), self._group_of_hosts())
+        try:
+            return find_failed_host(self.logs(host=host))
+        except LauncherError:  # whoever may not read the logs is told the reason all the same
+            return None
+
     def logs(
-        self, *, follow: bool = False, group: str | None = None, host: str | None = None
+        self,
+        *,
+        follow: bool = False,
+        group: str | None = None,
+        host: str | None = None,
+        notices: Callable[[str], None] | None = None,
     ) -> Iterator[LogLine]:
-        """The hosts' lines, of one group or host when named; `follow` goes on until the end."""
-        self._check_filter(group, host)
-        events = self._watch(read_logs=True) if follow else self._read_new({})
-        for event in events:
-            if (
-                isinstance(event, LogLine)
-                and group in (None, event.group)
-                and host in (None, event.host)
-            ):
+        """The hosts' lines by time, of one group or host when named.
+
+        follow: go on until the end of the job; notices: as of `wait`.
+        """
+        hosts = self._hosts_of(group, host)
+        if not follow:
+            yield from self._lines_now(hosts)
+            return
+        for event in self._watch(read_logs=True, hosts=hosts, notices=notices or _silent):
+            if isinstance(event, LogLine):
                 yield event
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values: what `-o json` prints."""
-        return summarise(self.description(), self.document(), (line.text for line in self.logs()))
+        document, cost = self.document(), self.cost()
+        lines = self._lines_now(self._measuring_hosts(document))
+        return {
+            **summarise(self.description(), document, (line.text for line in lines)),
+            "failed_host": to_plain(self.failed_host()),
+            "cost": cost and cost.summary(),
+        }
+
+    def cost(self) -> Bill | None:
+        """What the job costs, an estimate; None on this machine, where it costs nothing."""
+        return bill(self.description())
 
     def document(self) -> JobDocument | None:
         """The job document that was uploaded with the code; None when it is there no more."""
@@ -159,51 +191,65 @@ class Job:
                 return None
             return JobDocument.from_json(copy.read_text(encoding="utf-8"))
 
-    def _watch(self, *, read_logs: bool) -> Iterator[LogLine | str]:
-        """New secondary statuses and log lines, again and again until the job has ended."""
-        positions: dict[str, str] = {}
-        seen = 0
-        while True:
-            now = self.description()  # before the lines: after the end the logs are complete
-            ended = now["TrainingJobStatus"] in TERMINAL_STATUSES
-            states = [change["Status"] for change in now["SecondaryStatusTransitions"]]
-            before_lines = states[seen : -1 if ended else None]
-            yield from before_lines
-            if read_logs:
-                yield from self._read_new(positions)
-            if ended:
-                yield states[-1]
-                return
-            seen = len(states)
-            time.sleep(self._poll_seconds)
+    def _watch(
+        self,
+        *,
+        read_logs: bool,
+        notices: Callable[[str], None],
+        hosts: frozenset[str] | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[LogLine | StateChange]:
+        pause = Pause(self.name, timeout)
+        source = PatientSession(
+            self.session,
+            self.name,
+            tell=notices,
+            pause=pause,
+            give_up_seconds=self._give_up_seconds,
+        )
+        groups = self._group_of_hosts(source)
+        log = MergedLog(source, self.name, groups, hosts=hosts) if read_logs else None
+        poll_seconds = self._poll_seconds or self.session.poll_seconds
+        return Watch(
+            self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, pause=pause
+        ).events()
 
-    def _read_new(self, positions: dict[str, str]) -> Iterator[LogLine]:
+    def _lines_now(self, hosts: frozenset[str] | None) -> Iterator[LogLine]:
+        log = MergedLog(self.session, self.name, self._group_of_hosts(), hosts=hosts)
+        return log.rest() if self.status in TERMINAL_STATUSES else log.present()
+
+    def _measuring_hosts(self, document: JobDocument | None) -> frozenset[str] | None:
+        """The hosts that may print how the data came: those that train. None: all."""
+        if document is None:
+            return None
         groups = self._group_of_hosts()
-        for stream in self.session.log_streams(self.name):
-            group = groups.get(stream.host, "?")
-            for event in self._rest_of(stream.name, positions):
-                yield LogLine(group=group, host=stream.host, text=event.text, time=event.time)
+        return frozenset(
+            host for host, group in groups.items() if document.roles.get(group) is Role.TRAIN
+        )
 
-    def _rest_of(self, stream: str, positions: dict[str, str]) -> Iterator[LogEvent]:
-        """A stream's lines after its position, to the end; a platform gives them in pieces."""
-        while True:
-            events, positions[stream] = self.session.read_log(
-                self.name, stream, positions.get(stream)
-            )
-            if not events:
-                return
-            yield from events
-
-    def _group_of_hosts(self) -> dict[str, str]:
-        groups = host_groups(self.description())
-        return {host: group.name for group in groups for host in group.hosts}
-
-    def _check_filter(self, group: str | None, host: str | None) -> None:
+    def _hosts_of(self, group: str | None, host: str | None) -> frozenset[str] | None:
+        """The hosts of a filter, None for no filter; SpecError for one that names nothing."""
+        if group is None and host is None:
+            return None
         groups = self._group_of_hosts()
         problems = _unknown("group", group, list(dict.fromkeys(groups.values())))
         problems += _unknown("host", host, list(groups))
         if problems:
             raise SpecError(problems)
+        return frozenset(
+            name
+            for name, its_group in groups.items()
+            if host in (None, name) and group in (None, its_group)
+        )
+
+    def _group_of_hosts(self, source: Source | None = None) -> dict[str, str]:
+        now = (source or self.session).describe_training_job(TrainingJobName=self.name)
+        groups = host_groups(now)
+        return {host: group.name for group in groups for host in group.hosts}
+
+
+def _silent(_notice: str) -> None:
+    """Nobody is there to hear it."""
 
 
 def _unknown(kind: str, given: str | None, known: list[str]) -> list[Problem]:

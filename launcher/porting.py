@@ -9,7 +9,13 @@ from typing import Any
 
 from launcher.contract import TOKEN_VARIABLE, DataPart, JobDocument, Launch, Role, TrainerPart
 from launcher.errors import Problem, SpecError
-from launcher.spec import DataParallel, DataService, InstanceGroup, TrainingInput
+from launcher.spec import (
+    DataParallel,
+    DataService,
+    FileSystemInput,
+    InstanceGroup,
+    TrainingInput,
+)
 
 #: The channel that SDK v2 gives to an input without a name.
 DEFAULT_CHANNEL = "training"
@@ -55,7 +61,7 @@ def as_distribution(distribution: DataParallel | Mapping[str, Any] | None) -> Da
     return DataParallel() if enabled else None
 
 
-def as_inputs(inputs: Any) -> dict[str, TrainingInput]:
+def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:
     """Channels from what SDK v2's fit() takes: one input, or one per channel name."""
     if inputs is None:
         return {}
@@ -63,14 +69,28 @@ def as_inputs(inputs: Any) -> dict[str, TrainingInput]:
     return {name: _input(value) for name, value in channels.items()}
 
 
-def _input(value: Any) -> TrainingInput:
+def _input(value: Any) -> TrainingInput | FileSystemInput:
     if isinstance(value, str):
         return TrainingInput(value)
-    return value if isinstance(value, TrainingInput) else _foreign_input(value.config)
+    if isinstance(value, TrainingInput | FileSystemInput):
+        return value
+    return read_channel(value.config)  # where the sagemaker package keeps a request's Channel
 
 
-def _foreign_input(channel: Mapping[str, Any]) -> TrainingInput:
-    """The sagemaker package keeps a TrainingInput as the Channel of a request, in `.config`."""
+def read_channel(channel: Mapping[str, Any]) -> TrainingInput | FileSystemInput:
+    """An input from the Channel of a request."""
+    if mounted := channel["DataSource"].get("FileSystemDataSource"):
+        return FileSystemInput(
+            mounted["FileSystemId"],
+            mounted["FileSystemType"],
+            mounted["DirectoryPath"],
+            mounted["FileSystemAccessMode"],
+            channel.get("ContentType"),
+        )
+    return _s3_input(channel)
+
+
+def _s3_input(channel: Mapping[str, Any]) -> TrainingInput:
     source = channel["DataSource"]["S3DataSource"]
     return TrainingInput(
         source["S3Uri"],
@@ -92,6 +112,39 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     if isinstance(tags, Mapping):
         return dict(tags)
     return {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def as_request_part(value: Any) -> Mapping[str, Any] | None:
+    """A part of the request: as it is there, or an object of the sagemaker package that makes it.
+
+    What such an object leaves empty is left out.
+    """
+    if value is None or isinstance(value, Mapping):
+        return value
+    made: Mapping[str, Any] = value._to_request_dict()
+    return {name: item for name, item in made.items() if item is not None}
+
+
+def as_hook(value: Any) -> Mapping[str, Any] | None:
+    """SDK v2's debugger_hook_config: True asks for the hook as it is by default, False for none."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return as_request_part(value)
+
+
+def as_rules(
+    rules: Sequence[Any],
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
+    """SDK v2's list of both kinds of rules, debugger's first; a mapping is one of those."""
+    debugger = [rule for rule in rules if not hasattr(rule, "to_profiler_rule_config_dict")]
+    profiler = [rule for rule in rules if hasattr(rule, "to_profiler_rule_config_dict")]
+    return (
+        tuple(
+            rule if isinstance(rule, Mapping) else rule.to_debugger_rule_config_dict()
+            for rule in debugger
+        ),
+        tuple(rule.to_profiler_rule_config_dict() for rule in profiler),
+    )
 
 
 def constructor_arguments(

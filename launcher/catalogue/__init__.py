@@ -1,5 +1,6 @@
-"""The instance types that a training job may use: size, accelerators, and a dated price."""
+"""The instance types that a training job may use: size, accelerators, and dated prices."""
 
 from launcher.catalogue.instances import InstanceType, find, instance_types, near
+from launcher.catalogue.prices import Price, PriceList, price_list
 
-__all__ = ["InstanceType", "find", "near", "instance_types"]
+__all__ = ["InstanceType", "find", "near", "instance_types", "Price", "PriceList", "price_list"]

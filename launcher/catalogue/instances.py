@@ -1,13 +1,14 @@
-"""instances.csv as values. The file's head says where each number comes from, and of when it is."""
+"""instances.csv as values. The file's head says where each number comes from."""
 
 from __future__ import annotations
 
-import csv
 import difflib
 import functools
 import importlib.resources
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from launcher.catalogue.table import read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +18,7 @@ class InstanceType:
     vcpu, memory_gib: of one instance; None for the local types, which have what this machine has.
     accelerators: how many of `accelerator_name` it has, each with `accelerator_memory_gib` and
         taking `accelerator_cores` processes.
-    price_per_hour: USD, SageMaker training on-demand in us-east-1; None when it is not known.
+    nvme_gb: its own NVMe disks together; 0 when it has none, None when that is not known.
     """
 
     name: str
@@ -27,12 +28,17 @@ class InstanceType:
     accelerator_name: str | None
     accelerator_memory_gib: float | None
     accelerator_cores: int
-    price_per_hour: float | None
+    nvme_gb: int | None
 
     @property
     def processes(self) -> int:
         """How many trainer processes fill the instance: one per accelerator core, at least one."""
         return max(1, self.accelerators * self.accelerator_cores)
+
+    @property
+    def has_local_storage(self) -> bool | None:
+        """Whether it has NVMe disks of its own, in place of a volume; None when not known."""
+        return None if self.nvme_gb is None else self.nvme_gb > 0
 
 
 def find(name: str) -> InstanceType | None:
@@ -56,9 +62,8 @@ def near(name: str) -> tuple[str, ...]:
 def instance_types() -> Mapping[str, InstanceType]:
     """Every type of the catalogue, by name, in the order of the file."""
     file = importlib.resources.files("launcher.catalogue") / "instances.csv"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return {row["instance_type"]: _read(row) for row in rows}
+    rows = read_table(file.read_text(encoding="utf-8"))
+    return {row["instance_type"]: _read(row) for _, row in rows}
 
 
 def _read(row: Mapping[str, str]) -> InstanceType:
@@ -70,7 +75,7 @@ def _read(row: Mapping[str, str]) -> InstanceType:
         accelerator_name=row["accelerator_name"] or None,
         accelerator_memory_gib=_number(row["accelerator_memory_gib"]),
         accelerator_cores=int(row["accelerator_cores"] or 0),
-        price_per_hour=_number(row["price_per_hour"]),
+        nvme_gb=int(row["nvme_gb"]) if row["nvme_gb"] else None,
     )
 
 

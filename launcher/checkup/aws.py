@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from launcher.errors import CloudError
+from launcher.sessions.aws.translation import translated
 
 _SECONDS = 3
 #: For global services, and for an answer to "who am I" where no region is configured.
 _SOME_REGION = "us-east-1"
-
-
-class Unreachable(CloudError):
-    """AWS did not answer, or cannot be asked with what is configured here."""
-
-
-class Refused(CloudError):
-    """AWS answered with an error; `code` is AWS's own."""
-
-    def __init__(self, code: str, message: str) -> None:
-        self.code = code
-        super().__init__(f"{code}: {message}")
 
 
 class Connection:
@@ -69,17 +55,3 @@ class Connection:
             if not self._ask_instance:
                 core.get_component("credential_provider").remove("iam-role")
             return boto3.Session(botocore_session=core)
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """boto's errors as ours."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        yield
-    except ClientError as error:
-        answer = error.response.get("Error", {})
-        raise Refused(answer.get("Code", "?"), answer.get("Message", "")) from error
-    except (BotoCoreError, ValueError) as error:  # ValueError: an address that is none
-        raise Unreachable(str(error)) from error

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterator
 
 from launcher.checkup import image, quotas, role
-from launcher.checkup.aws import Connection, Refused, Unreachable, translated
+from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.errors import CloudError
+from launcher.errors import CloudError, Refused, Unreachable
+from launcher.sessions.aws.translation import translated
 from launcher.spec import JobSpec
 
 #: For the first answer. A resolver of names that is silent holds longer than boto's own timeouts.
@@ -86,13 +87,13 @@ def _no_answer(error: CloudError) -> Finding:
         return _finding(
             "credentials",
             Level.PROBLEM,
-            f"AWS does not accept them ({error})",
+            f"AWS does not accept them ({error.headline})",
             "renew them: `aws sso login`, or new keys with `aws configure`",
         )
     return _finding(
         "credentials",
         Level.PROBLEM,
-        f"AWS cannot be asked who they belong to: {error}",
+        f"AWS cannot be asked who they belong to: {error.headline}",
         "check the network, the proxy, and what ~/.aws says",
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from launcher.checkup.aws import Connection, Refused, translated
+from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.errors import CloudError
+from launcher.errors import CloudError, Refused
+from launcher.sessions.aws.translation import translated
 
 _ECR = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/"
@@ -32,7 +33,7 @@ def check(connection: Connection, uri: str) -> Finding:
     except Refused as error:
         return _not_seen(uri, error)
     except CloudError as error:
-        return _finding(Level.WARNING, f"{uri} cannot be seen from here: {error}")
+        return _finding(Level.WARNING, f"{uri} cannot be seen from here: {error.headline}")
     return _judged(connection, uri, place["region"], answer["imageDetails"][0])
 
 
@@ -46,10 +47,10 @@ def _not_seen(uri: str, error: Refused) -> Finding:
     if error.code in ("RepositoryNotFoundException", "ImageNotFoundException"):
         return _finding(
             Level.PROBLEM,
-            f"{uri} is not there ({error})",
+            f"{uri} is not there ({error.headline})",
             "push it, or correct image_uri: account, region, repository and tag",
         )
-    return _finding(Level.WARNING, f"{uri} cannot be seen from here ({error})")
+    return _finding(Level.WARNING, f"{uri} cannot be seen from here ({error.headline})")
 
 
 def _judged(connection: Connection, uri: str, region: str, details: dict[str, Any]) -> Finding:

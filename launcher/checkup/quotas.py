@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from launcher.checkup.aws import Connection, translated
+from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
 from launcher.errors import CloudError
+from launcher.sessions.aws.translation import translated
 from launcher.spec import JobSpec
 
 _SUFFIX = " for training job usage"
@@ -30,7 +31,7 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
     try:
         allowed = _read(connection, set(wanted))
     except CloudError as error:
-        yield _finding(Level.WARNING, f"they cannot be seen from here ({error})")
+        yield _finding(Level.WARNING, f"they cannot be seen from here ({error.headline})")
         return
     for instance_type, count in wanted.items():
         yield _judged(instance_type, count, allowed.get(instance_type))

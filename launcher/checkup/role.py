@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.checkup.aws import Connection, Refused, translated
+from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.errors import CloudError
+from launcher.errors import CloudError, Refused
+from launcher.sessions.aws.translation import translated
 
 _SAGEMAKER = "sagemaker.amazonaws.com"
 _ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
@@ -34,7 +35,7 @@ def check(connection: Connection, role: str | None, caller: str) -> Finding:
     except Refused as error:
         return _not_seen(named + guessed, error)
     except CloudError as error:
-        return _finding(Level.WARNING, f"{named} cannot be seen from here: {error}")
+        return _finding(Level.WARNING, f"{named} cannot be seen from here: {error.headline}")
     return _judged(named + guessed, answer["Role"])
 
 
@@ -51,7 +52,7 @@ def _not_seen(named: str, error: Refused) -> Finding:
             f"there is no role {named}",
             f"name one that exists, with {_SAGEMAKER} as its trusted service",
         )
-    return _finding(Level.WARNING, f"{named} cannot be seen from here ({error})")
+    return _finding(Level.WARNING, f"{named} cannot be seen from here ({error.headline})")
 
 
 def _judged(named: str, role: Mapping[str, Any]) -> Finding:

@@ -6,7 +6,9 @@ import click
 
 from launcher.cli.answer import group_prefix, tell
 from launcher.cli.ctrl_c import Detached, obey_ctrl_c
-from launcher.job import Job, LogLine
+from launcher.following.lines import LogLine
+from launcher.following.watch import StateChange
+from launcher.job import Job
 from launcher.outcome import host_groups
 
 
@@ -29,6 +31,9 @@ class LinePrinter:
 def tell_started(job: Job) -> None:
     """Say where a job runs, and what is different there."""
     description = job.description()
+    if "LocalIsolation" not in description:
+        tell(f"Job {job.name} runs on SageMaker in {job.session.region}")
+        return
     tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
     for note in description["LocalNotes"]:
         tell(f"note: {note}")
@@ -38,7 +43,16 @@ def follow(job: Job) -> bool:
     """Show a job on stderr until it ends; False when the user left it with Ctrl-C."""
     try:
         with obey_ctrl_c(job):
-            job.wait(logs=LinePrinter(job, to_stderr=True), states=lambda word: tell(f"[{word}]"))
+            job.wait(LinePrinter(job, to_stderr=True), _tell_state, tell_notice)
     except Detached:
         return False
     return True
+
+
+def tell_notice(notice: str) -> None:
+    """Say that nothing happens, or that nobody answers."""
+    tell(f"({notice})")
+
+
+def _tell_state(state: StateChange) -> None:
+    tell(str(state))

@@ -9,7 +9,7 @@ import click
 from launcher.cli import candidates
 from launcher.cli.answer import answers
 from launcher.cli.ctrl_c import tell_detached
-from launcher.cli.follow import LinePrinter
+from launcher.cli.follow import LinePrinter, tell_notice
 from launcher.job import Job
 from launcher.sessions.local import LocalSession
 
@@ -28,7 +28,7 @@ def logs(name: str, follow: bool, group: str | None, host: str | None, output: s
     job = Job(name, LocalSession())
     show = LinePrinter(job, to_stderr=False)
     try:
-        for line in job.logs(follow=follow, group=group, host=host):
+        for line in job.logs(follow=follow, group=group, host=host, notices=tell_notice):
             if output == "json":
                 click.echo(json.dumps({"group": line.group, "host": line.host, "text": line.text}))
             else:

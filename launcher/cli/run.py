@@ -8,13 +8,15 @@ import click
 
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell_warnings
+from launcher.cli.approval import ask, nothing_sent, show_plan
 from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
 from launcher.cli.follow import follow, tell_started
 from launcher.cli.options import changes_option, local_host_options
 from launcher.cli.screen import summary_screen
-from launcher.errors import CloudError
 from launcher.job import Job
-from launcher.request.submission import prepare, redacted
+from launcher.plan import plan_job
+from launcher.request.submission import Submission, prepare, redacted
+from launcher.sessions.base import Session
 from launcher.sessions.local import LocalSession
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 from launcher.spec import JobSpec
@@ -27,6 +29,13 @@ from launcher.spec import JobSpec
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--name", help="Name of the job; by default one is made.")
+@click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0),
+    metavar="DOLLARS",
+    help="Refuse a job that may cost more on AWS.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Send a job that costs money without asking.")
 @changes_option
 @answers
 def run(
@@ -37,6 +46,8 @@ def run(
     host_failure: str,
     dry_run: bool,
     name: str | None,
+    max_cost: float | None,
+    yes: bool,
     changes: tuple[str, ...],
     output: str,
 ) -> int:
@@ -44,32 +55,46 @@ def run(
 
     JOB_FILE describes the job. Its hosts' lines are shown as they come, and a summary at the end.
     Ctrl-C leaves the job running and says how to come back to it; twice within 3 s stops it.
+    A job for AWS is sent after its plan and what it may cost were shown.
     """
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
-    is_local = local or spec.is_local
-    session = LocalSession(isolation=isolation, host_failure=host_failure) if is_local else None
-    if session is None and not dry_run:
-        raise CloudError(
-            "this version runs jobs on this machine only: add --local to run this job here, or "
-            "--dry-run to print its CreateTrainingJob request"
-        )
-    placement = place(spec, session, name) if session else place_offline(spec, name)
-    submission = prepare(spec, placement)
-    tell_warnings(submission.warnings)
-    if dry_run or session is None:
-        print_json(redacted(submission.request))
-        return 0
-    job = Job(name, session)
+    local = local or spec.is_local
+    session = _session(local, isolation, host_failure)
+    with nothing_sent(name):
+        offline = dry_run and not local
+        placement = place_offline(spec, name) if offline else place(spec, session, name)
+        submission = prepare(spec, placement)
+        tell_warnings(submission.warnings)
+        if not local:
+            show_plan(plan_job(spec, session, placement), max_cost)
+        if dry_run:
+            print_json(redacted(submission.request))
+            return 0
+        if not (local or yes):
+            ask(name)
+    return _run(submission, Job(name, session), detach, output)
+
+
+def _session(local: bool, isolation: str | None, host_failure: str) -> Session:
+    if local:
+        return LocalSession(isolation=isolation, host_failure=host_failure)
+    from launcher.sessions.aws import AwsSession  # boto3 is loaded where it is needed
+
+    return AwsSession()
+
+
+def _run(submission: Submission, job: Job, detach: bool, output: str) -> int:
+    """Send a job, follow it, and answer; the exit code."""
     with hold_ctrl_c() as is_pressed:
-        send(submission, session)
+        send(submission, job.session)
         tell_started(job)
     if detach := detach or is_pressed():
-        tell_detached(name)
+        tell_detached(job.name)
     finished = not detach and follow(job)
     summary = job.summary()
     if output == "json":
         print_json(summary)
     else:
-        click.echo(summary_screen(summary) if finished else name)
+        click.echo(summary_screen(summary) if finished else job.name)
     return summary["exit_code"] if finished else 0

@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
+from launcher.catalogue.cost import dollars_text
+
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
 
@@ -25,14 +27,22 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"Status   {word}" + (f" ({finer})" if finer != status else "")
     if summary["failure_reason"]:
         yield "Reason   " + summary["failure_reason"].strip().replace("\n", "\n         ")
+    yield from _failed_lines(summary["failed_host"])
     for group in summary["groups"]:
         yield _row("Group", _group(group))
+    yield from _cost_lines(summary)
     yield from _data_lines(summary["data"])
     for name, value in summary["metrics"].items():
         yield f"Metric   {name} = {value:.6g}"
     if summary["model_artifacts"]:
         yield f"Model    {summary['model_artifacts']}"
     yield from _next_lines(summary)
+
+
+def _failed_lines(failed: Mapping[str, Any] | None) -> Iterator[str]:
+    if failed and failed["last_lines"]:
+        yield f"The last lines of {failed['group']}/{failed['host']}, where it began:"
+        yield from (click.style("  | ", dim=True) + line for line in failed["last_lines"])
 
 
 def _row(word: str, text: str) -> str:
@@ -47,6 +57,24 @@ def _group(group: Mapping[str, Any]) -> str:
         f"{group['name']}{role}: {len(group['hosts'])} x {group['instance_type']}, "
         f"{', '.join(group['hosts'])}{billed}"
     )
+
+
+def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    cost = summary["cost"]
+    if cost is None:
+        return
+    at_most = f"(max {dollars_text(cost['max_dollars'])})"
+    if summary["exit_code"] is None:
+        yield _row("Cost", f"known when the job has ended {at_most}")
+        return
+    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}, an estimate without storage")
+    if len(cost["by_group"]) > 1:
+        each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
+        yield _row("", ", ".join(each))
+    for source in cost["prices"]:
+        yield _row("", source)
+    if cost["spot_saving"] is not None:
+        yield _row("Spot", f"{cost['spot_saving']:.1%} saved")
 
 
 def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
@@ -69,8 +97,10 @@ def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    name = summary["name"]
+    name, failed = summary["name"], summary["failed_host"]
     yield "\nNext"
+    if failed:
+        yield f"  launcher logs {name} --host {failed['host']}"
     yield f"  launcher logs {name}"
     if summary["exit_code"] is None:
         yield f"  launcher logs -f {name}"

@@ -38,6 +38,10 @@ VERBS = {
     "stop": Verb(home="stop:stop", line="Ask job NAME to stop."),
     "interrupt": Verb(home="interrupt:interrupt", line="Interrupt job NAME as spot instances are."),
     "probe": Verb(home="probe:probe", line="Ask a platform what its documents leave open."),
+    "endpoint": Verb(
+        home="endpoint:endpoint",
+        line="Serve SageMaker's training jobs to any AWS client of this machine.",
+    ),
     "completion": Verb(
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
     ),

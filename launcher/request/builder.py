@@ -6,12 +6,11 @@ Source of the shapes: the CreateTrainingJob page of the SageMaker API reference.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.contract import (
-    CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
     CommandPart,
@@ -19,11 +18,13 @@ from launcher.contract import (
     JobDocument,
     Launch,
     Lifetime,
-    MlPaths,
     Role,
     TrainerPart,
 )
-from launcher.spec import DataService, InstanceGroup, JobSpec, TrainingInput, infer_roles
+from launcher.request.channels import build_channels
+from launcher.request.extra import add_extra
+from launcher.request.options import build_options, present
+from launcher.spec import DataService, InstanceGroup, JobSpec, infer_roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,8 @@ class Placement:
     code_uri: the prefix that holds launch.py, the bundle and the job document;
     output_uri: the prefix under which <job name>/output/ will appear;
     checkpoint_uri: the prefix of the checkpoints, None for a job without;
-    token: the job's secret, used only when the job has more than one host.
+    token: the job's secret, used only when the job has more than one host;
+    on_aws: whether SageMaker will judge the request, or this machine, which takes file:// URIs.
     """
 
     job_name: str
@@ -43,16 +45,20 @@ class Placement:
     output_uri: str
     token: str
     checkpoint_uri: str | None = None
+    on_aws: bool = True
 
 
 def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
-    """The keyword arguments of `create_training_job` for a spec that the rules accept."""
+    """The keyword arguments of `create_training_job` for a spec that the rules accept.
+
+    Raises SpecError where `extra_request` contradicts the job.
+    """
     request: dict[str, Any] = {
         "TrainingJobName": placement.job_name,
         "AlgorithmSpecification": _algorithm(spec, placement),
         "RoleArn": placement.role_arn,
-        "InputDataConfig": _channels(spec, placement),
-        "OutputDataConfig": {"S3OutputPath": placement.output_uri},
+        "InputDataConfig": build_channels(spec, placement.code_uri),
+        "OutputDataConfig": _output(spec, placement),
         "ResourceConfig": _resources(spec),
         "StoppingCondition": _stopping_condition(spec),
         "HyperParameters": {
@@ -60,8 +66,8 @@ def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
         },
         "Environment": _environment(spec, placement),
     }
-    request.update(_options(spec, placement))
-    return request
+    request.update(build_options(spec, placement.output_uri, placement.checkpoint_uri))
+    return add_extra(present(request), spec)
 
 
 def build_document(spec: JobSpec) -> JobDocument:
@@ -84,26 +90,66 @@ def build_document(spec: JobSpec) -> JobDocument:
 
 
 def _algorithm(spec: JobSpec, placement: Placement) -> dict[str, Any]:
-    algorithm: dict[str, Any] = {
-        "TrainingImage": placement.image_uri,
-        "TrainingInputMode": spec.input_mode,
-        "ContainerEntrypoint": list(CONTAINER_ENTRYPOINT),
-    }
-    if spec.metric_definitions:
-        algorithm["MetricDefinitions"] = [
-            {"Name": metric.name, "Regex": metric.regex} for metric in spec.metric_definitions
-        ]
-    return algorithm
+    """Whose program runs: Launcher's, a command of the user's own, or that of the image."""
+    command = CONTAINER_ENTRYPOINT if spec.starts_launcher else spec.container_entry_point
+    metrics = [{"Name": metric.name, "Regex": metric.regex} for metric in spec.metric_definitions]
+    image = {"AlgorithmName": spec.algorithm_arn}
+    if spec.algorithm_arn is None:
+        image = {"TrainingImage": placement.image_uri}
+    return present(
+        {
+            **image,
+            "TrainingInputMode": spec.input_mode,
+            "ContainerEntrypoint": list(command),
+            "ContainerArguments": list(spec.container_arguments),
+            "MetricDefinitions": metrics,
+            "EnableSageMakerMetricsTimeSeries": spec.enable_sagemaker_metrics,
+            "TrainingImageConfig": _registry(spec),
+        }
+    )
+
+
+def _registry(spec: JobSpec) -> dict[str, Any] | None:
+    """How a private registry of the VPC is reached."""
+    if spec.training_repository_access_mode is None:
+        return None
+    provider = spec.training_repository_credentials_provider_arn
+    credentials = provider and {"TrainingRepositoryCredentialsProviderArn": provider}
+    return present(
+        {
+            "TrainingRepositoryAccessMode": spec.training_repository_access_mode,
+            "TrainingRepositoryAuthConfig": credentials,
+        }
+    )
+
+
+def _output(spec: JobSpec, placement: Placement) -> dict[str, Any]:
+    return present(
+        {
+            "S3OutputPath": placement.output_uri,
+            "KmsKeyId": spec.output_kms_key,
+            "CompressionType": "NONE" if spec.disable_output_compression else None,
+        }
+    )
 
 
 def _resources(spec: JobSpec) -> dict[str, Any]:
+    return present(
+        {
+            **_machines(spec),
+            "VolumeSizeInGB": spec.volume_size,
+            "VolumeKmsKeyId": spec.volume_kms_key,
+            "KeepAlivePeriodInSeconds": spec.keep_alive_period_in_seconds,
+            "TrainingPlanArn": spec.training_plan,
+            "InstancePlacementConfig": spec.instance_placement_config,
+        }
+    )
+
+
+def _machines(spec: JobSpec) -> dict[str, Any]:
     if not spec.instance_groups:
         (group,) = spec.groups
-        return {
-            "InstanceType": group.instance_type,
-            "InstanceCount": group.instance_count,
-            "VolumeSizeInGB": spec.volume_size,
-        }
+        return {"InstanceType": group.instance_type, "InstanceCount": group.instance_count}
     groups = [
         {
             "InstanceGroupName": group.instance_group_name,
@@ -112,82 +158,18 @@ def _resources(spec: JobSpec) -> dict[str, Any]:
         }
         for group in spec.groups
     ]
-    return {"InstanceGroups": groups, "VolumeSizeInGB": spec.volume_size}
-
-
-def _channels(spec: JobSpec, placement: Placement) -> list[dict[str, Any]]:
-    """The user's channels in their order, then the code; routed to groups all or none.
-
-    SageMaker refuses a request in which some channels name groups and others do not, so once one
-    does, the others name every group.
-    """
-    code = TrainingInput(placement.code_uri, input_mode="File")
-    channels = {**spec.inputs, CODE_CHANNEL: code}
-    routed = any(channel.instance_groups for channel in channels.values())
-    everyone = tuple(group.instance_group_name for group in spec.groups) if routed else ()
-    return [
-        _channel(name, channel, channel.instance_groups or everyone)
-        for name, channel in channels.items()
-    ]
-
-
-def _channel(name: str, channel: TrainingInput, groups: tuple[str, ...]) -> dict[str, Any]:
-    source = {
-        "S3DataType": channel.s3_data_type,
-        "S3Uri": channel.s3_data,
-        "S3DataDistributionType": channel.distribution,
-        "AttributeNames": list(channel.attribute_names),
-        "InstanceGroupNames": list(groups),
-    }
-    shuffle = channel.shuffle_config
-    return {
-        "ChannelName": name,
-        "DataSource": {"S3DataSource": _present(source)},
-        **_present(
-            {
-                "ContentType": channel.content_type,
-                "CompressionType": channel.compression,
-                "RecordWrapperType": channel.record_wrapping,
-                "InputMode": channel.input_mode,
-                "ShuffleConfig": None if shuffle is None else {"Seed": shuffle},
-            }
-        ),
-    }
+    return {"InstanceGroups": groups}
 
 
 def _environment(spec: JobSpec, placement: Placement) -> dict[str, str]:
     hosts = sum(group.instance_count for group in spec.groups)
-    secret = {TOKEN_VARIABLE: placement.token} if hosts > 1 else {}
+    secret = {TOKEN_VARIABLE: placement.token} if hosts > 1 and spec.starts_launcher else {}
     return {**spec.environment, **secret}
 
 
 def _stopping_condition(spec: JobSpec) -> dict[str, int]:
     limits = {"MaxRuntimeInSeconds": spec.max_run, "MaxWaitTimeInSeconds": spec.max_wait}
-    return _present(limits)
-
-
-def _options(spec: JobSpec, placement: Placement) -> Iterator[tuple[str, Any]]:
-    """The fields that are sent only when they say something."""
-    if spec.use_spot_instances:
-        yield "EnableManagedSpotTraining", True
-    if placement.checkpoint_uri is not None:
-        checkpoints = {
-            "S3Uri": placement.checkpoint_uri,
-            "LocalPath": spec.checkpoint_local_path or str(MlPaths().checkpoints),
-        }
-        yield "CheckpointConfig", checkpoints
-    if spec.tags:
-        yield "Tags", [{"Key": key, "Value": value} for key, value in spec.tags.items()]
-    if spec.subnets:
-        network = {
-            "Subnets": list(spec.subnets),
-            "SecurityGroupIds": list(spec.security_group_ids),
-        }
-        yield "VpcConfig", network
-    if spec.encrypt_inter_container_traffic:
-        yield "EnableInterContainerTrafficEncryption", True
-    if spec.enable_network_isolation:
-        yield "EnableNetworkIsolation", True
+    return present(limits)
 
 
 def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:
@@ -226,7 +208,3 @@ def _type_word(value: object) -> str:
     """The type that the job restores: a word of the job document."""
     exact = {bool: "bool", int: "int", float: "float", str: "str"}
     return exact.get(type(value), "json")
-
-
-def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None and value != []}

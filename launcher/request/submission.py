@@ -14,10 +14,13 @@ from launcher.contract import (
     REDACTED,
     TOKEN_VARIABLE,
 )
+from launcher.errors import Problem, SpecError
 from launcher.request.builder import Placement, build_document, build_request
 from launcher.request.bundle import build_bundle, launch_script
 from launcher.request.source import SourceTree
+from launcher.request.validation import Violation, find_violations
 from launcher.spec import JobSpec, check
+from launcher.spec.findings import dotted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +36,45 @@ class Submission:
 
 
 def prepare(spec: JobSpec, placement: Placement) -> Submission:
-    """Check a spec and build all that is sent for it; SpecError has every problem."""
+    """Check a spec and build all that is sent for it; SpecError has every problem.
+
+    The spec's own rules speak first; the request made from it is then held against what AWS says
+    of requests, where AWS is to run it.
+    """
     warnings = check(spec, SourceTree(spec))
+    request = build_request(spec, placement)
+    if placement.on_aws:
+        warnings += _accepted_by_aws(request)
+    objects, more = _code(spec, placement.code_uri) if spec.starts_launcher else ({}, ())
+    return Submission(request=request, objects=objects, warnings=(*warnings, *more))
+
+
+def _code(spec: JobSpec, uri: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """What travels with a job that has a script, by URI; and what to say about it."""
     bundle = build_bundle(spec)
     objects = {
         LAUNCH_SCRIPT: launch_script(),
         BUNDLE_FILE: bundle.content,
         DOCUMENT_FILE: build_document(spec).to_json().encode(),
     }
-    return Submission(
-        request=build_request(spec, placement),
-        objects={placement.code_uri + name: content for name, content in objects.items()},
-        warnings=(*warnings, *bundle.warnings),
+    return {uri + name: content for name, content in objects.items()}, bundle.warnings
+
+
+def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:
+    """The warnings about a request; SpecError for what AWS would refuse."""
+    violations = find_violations(request)
+    problems = [_problem(found) for found in violations if not found.is_warning]
+    if problems:
+        raise SpecError(problems)
+    return tuple(
+        f"{found.what} ({dotted(found.path)}): {found.fix}"
+        for found in violations
+        if found.path[-1] != "InstanceType"  # the spec's rules have told that the type is new
     )
+
+
+def _problem(found: Violation) -> Problem:
+    return Problem(what=found.what, where=dotted(found.path), fix=found.fix)
 
 
 def redacted(request: Mapping[str, Any]) -> dict[str, Any]:

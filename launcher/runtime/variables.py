@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections import Counter
 from typing import Any
@@ -20,7 +21,9 @@ from launcher.contract import (
     HOSTS_VARIABLE,
 )
 from launcher.runtime import hyperparameters
+from launcher.runtime.cuda import compatibility_variables
 from launcher.runtime.environment import Environment
+from launcher.runtime.network import network_variables
 
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:
@@ -193,6 +196,7 @@ def child_environment(environment: Environment) -> dict[str, str]:
         **_thread_variables(environment),
         **_network_variables(environment),
         **os.environ,
+        **compatibility_variables(os.environ.get("LD_LIBRARY_PATH", "")),
         **toolkit_variables(environment),
         **_checkpoint_variable(environment),
         **address_variables(environment),
@@ -207,9 +211,9 @@ def _checkpoint_variable(environment: Environment) -> dict[str, str]:
 
 
 def _network_variables(environment: Environment) -> dict[str, str]:
-    """Which interface the ranks talk over; a user's own choice (`environment`) goes before."""
-    libraries = ("GLOO", "NCCL", "TP")
-    return {f"{library}_SOCKET_IFNAME": environment.cluster.interface for library in libraries}
+    cluster = environment.cluster
+    present = [name for _, name in socket.if_nameindex()]
+    return network_variables(cluster.interface, cluster.group.instance_type, present)
 
 
 def _thread_variables(environment: Environment) -> dict[str, str]:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: TrainingJobStatus values after which nothing changes any more.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 
+#: The `region` of a platform that is not AWS.
+LOCAL_REGION = "local"
+
 
 @dataclass(frozen=True)
 class LogStream:
@@ -62,7 +65,7 @@ class Session(Protocol):
 
     @property
     def region(self) -> str:
-        """The AWS region of the jobs ("local" where there is none)."""
+        """The AWS region of the jobs (LOCAL_REGION where there is none)."""
 
     @property
     def account(self) -> str:
@@ -91,6 +94,10 @@ class Session(Protocol):
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop."""
 
+    @property
+    def poll_seconds(self) -> float:
+        """How often one who waits for a job should ask how it stands."""
+
     def list_training_jobs(
         self,
         *,
@@ -104,8 +111,20 @@ class Session(Protocol):
 
     # storage -----------------------------------------------------------------------------------
 
-    def upload(self, content: bytes, uri: str) -> None:
-        """Store one object at a URI of this platform's scheme (s3:// or file://)."""
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
+        """Store one object at a URI of this platform's scheme (s3:// or file://).
+
+        shared: a URI of the same content for all jobs; a platform to which bytes travel far copies
+            from there, or keeps the object there for the next job.
+        kms_key: of AWS, to encrypt the object with; default: the bucket's own.
+        """
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object into a file whose folder exists; no half file is left by an error."""

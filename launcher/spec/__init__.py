@@ -2,8 +2,8 @@
 
 from launcher.contract import Ready
 from launcher.spec.distribution import DataParallel, DataService
-from launcher.spec.groups import InstanceGroup
-from launcher.spec.inputs import TrainingInput
+from launcher.spec.groups import CapacityRetry, InstanceGroup
+from launcher.spec.inputs import FileSystemInput, TrainingInput
 from launcher.spec.job import JobSpec
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.roles import infer_roles
@@ -12,8 +12,10 @@ from launcher.spec.rules import Source, check
 __all__ = [
     "JobSpec",
     "InstanceGroup",
+    "CapacityRetry",
     "Ready",
     "TrainingInput",
+    "FileSystemInput",
     "DataParallel",
     "DataService",
     "MetricDefinition",

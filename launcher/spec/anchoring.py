@@ -10,20 +10,23 @@ from typing import Any
 from launcher.spec.job import JobSpec
 
 FILE_SCHEME = "file://"
+_LOCATIONS = ("output_path", "code_location", "checkpoint_s3_uri", "model_uri")
 
 
 def anchored(spec: JobSpec, folder: Path) -> JobSpec:
-    """The job with absolute paths: source_dir (or else entry_point), and every file:// URI."""
-    script = "entry_point" if spec.source_dir is None else "source_dir"
+    """The job with absolute paths: code (source_dir or else entry_point), every file://."""
     changes: dict[str, Any] = {
+        field: _uri(uri, folder) for field in _LOCATIONS if (uri := getattr(spec, field))
+    }
+    channels = {
+        name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))
+        for name, channel in spec.s3_inputs.items()
+    }
+    script = "entry_point" if spec.source_dir is None else "source_dir"
+    changes |= {
         script: _path(getattr(spec, script), folder),
-        "output_path": spec.output_path and _uri(spec.output_path, folder),
-        "code_location": spec.code_location and _uri(spec.code_location, folder),
-        "checkpoint_s3_uri": spec.checkpoint_s3_uri and _uri(spec.checkpoint_s3_uri, folder),
-        "inputs": {
-            name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))
-            for name, channel in spec.inputs.items()
-        },
+        "dependencies": tuple(_path(path, folder) for path in spec.dependencies),
+        "inputs": {**spec.inputs, **channels},
     }
     return spec.replace(**changes)
 

@@ -11,6 +11,7 @@ from typing import Any
 from launcher.contract import Lifetime, Ready, Role
 from launcher.errors import Problem, SpecError
 from launcher.spec.findings import choice_fix, did_you_mean
+from launcher.spec.names import names
 
 #: Instance types that mean this machine.
 LOCAL_TYPES = ("local", "local_gpu")
@@ -27,6 +28,7 @@ class InstanceGroup:
         such as {"port": 50051} is accepted too.
     lifetime: "train" (None too): the program is ended when training has ended, and must not leave
         before; "own": it leaves by itself, and the job waits for it.
+    alternatives: instance types to try in this order where AWS has no capacity for the first.
     """
 
     instance_group_name: str
@@ -36,10 +38,12 @@ class InstanceGroup:
     command: tuple[str, ...] = ()
     ready: Ready | None = None
     lifetime: Lifetime | None = None
+    alternatives: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self._choice(Role, self.role))
         object.__setattr__(self, "lifetime", self._choice(Lifetime, self.lifetime))
+        object.__setattr__(self, "alternatives", names(self.alternatives))
         if isinstance(self.command, list):
             object.__setattr__(self, "command", tuple(self.command))
         if isinstance(self.ready, Mapping):
@@ -75,3 +79,14 @@ class InstanceGroup:
     def is_local(self) -> bool:
         """Whether the group's hosts are this machine's."""
         return self.instance_type in LOCAL_TYPES
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityRetry:
+    """What to do when AWS has no capacity for a job: ask `attempts` times in all.
+
+    Each attempt tries every group's type and its alternatives; wait_seconds pass between two.
+    """
+
+    attempts: int = 10
+    wait_seconds: int = 300

@@ -34,3 +34,19 @@ class TrainingInput:
     def __post_init__(self) -> None:
         object.__setattr__(self, "instance_groups", names(self.instance_groups))
         object.__setattr__(self, "attribute_names", names(self.attribute_names))
+
+
+@dataclass(frozen=True)
+class FileSystemInput:
+    """One channel from a file system of the job's VPC, with the SageMaker SDK's arguments.
+
+    file_system_type: EFS or FSxLustre; directory_path: absolute, for FSxLustre with its mount
+    name; file_system_access_mode: ro or rw. It cannot be routed to groups: all hosts mount it.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSource.html
+    """
+
+    file_system_id: str
+    file_system_type: str
+    directory_path: str
+    file_system_access_mode: str = "ro"
+    content_type: str | None = None

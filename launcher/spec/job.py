@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -11,77 +11,119 @@ from typing import Any
 from launcher.contract import HOMOGENEOUS_GROUP, Role
 from launcher.spec.distribution import DataParallel, DataService
 from launcher.spec.findings import Where, dotted
-from launcher.spec.groups import InstanceGroup
-from launcher.spec.inputs import TrainingInput
+from launcher.spec.forms import kept_forms
+from launcher.spec.groups import CapacityRetry, InstanceGroup
+from launcher.spec.inputs import FileSystemInput, TrainingInput
 from launcher.spec.metrics import MetricDefinition
-from launcher.spec.names import names
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """One training job. Names follow the SageMaker SDK's Estimator.
-
-    entry_point: the training script, relative to `source_dir`; or a path where that is None, and
-        then the script travels alone.
-    instance_groups, or instance_type and instance_count: the machines.
-    distribution: None runs the script once per train host, without torchrun.
-    data_service: what the hosts of a data group serve.
-    volume_size: GB of storage per host. max_run: seconds after which the platform stops the job.
-    use_spot_instances: spare capacity, which AWS may take back at any time; the job then starts
-        again, with what it wrote to its checkpoint folder. max_wait: seconds from the creation to
-        the end, waiting and interruptions included.
-    checkpoint_s3_uri: where the hosts' checkpoint folder is kept, during the job and after it, and
-        what it is filled from. checkpoint_local_path: that folder; None means /opt/ml/checkpoints.
-    role: an IAM role's name or ARN. image_uri, output_path, code_location: None lets the session
-        choose.
+    """One training job. Names and meanings follow the SageMaker SDK v2's Estimator.
 
     Lists are accepted where tuples are declared, a text for a TrainingInput, and AWS's own
     {"Name": ..., "Regex": ...} for a MetricDefinition; they are kept as the declared types.
+    Mappings of Any have the shape that CreateTrainingJob gives to their part of the request.
     """
 
-    entry_point: str
+    # Code: the training script, relative to `source_dir`; or a path where that is None, and then
+    # the script travels alone. Without a script the image starts its own program.
+    entry_point: str = ""
     source_dir: str | None = None
+    #: Files and folders that travel beside the source, under their last names.
+    dependencies: tuple[str, ...] = ()
+
+    # Machines: groups, or one type and count.
     instance_groups: tuple[InstanceGroup, ...] = ()
     instance_type: str | None = None
     instance_count: int | None = None
+
+    # What runs on them; without a distribution the script runs once per train host.
     distribution: DataParallel | None = None
     data_service: DataService | None = None
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Mapping[str, TrainingInput] = field(default_factory=dict)
-    image_uri: str | None = None
-    role: str | None = None
-    output_path: str | None = None
-    code_location: str | None = None
-    base_job_name: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    # The hosts' storage, and where they come from.
+    #: GB per host, and the KMS key that it is encrypted with.
     volume_size: int = 30
+    volume_kms_key: str | None = None
+    #: Seconds for which the hosts are kept for a next job (a warm pool).
+    keep_alive_period_in_seconds: int | None = None
+    training_plan: str | None = None
+    instance_placement_config: Mapping[str, Any] | None = None
+    #: What to do when AWS has no capacity; None: the job fails.
+    capacity_retry: CapacityRetry | None = None
+
+    # The image: its URI, or an algorithm, or the framework's own; None lets the session choose.
+    image_uri: str | None = None
+    algorithm_arn: str | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    py_version: str | None = None
+    #: The container's command, in a job without a script: nothing of Launcher starts.
+    container_entry_point: tuple[str, ...] = ()
+    container_arguments: tuple[str, ...] = ()
+    #: The level of AWS's toolkit, where a job starts with that.
+    container_log_level: int = 20
+    training_repository_access_mode: str | None = None
+    training_repository_credentials_provider_arn: str | None = None
+
+    # Data that comes in and goes out.
+    inputs: Mapping[str, TrainingInput | FileSystemInput] = field(default_factory=dict)
+    input_mode: str = "File"
+    #: A model to start from, in a channel of its own.
+    model_uri: str | None = None
+    model_channel_name: str = "model"
+    output_path: str | None = None
+    output_kms_key: str | None = None
+    disable_output_compression: bool = False
+    code_location: str | None = None
+
+    # Life: seconds after which the platform stops the job; spare capacity, which AWS may take back
+    # at any time; seconds from the creation to the end, waiting and interruptions included.
     max_run: int = 24 * 60 * 60
     use_spot_instances: bool = False
     max_wait: int | None = None
+    #: Where the hosts' checkpoint folder is kept and filled from; None: /opt/ml/checkpoints.
     checkpoint_s3_uri: str | None = None
     checkpoint_local_path: str | None = None
-    input_mode: str = "File"
-    environment: Mapping[str, str] = field(default_factory=dict)
+    #: Spot instances without checkpoints: every interruption loses all work.
+    allow_restart_from_scratch: bool = False
+    #: How often the platform starts a job again that failed by its own fault.
+    max_retry_attempts: int | None = None
+
+    # Who and where: an IAM role's name or ARN; the job's own network.
+    role: str | None = None
+    base_job_name: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    metric_definitions: tuple[MetricDefinition, ...] = ()
     subnets: tuple[str, ...] = ()
     security_group_ids: tuple[str, ...] = ()
     encrypt_inter_container_traffic: bool = False
     enable_network_isolation: bool = False
+    enable_session_tag_chaining: bool | None = None
+
+    # What is watched; nothing of it is sent unless it is asked for.
+    metric_definitions: tuple[MetricDefinition, ...] = ()
+    enable_sagemaker_metrics: bool | None = None
+    experiment_config: Mapping[str, Any] | None = None
+    tensorboard_output_config: Mapping[str, Any] | None = None
+    #: Without an S3OutputPath it is the job's output.
+    debugger_hook_config: Mapping[str, Any] | None = None
+    rules: tuple[Mapping[str, Any], ...] = ()
+    profiler_config: Mapping[str, Any] | None = None
+    profiler_rules: tuple[Mapping[str, Any], ...] = ()
+    disable_profiler: bool = False
+    enable_remote_debug: bool | None = None
+    enable_infra_check: bool | None = None
+
+    #: Parts of CreateTrainingJob that have no field here; they add to the request.
+    extra_request: Mapping[str, Any] = field(default_factory=dict)
     #: Says where a field was written, for messages; no part of the job.
     where: Where = field(default=dotted, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        plain = {
-            "instance_groups": tuple(self.instance_groups),
-            "hyperparameters": {key: _plain(value) for key, value in self.hyperparameters.items()},
-            "inputs": {name: _channel(channel) for name, channel in self.inputs.items()},
-            "environment": dict(self.environment),
-            "tags": dict(self.tags),
-            "metric_definitions": tuple(_metric(metric) for metric in self.metric_definitions),
-            "subnets": names(self.subnets),
-            "security_group_ids": names(self.security_group_ids),
-        }
-        for field_name, value in plain.items():
+        for field_name, value in kept_forms(self).items():
             object.__setattr__(self, field_name, value)
 
     @property
@@ -91,6 +133,16 @@ class JobSpec:
             return self.instance_groups
         count = 1 if self.instance_count is None else self.instance_count
         return (InstanceGroup(HOMOGENEOUS_GROUP, self.instance_type, count, Role.TRAIN),)
+
+    @property
+    def starts_launcher(self) -> bool:
+        """Whether Launcher runs in the container; without a script nothing of it is there."""
+        return bool(self.entry_point)
+
+    @property
+    def s3_inputs(self) -> Mapping[str, TrainingInput]:
+        """The channels that are no file systems."""
+        return {n: c for n, c in self.inputs.items() if isinstance(c, TrainingInput)}
 
     @property
     def is_local(self) -> bool:
@@ -127,22 +179,3 @@ class JobSpec:
     def replace(self, **changes: Any) -> JobSpec:
         """A copy with other values of some fields."""
         return dataclasses.replace(self, **changes)
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON would give it back, so that a round trip changes nothing."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _channel(channel: TrainingInput | str) -> TrainingInput:
-    return TrainingInput(channel) if isinstance(channel, str) else channel
-
-
-def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
-    if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
-        return MetricDefinition(metric["Name"], metric["Regex"])
-    return metric  # type: ignore[return-value]  # the rules say what is wrong with another mapping

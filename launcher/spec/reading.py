@@ -16,8 +16,8 @@ from typing import Any
 from launcher.contract import Ready
 from launcher.spec.distribution import DataParallel, DataService
 from launcher.spec.findings import FieldPath, Finding, choice_fix, did_you_mean
-from launcher.spec.groups import InstanceGroup
-from launcher.spec.inputs import TrainingInput
+from launcher.spec.groups import CapacityRetry, InstanceGroup
+from launcher.spec.inputs import FileSystemInput, TrainingInput
 from launcher.spec.job import JobSpec
 from launcher.spec.metrics import MetricDefinition
 
@@ -27,6 +27,8 @@ _NOUNS: dict[Any, str] = {
     InstanceGroup: "an instance group",
     Ready: "a sign of readiness",
     TrainingInput: "an input",
+    FileSystemInput: "an input from a file system",
+    CapacityRetry: "capacity_retry",
     DataParallel: "a distribution",
     DataService: "data_service",
     MetricDefinition: "a metric definition",
@@ -65,8 +67,8 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
     origin, arguments = typing.get_origin(declared), typing.get_args(declared)
     if declared is Any:
         return value
-    if origin in (typing.Union, types.UnionType):  # only ever "X | None"
-        return None if value is None else _read(arguments[0], value, path, reading)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _read(_meant(arguments, value), value, path, reading)
     if origin is tuple:
         return _read_list(arguments[0], value, path, reading)
     if origin is not None:
@@ -76,6 +78,12 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
     if issubclass(declared, enum.Enum):
         return _read_choice(declared, value, path, reading)
     return _read_scalar(declared, value, path, reading)
+
+
+def _meant(choices: tuple[Any, ...], value: Any) -> Any:
+    """Of a union's members the one that a value is of: X of "X | None", or a kind of input."""
+    is_file_system = isinstance(value, Mapping) and "file_system_id" in value
+    return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
 
 
 def _read_list(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:

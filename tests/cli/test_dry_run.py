@@ -51,13 +51,6 @@ def test_with_local_the_request_is_the_one_that_this_machine_would_run(terminal)
     assert output.startswith(f"file://{terminal.home}")
 
 
-def test_a_cloud_job_is_not_sent_by_this_version(terminal):
-    result = terminal("run", terminal.write(job=CLOUD_JOB + PLACES))
-    assert result.exit_code == 4
-    assert "--local" in result.stderr
-    assert "--dry-run" in result.stderr
-
-
 def test_every_problem_of_a_spec_is_told_with_its_line(terminal):
     job = terminal.write(job=terminal.one_host + "hyperparametres: {a: 1}\nmax_run: -1\n")
     result = terminal("run", job, "--local")

@@ -77,7 +77,7 @@ def _normalised(given, home):
     for pattern, word in (
         (re.escape(str(home)), "<home>"),
         (re.escape(str(Path(sys.executable).parent)), "<python>"),
-        (r"launcher-probe-\d{8}-\d{6}-[0-9a-f]{4}", "<job>"),
+        (r"launcher-probe-\d{8}-\d{6}-[0-9a-f]{10}", "<job>"),
         (r"127\.\d+\.0\.(\d)", r"127.<slot>.0.\1"),
         (f'"{environment.get("LAUNCHER_PORT_BASE", "has none")}"', '"<port base>"'),
         (f'("LAUNCHER_HOST_CPUS": )"{environment["LAUNCHER_HOST_CPUS"]}"', r'\1"<share>"'),

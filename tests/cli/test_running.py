@@ -44,6 +44,7 @@ def test_a_job_that_completes(terminal):
         ],
         "metrics": {"score": 0.75},
         "data": None,
+        "failed_host": None,
     }
     assert billable >= 1
     with tarfile.open(unquote(urlsplit(model).path)) as archive:
@@ -92,6 +93,20 @@ def test_a_script_that_raises_fails_the_job_with_its_last_words(terminal):
     assert result.exit_code == 1
     assert "Failed" in result.stdout
     assert "ValueError: no such luck" in result.stdout
+
+
+def test_a_failure_shows_the_last_lines_of_its_host_and_what_to_type_next(terminal):
+    script = "for n in range(40):\n    print('step', n)\nraise ValueError('no such luck')\n"
+    job = terminal.write(script, terminal.one_host.replace("count: 1", "count: 2"))
+    answer = terminal("run", job, "--local", "--name", "job-1").stdout
+    status = json.loads(terminal("status", "job-1", "-o", "json").stdout)
+    failed = status["failed_host"]
+    assert failed["host"] in status["failure_reason"]
+    assert len(failed["last_lines"]) == 20
+    assert "\n  | ValueError: no such luck\n" in answer
+    assert "\n  | step 39\n" in answer
+    assert "\n  | step 0\n" not in answer
+    assert f"\n  launcher logs job-1 --host {failed['host']}\n" in answer
 
 
 def test_a_job_can_be_looked_at_afterwards(terminal):

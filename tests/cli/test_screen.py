@@ -7,6 +7,7 @@ RUNNING = {
     "status": "InProgress",
     "secondary_status": "Training",
     "failure_reason": None,
+    "failed_host": None,
     "exit_code": None,
     "model_artifacts": None,
     "groups": [],

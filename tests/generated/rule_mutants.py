@@ -122,7 +122,6 @@ MUTANTS = (
         max_wait=10**9,
         checkpoint_s3_uri=None,
         checkpoint_local_path=None,
-        is_warning=True,
     ),
     # code
     _set("is not a Python file", entry_point="train.sh"),

@@ -144,8 +144,8 @@ def test_the_yaml_describes_the_same_job(folder):
     assert spec.entry_point == "train.py"
 
 
-def test_a_cloud_job_is_not_sent_by_this_version(folder):
-    with pytest.raises(CloudError, match="local=True"):
+def test_a_cloud_job_without_a_region_says_how_to_give_one(folder, offline):
+    with pytest.raises(CloudError, match="AWS_DEFAULT_REGION"):
         estimator(folder, instance_type="ml.m5.xlarge", **PLACES).fit()
 
 
@@ -208,8 +208,11 @@ def test_a_job_without_a_model_says_so(folder):
 def test_a_job_that_fails_raises_its_reason(folder):
     (folder / "train.py").write_text("raise ValueError('no such luck')")
     trainer = estimator(folder)
-    with pytest.raises(JobFailed, match="ValueError: no such luck"):
+    with pytest.raises(JobFailed, match="ValueError: no such luck") as raised:
         trainer.fit(logs=False, job_name="job-1")
+    assert raised.value.host == "algo-1"
+    assert "ValueError: no such luck" in raised.value.last_lines
+    assert str(raised.value).endswith("launcher logs job-1 --host algo-1")
     assert trainer.latest_training_job.status == "Failed"
     with pytest.raises(JobFailed):
         trainer.model_data  # noqa: B018 (the access is the test)

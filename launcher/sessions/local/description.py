@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from launcher.contract import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
-from launcher.sessions.base import TERMINAL_STATUSES
+from launcher.sessions.base import LOCAL_REGION, TERMINAL_STATUSES
 
 ACCOUNT = "000000000000"
-REGION = "local"
+REGION = LOCAL_REGION
 
 
 class State(str, enum.Enum):

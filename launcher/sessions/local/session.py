@@ -136,6 +136,10 @@ class LocalSession:
             raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
         folder.interrupt.touch()
 
+    @property
+    def poll_seconds(self) -> float:
+        return 0.5
+
     def list_training_jobs(
         self,
         *,
@@ -161,7 +165,14 @@ class LocalSession:
 
     # storage -----------------------------------------------------------------------------------
 
-    def upload(self, content: bytes, uri: str) -> None:
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
         storage.upload(content, uri)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:

@@ -38,9 +38,10 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
         fix = f"use {_CHANNELS_LIMIT} at most (SageMaker takes 20, and the code needs one)"
         yield Finding(path=_INPUTS, what=what, fix=fix)
     yield from _reach_problems(spec)
-    for name, channel in spec.inputs.items():
+    for name in spec.inputs:
+        yield from _name_problems(name, (*_INPUTS, name))
+    for name, channel in spec.s3_inputs.items():
         path = (*_INPUTS, name)
-        yield from _name_problems(name, path)
         yield from uri_problems(channel.s3_data, (*path, "s3_data"))
         yield from _choice_problems(channel, path)
         yield from _manifest_problems(spec, channel, path)
@@ -124,8 +125,9 @@ def _reach_problems(spec: JobSpec) -> Iterator[Finding]:
     """Data hosts prepare batches from channels, as a rule."""
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     for group, role in roles.items():
-        reached = any(group in (c.instance_groups or roles) for c in spec.inputs.values())
-        if spec.inputs and role is Role.DATA and not reached:
+        channels = spec.s3_inputs.values()  # a file system is mounted everywhere
+        reached = any(group in (channel.instance_groups or roles) for channel in channels)
+        if channels and role is Role.DATA and not reached:
             yield Finding(
                 path=_INPUTS,
                 about=(("instance_groups",), ("data_service",)),

@@ -25,13 +25,14 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
     """What is wrong with spot instances and checkpoints."""
     yield from _waiting_problems(spec)
     yield from _folder_problems(spec)
-    if spec.use_spot_instances and spec.checkpoint_s3_uri is None:
+    is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
+    if spec.use_spot_instances and is_lost:
         yield Finding(
             path=_SPOT,
-            about=(("checkpoint_s3_uri",),),
+            about=(("checkpoint_s3_uri",), ("allow_restart_from_scratch",)),
             what="spot instances without checkpoints: an interruption starts the job from nothing",
-            fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints",
-            is_warning=True,
+            fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints; "
+            "or allow_restart_from_scratch: true",
         )
 
 

@@ -37,7 +37,8 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
             )
     yield from _local_and_cloud(spec)
     yield from _name_problems(spec)
-    if not any(_is_typo(group.instance_type) for group in spec.groups) and _are_distinct(spec):
+    has_typo = any(_is_typo(group.instance_type) for group in spec.groups)
+    if spec.starts_launcher and not has_typo and _are_distinct(spec):
         yield from _role_problems(spec)
 
 

@@ -46,7 +46,7 @@ def find_problems_in(
 ) -> Iterator[Finding]:
     """What is wrong with the files, for the names that are not `known` to be wrong already."""
     wrong = {finding.path for finding in known if not finding.is_warning}
-    if _ENTRY_POINT not in wrong:
+    if _ENTRY_POINT not in wrong and spec.entry_point:
         yield from _script_problems(spec, files)
     for index, reference in enumerate(_references(spec)):
         if not wrong & {(*_DATASETS, index), _DATASETS, ("data_service",), _ENTRY_POINT}:
@@ -59,13 +59,24 @@ def _references(spec: JobSpec) -> tuple[str, ...]:
 
 def _entry_point_problems(spec: JobSpec) -> Iterator[Finding]:
     script = PurePosixPath(spec.entry_point)
-    if script.suffix != ".py":
+    if not spec.entry_point:
+        if _needs_script(spec):
+            fix = 'write "entry_point: ..."'
+            yield Finding(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
+    elif script.suffix != ".py":
         what = f'entry_point "{spec.entry_point}" is not a Python file'
         yield Finding(path=_ENTRY_POINT, what=what, fix="name a script that ends in .py")
     elif spec.source_dir is not None and _leaves_its_folder(script):
         what = f'entry_point "{spec.entry_point}" is outside source_dir "{spec.source_dir}"'
         fix = "write the script's path relative to source_dir"
         yield Finding(path=_ENTRY_POINT, about=(("source_dir",),), what=what, fix=fix)
+
+
+def _needs_script(spec: JobSpec) -> bool:
+    """Whether a job has nothing else to run, or has what only Launcher makes use of."""
+    own_program = spec.image_uri or spec.algorithm_arn or spec.container_entry_point
+    only_ours = spec.source_dir or spec.dependencies or spec.distribution or spec.data_service
+    return not own_program or bool(only_ours)
 
 
 def _leaves_its_folder(path: PurePosixPath) -> bool:

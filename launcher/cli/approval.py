@@ -1,0 +1,50 @@
+"""Before a job that costs money is sent: the plan is shown, its ceiling kept, its user asked."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from launcher.cli.answer import tell
+from launcher.errors import CloudError, NotSent, Problem, SpecError
+from launcher.plan import Plan, plan_text, refuse_above
+
+
+def show_plan(plan: Plan, max_cost: float | None) -> None:
+    """Show what a job may cost, and refuse it above a ceiling in dollars."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    tell(f"{plan_text(plan, width)}\n")
+    if max_cost is not None:
+        refuse_above(plan, max_cost, "--max-cost")
+
+
+def ask(name: str) -> None:
+    """Return when the user wants the job to be sent; only who sits at a terminal can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise SpecError([_NO_TERMINAL])
+    if not click.confirm(f"Send job {name}?", default=True, err=True):
+        raise NotSent(name)
+
+
+@contextmanager
+def nothing_sent(name: str) -> Iterator[None]:
+    """For the block before a job is sent: Ctrl-C, and an AWS that cannot be asked, end it here."""
+    try:
+        yield
+    except CloudError as error:
+        error.add("  or: add --local to run the job on this machine")
+        raise
+    except (KeyboardInterrupt, click.Abort) as error:
+        tell("")  # the terminal's own ^C stands on this line
+        raise NotSent(name) from error
+
+
+_NO_TERMINAL = Problem(
+    what="the job would cost money, and there is no terminal to ask on whether to send it",
+    where="launcher run",
+    fix="add --yes to send it without a question; --max-cost DOLLARS keeps a ceiling",
+)

@@ -1,0 +1,132 @@
+"""One WSGI application: SageMaker's training jobs are ours, a few other services are moto's."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.core.request import Request
+from werkzeug.wrappers import Response
+
+from launcher.endpoint import answers
+from launcher.endpoint.credential import credential_of
+from launcher.endpoint.gate import Gate
+from launcher.endpoint.logs import Logs
+from launcher.endpoint.objects import Objects
+from launcher.endpoint.operations import Operations
+from launcher.endpoint.refusal import Refusal
+from launcher.endpoint.signature import Scope
+from launcher.endpoint.throttle import Throttle
+
+Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+#: moto has more; these are what the users of training jobs ask.
+_MOTO_SERVICES = frozenset(
+    {"s3", "logs", "iam", "sts", "ec2", "ecr", "kms", "servicequotas", "pricing", "monitoring"}
+)
+
+
+class Application:
+    """Admits a request, throttles it, and lets whose service it is answer it."""
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        throttle: Throttle,
+        operations: Operations,
+        logs: Logs,
+        objects: Objects,
+        moto: Wsgi,
+    ) -> None:
+        self._gate = gate
+        self._throttle = throttle
+        self._operations = operations
+        self._logs = logs
+        self._objects = objects
+        self._moto = moto
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        request = Request(environ)
+        service = ""
+        try:
+            credential = credential_of(request)
+            service = credential.scope.service
+            self._gate.admit(request, credential)
+            response = self._answer(request, credential.scope)
+        except Refusal as refused:
+            response = answers.refusal(refused, service)
+        body: Iterable[bytes] = response(environ, start_response)
+        return body
+
+    def _answer(self, request: Request, scope: Scope) -> Response:
+        operation = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+        self._throttle.spend(operation, scope.region)
+        if scope.service == "sagemaker":
+            return self._sagemaker(request, operation, scope.region)
+        if scope.service not in _MOTO_SERVICES:
+            raise Refusal(
+                "UnknownOperationException",
+                f"launcher endpoint has no {scope.service}: it has sagemaker (training jobs) and "
+                f"{', '.join(sorted(_MOTO_SERVICES))}",
+            )
+        if scope.service == "logs":
+            return self._cloudwatch_logs(request, operation, scope.region)
+        if scope.service == "s3":
+            return self._s3(request)
+        return Response.from_app(self._moto, request.environ)
+
+    def _sagemaker(self, request: Request, operation: str, region: str) -> Response:
+        arguments = _arguments(request)
+        name = arguments.get("TrainingJobName") or arguments.get("ResourceArn") or ""
+        try:
+            response = answers.document(self._operations.answer(operation, arguments, region))
+            _tell(f"{operation} {region} {name}")
+        except Refusal as refused:
+            _tell(f"{operation} {region} {name}: {refused.code}: {refused.message}")
+            raise
+        return response
+
+    def _cloudwatch_logs(self, request: Request, operation: str, region: str) -> Response:
+        with self._logs.prepared(operation, _arguments(request), region) as arguments:
+            return Response.from_app(
+                self._moto, _with_body(request, json.dumps(arguments).encode())
+            )
+
+    def _s3(self, request: Request) -> Response:
+        environ, body = request.environ, b""
+        if request.method == "POST":
+            body = environ["wsgi.input"].read(request.content_length or 0)
+            environ = _with_body(request, body)
+        response = Response.from_app(self._moto, environ)
+        if response.status_code < 300:
+            path = environ["REQUEST_URI"].partition("?")[0]
+            is_copy = "X-Amz-Copy-Source" in request.headers
+            self._objects.save(request.method, path, body, is_copy=is_copy)
+        return response
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    body = request.environ["wsgi.input"].read(request.content_length or 0)
+    try:
+        arguments = json.loads(body or b"{}")
+    except ValueError as error:
+        raise Refusal("SerializationException", f"the body is not JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise Refusal("SerializationException", "the body is not a JSON object")
+    return arguments
+
+
+def _with_body(request: Request, body: bytes) -> dict[str, Any]:
+    return {
+        **request.environ,
+        "wsgi.input": io.BytesIO(body),
+        "CONTENT_LENGTH": str(len(body)),
+    }
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,63 @@
+"""What a request carries of Signature Version 4: in its header, or in the query of its URL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.endpoint.refusal import Refusal
+from launcher.endpoint.signature import Scope
+
+_AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=(\S+?), ?SignedHeaders=(\S+?), ?Signature=([0-9a-f]{64})"
+)
+#: Of a signature in a header; a presigned URL says for how long it is.
+_VALID_SECONDS = 15 * 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """A claim that is yet to be verified; time: as it was signed, "20261122T001500Z"."""
+
+    scope: Scope
+    signed_headers: tuple[str, ...]
+    signature: str
+    time: str
+    valid_seconds: int = _VALID_SECONDS
+
+
+def credential_of(request: Any) -> Credential:
+    """The credential of a request (werkzeug's); Refusal (403) when it has none."""
+    try:
+        return _presigned(request) if "X-Amz-Signature" in request.args else _in_header(request)
+    except (KeyError, ValueError) as error:
+        raise Refusal(
+            "MissingAuthenticationTokenException",
+            "Missing Authentication Token: sign the request (Signature Version 4) with the key "
+            "that `launcher endpoint` has printed",
+            403,
+        ) from error
+
+
+def _in_header(request: Any) -> Credential:
+    match = _AUTHORIZATION.fullmatch(request.headers["Authorization"])
+    if match is None:
+        raise ValueError("another form")
+    credential, headers, signature = match.groups()
+    return Credential(
+        scope=Scope.parse(credential),
+        signed_headers=tuple(headers.split(";")),
+        signature=signature,
+        time=request.headers["X-Amz-Date"],
+    )
+
+
+def _presigned(request: Any) -> Credential:
+    return Credential(
+        scope=Scope.parse(request.args["X-Amz-Credential"]),
+        signed_headers=tuple(request.args["X-Amz-SignedHeaders"].split(";")),
+        signature=request.args["X-Amz-Signature"],
+        time=request.args["X-Amz-Date"],
+        valid_seconds=int(request.args["X-Amz-Expires"]),
+    )

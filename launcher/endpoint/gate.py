@@ -1,0 +1,98 @@
+"""Who may ask: this machine's own programs, with the endpoint's access key.
+
+What is asked may be run, so a web page (Origin), a name that somebody else's DNS answers (Host),
+and a program without the key are all refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import time
+from calendar import timegm
+from collections.abc import Callable
+from typing import Any
+
+from launcher.endpoint.credential import Credential
+from launcher.endpoint.refusal import Refusal
+from launcher.endpoint.signature import SignedRequest
+
+LOOPBACK = "127.0.0.1"
+_UNSIGNED = "UNSIGNED-PAYLOAD"
+#: How far a request's time may be ahead of ours; AWS allows as much.
+_SKEW_SECONDS = 15 * 60
+#: Codes of the services that answer in XML; the others have codes of their own.
+_UNKNOWN_KEY = {
+    "s3": "InvalidAccessKeyId",
+    **dict.fromkeys(("iam", "sts", "ec2"), "InvalidClientTokenId"),
+}
+_WRONG_SIGNATURE = dict.fromkeys(("s3", "iam", "sts", "ec2"), "SignatureDoesNotMatch")
+
+#: The secret that goes with an access key id; None: there is no such key.
+Secrets = Callable[[str], "str | None"]
+
+
+class Gate:
+    """Lets a request through, or refuses it with status 403.
+
+    port: of our own address; secrets: the keys that are known.
+    """
+
+    def __init__(self, port: int, secrets: Secrets) -> None:
+        self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
+        self._secrets = secrets
+
+    def admit(self, request: Any, credential: Credential) -> None:
+        """Raise Refusal for a request (werkzeug's) that is not ours, or not as it was signed."""
+        self._check_origin(request)
+        service = credential.scope.service
+        secret = self._secrets(credential.scope.access_key)
+        if secret is None:
+            code = _UNKNOWN_KEY.get(service, "UnrecognizedClientException")
+            raise Refusal(code, "The security token included in the request is invalid.", 403)
+        _check_time(credential)
+        signature = _covered(request, credential).signature(secret)
+        if not hmac.compare_digest(signature, credential.signature):
+            raise Refusal(
+                _WRONG_SIGNATURE.get(service, "InvalidSignatureException"),
+                "The request signature we calculated does not match the signature you provided. "
+                "Check your AWS Secret Access Key and signing method.",
+                403,
+            )
+
+    def _check_origin(self, request: Any) -> None:
+        if request.headers.get("Host") not in self._hosts:
+            raise Refusal("AccessDenied", f"this is {' or '.join(sorted(self._hosts))}", 403)
+        if "Origin" in request.headers:
+            raise Refusal("AccessDenied", "web pages may not ask this endpoint", 403)
+
+
+def _check_time(credential: Credential) -> None:
+    try:
+        age = time.time() - timegm(time.strptime(credential.time, "%Y%m%dT%H%M%SZ"))
+    except ValueError:
+        age = float("inf")
+    if not -_SKEW_SECONDS <= age <= credential.valid_seconds:
+        raise Refusal("RequestExpired", f"Signature expired: {credential.time}", 403)
+
+
+def _covered(request: Any, credential: Credential) -> SignedRequest:
+    return SignedRequest(
+        scope=credential.scope,
+        time=credential.time,
+        method=request.method,
+        target=request.environ["REQUEST_URI"],
+        signed_headers=credential.signed_headers,
+        header=lambda name: request.headers.get(name, ""),
+        payload_hash=_payload_hash(request, credential),
+    )
+
+
+def _payload_hash(request: Any, credential: Credential) -> str:
+    """S3 says it in a header, since its bodies may be large; of any other body we compute it."""
+    if credential.scope.service == "s3":
+        return str(request.headers.get("X-Amz-Content-Sha256", _UNSIGNED))
+    body = request.environ["wsgi.input"].read(request.content_length or 0)
+    request.environ["wsgi.input"] = io.BytesIO(body)
+    return hashlib.sha256(body).hexdigest()

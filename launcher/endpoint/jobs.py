@@ -1,0 +1,153 @@
+"""The training jobs of the endpoint: those of a local session, as AWS would describe them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from launcher.endpoint.refusal import Refusal, invalid
+from launcher.endpoint.registry import Entry, Registry
+from launcher.errors import JobNotFound, PlatformError
+from launcher.sessions.base import TERMINAL_STATUSES
+from launcher.sessions.local import LocalSession
+from launcher.sessions.local.store import Store
+
+#: What AWS answers for a job whose request left it out.
+_DEFAULTS = {
+    "EnableNetworkIsolation": False,
+    "EnableInterContainerTrafficEncryption": False,
+    "EnableManagedSpotTraining": False,
+    "ProfilingStatus": "Disabled",
+}
+_RUNS_HERE = (
+    "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
+)
+
+
+class Jobs:
+    """Creates, describes, stops and forgets jobs; every document has its region, account and ARN.
+
+    account: 12 digits; session: runs the jobs.
+    """
+
+    def __init__(self, session: LocalSession, account: str) -> None:
+        self.session = session
+        self._account = account
+        self._store = Store(session.root)
+        self.registry = Registry(session.root / "endpoint")
+        self._lock = threading.Lock()
+        self._names_in_hand: set[str] = set()
+
+    def arn(self, name: str, region: str) -> str:
+        return f"arn:aws:sagemaker:{region}:{self._account}:training-job/{name}"
+
+    def check_name(self, name: str, region: str) -> None:
+        """Raise Refusal when a name is taken; here it is for all regions at once."""
+        if name in self._names_in_hand or self._is_taken(name):
+            raise Refusal(
+                "ResourceInUse",
+                "Training job names must be unique within an AWS account and region, and a "
+                f"training job with this name already exists ({self.arn(name, region)})",
+            )
+
+    def create(self, request: Mapping[str, Any], region: str) -> str:
+        """Start a job; its ARN. Raises Refusal when the name is taken or the job cannot run."""
+        name = request["TrainingJobName"]
+        with self._claimed(name, region):
+            tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
+            self.registry.write(name, Entry(region=region, tags=tags))
+            try:
+                self.session.create_training_job(**request)
+            except PlatformError as error:
+                self.registry.remove(name)
+                raise invalid(str(error)) from error
+        return self.arn(name, region)
+
+    def describe(self, name: str, region: str) -> dict[str, Any]:
+        """One job's document; Refusal when this region has none of that name."""
+        entry = self.registry.read(name)
+        try:
+            document = self.session.describe_training_job(TrainingJobName=name)
+        except JobNotFound:
+            entry = None
+        if entry is None or entry.region != region:
+            raise not_found()
+        return self._presented(document, entry)
+
+    def all(self, region: str) -> Iterator[dict[str, Any]]:
+        """The documents of a region's jobs, in no order."""
+        for summary in self.session.list_training_jobs()["TrainingJobSummaries"]:
+            # Another region's, removed just now, or damaged.
+            with contextlib.suppress(Refusal, PlatformError):
+                yield self.describe(summary["TrainingJobName"], region)
+
+    def stop(self, name: str, region: str) -> None:
+        status = self.describe(name, region)["TrainingJobStatus"]
+        if status != "InProgress":
+            raise invalid(
+                f"The request was rejected because the training job is in status {status}"
+            )
+        self.session.stop_training_job(TrainingJobName=name)
+
+    def delete(self, name: str, region: str) -> None:
+        """Forget a job that has ended; its name is free again."""
+        status = self.describe(name, region)["TrainingJobStatus"]
+        if status not in TERMINAL_STATUSES:
+            raise invalid(
+                f"The request was rejected because the training job is in status {status}"
+            )
+        self.registry.remove(name)
+        _remove(self._store.find(name).path)
+
+    @contextmanager
+    def _claimed(self, name: str, region: str) -> Iterator[None]:
+        """The name is nobody else's for the block; of several requests at once, one is served."""
+        with self._lock:
+            self.check_name(name, region)
+            self._names_in_hand.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._names_in_hand.remove(name)
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            self._store.find(name)
+        except JobNotFound:
+            return False
+        return True
+
+    def _presented(self, document: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+        arn = self.arn(document["TrainingJobName"], entry.region)
+        tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
+        return {
+            **_DEFAULTS,
+            **document,
+            "TrainingJobArn": arn,
+            "Tags": tags,
+            "SecondaryStatusTransitions": _with_notes(document),
+        }
+
+
+def not_found() -> Refusal:
+    return invalid("Requested resource not found.")
+
+
+def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The transitions; the first says what is not as on AWS, where any client shows it."""
+    first, *others = document["SecondaryStatusTransitions"]
+    notes = [_RUNS_HERE, *document["LocalNotes"]]
+    return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
+
+
+def _remove(folder: Path) -> None:
+    """A name without a folder is free at once; the folder goes afterwards."""
+    gone = folder.with_name(f".gone-{folder.name}")
+    folder.rename(gone)
+    shutil.rmtree(gone)

@@ -1,0 +1,110 @@
+"""The logs of jobs in CloudWatch: a stream is brought up to date whenever somebody asks for it.
+
+So nothing is published that nobody reads. What was published, and how far, live and die in one
+process (moto's memory is ours): each line is published once, also after a restart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from moto.logs.models import logs_backends
+
+from launcher.endpoint.registry import Registry
+from launcher.errors import JobNotFound
+from launcher.sessions.base import LogEvent
+from launcher.sessions.local import LocalSession
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+
+Arguments = dict[str, Any]
+
+
+class Logs:
+    """Publishes what hosts have printed as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
+
+    def __init__(self, session: LocalSession, registry: Registry, account: str) -> None:
+        self._session = session
+        self._registry = registry
+        self._account = account
+        self._lock = threading.Lock()
+        self._positions: dict[tuple[str, str], str] = {}
+
+    @contextmanager
+    def prepared(self, operation: str, arguments: Arguments, region: str) -> Iterator[Arguments]:
+        """The arguments of an operation, while what it reads is up to date and nobody else reads.
+
+        A prefix of FilterLogEvents, which moto does not know, becomes the names that it means.
+        """
+        with self._lock:
+            if _group_of(arguments) == GROUP:
+                logs_backends[self._account][region].ensure_log_group(GROUP)
+                for job in self._jobs_meant(arguments, region):
+                    self._publish(job, region, arguments)
+                if operation == "FilterLogEvents" and "logStreamNamePrefix" in arguments:
+                    arguments = self._without_prefix(arguments, region)
+            yield arguments
+
+    def _jobs_meant(self, arguments: Arguments, region: str) -> Iterator[str]:
+        """The jobs whose streams a request may read."""
+        names = _stream_names(arguments)
+        begins = [names] if isinstance(names, str) else names
+        for job in self._registry.names(region):
+            if any(_may_meet(job, begin) for begin in begins):
+                yield job
+
+    def _publish(self, job: str, region: str, arguments: Arguments) -> None:
+        backend = logs_backends[self._account][region]
+        try:
+            streams = self._session.log_streams(job)
+        except JobNotFound:
+            return
+        wanted = _stream_names(arguments)
+        for stream in streams:
+            name = f"{job}/{stream.name}"
+            if name.startswith(wanted) if isinstance(wanted, str) else name in wanted:
+                backend.ensure_log_stream(GROUP, name)
+                while events := self._next_events(job, stream.name):
+                    # Not put_log_events of the backend: that refuses lines of two weeks ago.
+                    backend.groups[GROUP].streams[name].put_log_events([_put(e) for e in events])
+
+    def _next_events(self, job: str, stream: str) -> list[LogEvent]:
+        position = self._positions.get((job, stream))
+        events, self._positions[job, stream] = self._session.read_log(job, stream, position)
+        return events
+
+    def _without_prefix(self, arguments: Arguments, region: str) -> Arguments:
+        rest = dict(arguments)
+        prefix = rest.pop("logStreamNamePrefix")
+        streams = logs_backends[self._account][region].groups[GROUP].streams
+        names = [name for name in streams if name.startswith(prefix)]
+        return {**rest, "logStreamNames": names or [prefix]}  # no names would mean all
+
+
+def _group_of(arguments: Mapping[str, Any]) -> str | None:
+    """The log group that a request means, by name or by ARN."""
+    group: str | None = arguments.get("logGroupName") or arguments.get("logGroupIdentifier")
+    if group and group.startswith("arn:"):
+        return group.split(":log-group:", 1)[-1].removesuffix(":*")
+    return group
+
+
+def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
+    """The streams that a request means: a prefix, or whole names."""
+    if one := arguments.get("logStreamName"):
+        return (one,)
+    if several := arguments.get("logStreamNames"):
+        return tuple(several)
+    return str(arguments.get("logStreamNamePrefix") or "")
+
+
+def _may_meet(job: str, begin: str) -> bool:
+    """Whether streams of a job may have names that begin so."""
+    return f"{job}/".startswith(begin) or begin.startswith(f"{job}/")
+
+
+def _put(event: LogEvent) -> dict[str, Any]:
+    return {"timestamp": int(event.time * 1000), "message": event.text}

@@ -1,0 +1,158 @@
+"""S3 that outlives its server: what moto keeps in memory is written through to the root.
+
+<root>/s3/<bucket>/bucket.json and, for each object, <digest of its key>.json with .data beside it.
+An object is on disk before its request is answered. The newest version of an object is kept, and
+what is uploaded in parts once it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from xml.sax.saxutils import unescape
+
+from moto.s3.models import FakeKey, s3_backends
+
+from launcher.sessions.local.files import read_json, write_json, write_whole
+
+_MUTATING = frozenset({"PUT", "POST", "DELETE"})
+#: Of moto's object, what its clients can see.
+_FIELDS = (
+    "checksum_algorithm",
+    "checksum_value",
+    "checksum_type",
+    "checksum_parts",
+    "encryption",
+    "kms_key_id",
+)
+_KEY = re.compile(rb"<Key>(.*?)</Key>", re.DOTALL)
+
+
+class Objects:
+    """The buckets of moto's S3, in memory and below a folder."""
+
+    def __init__(self, folder: Path, account: str) -> None:
+        self._folder = folder
+        self._s3 = s3_backends[account]["aws"]
+        self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """Give moto what an earlier server has left."""
+        for description in sorted(self._folder.glob("*/bucket.json")):
+            self._load_bucket(description.parent)
+
+    def save(self, method: str, path: str, body: bytes, *, is_copy: bool) -> None:
+        """Write down what a successful request has touched.
+
+        path: "/bucket/key" as it was sent; body: of a POST, which may name several keys; is_copy:
+        whether it was made from another object.
+        """
+        if method not in _MUTATING:
+            return
+        bucket, _, key = unquote(path).lstrip("/").partition("/")
+        with self._lock:
+            if bucket not in self._s3.buckets:
+                shutil.rmtree(self._folder / bucket, ignore_errors=True)
+                return
+            self._save_bucket(bucket)
+            if is_copy:
+                self._drop_checksum(bucket, key)
+            for each in [key] if key else _keys_of(body):
+                self._save_object(bucket, each)
+
+    def has_bucket(self, bucket: str) -> bool:
+        return bucket in self._s3.buckets
+
+    def has_objects(self, bucket: str, prefix: str) -> bool:
+        """Whether there is an object under a prefix; also for a bucket that is not there."""
+        return any(key.startswith(prefix) for key in self._keys(bucket))
+
+    def _keys(self, bucket: str) -> Iterator[str]:
+        if self.has_bucket(bucket):
+            yield from list(self._s3.buckets[bucket].keys)
+
+    # to the disk -------------------------------------------------------------------------------
+
+    def _save_bucket(self, name: str) -> None:
+        bucket, folder = self._s3.buckets[name], self._folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        description = {
+            "region": bucket.region_name,
+            "created": bucket.creation_date.isoformat(),
+            "versioning": bucket.versioning_status,
+            "tags": self._s3.tagger.get_tag_dict_for_resource(bucket.arn),
+        }
+        file = folder / "bucket.json"
+        if not file.exists() or read_json(file) != description:
+            write_json(file, description)
+
+    def _save_object(self, bucket: str, key: str) -> None:
+        file = self._file(bucket, key)
+        stored = self._s3.get_object(bucket, key)
+        if stored is None:
+            file.with_suffix(".json").unlink(missing_ok=True)
+            file.with_suffix(".data").unlink(missing_ok=True)
+            return
+        write_whole(file.with_suffix(".data"), stored.value)
+        write_json(file.with_suffix(".json"), self._described(stored))
+
+    def _drop_checksum(self, bucket: str, key: str) -> None:
+        """moto gives a copy the checksum of its source's parts as its own, which clients refuse."""
+        if copied := self._s3.get_object(bucket, key):
+            copied.checksum_algorithm = copied.checksum_value = None
+
+    def _described(self, stored: Any) -> dict[str, Any]:
+        return {
+            "key": stored.name,
+            "etag": stored.etag.strip('"'),
+            "modified": stored.last_modified.isoformat(),
+            "storage": stored.storage_class,
+            "metadata": dict(stored.metadata),
+            "tags": self._s3.tagger.get_tag_dict_for_resource(stored.arn),
+            **{field: getattr(stored, field) for field in _FIELDS},
+        }
+
+    def _file(self, bucket: str, key: str) -> Path:
+        """Keys may be longer than names of files, and have any characters."""
+        return self._folder / bucket / hashlib.sha256(key.encode()).hexdigest()
+
+    # from the disk -----------------------------------------------------------------------------
+
+    def _load_bucket(self, folder: Path) -> None:
+        description = read_json(folder / "bucket.json")
+        bucket = self._s3.create_bucket(folder.name, description["region"])
+        bucket.creation_date = datetime.fromisoformat(description["created"])
+        bucket.versioning_status = description["versioning"]
+        self._s3.put_bucket_tagging(folder.name, description["tags"])
+        for file in folder.glob("*.json"):
+            data = file.with_suffix(".data")
+            if data.exists():
+                self._load_object(folder.name, read_json(file), data.read_bytes())
+
+    def _load_object(self, bucket: str, description: dict[str, Any], content: bytes) -> None:
+        stored: FakeKey = self._s3.put_object(
+            bucket,
+            description["key"],
+            content,
+            storage=description["storage"],
+            etag=description["etag"],
+            disable_notification=True,
+        )
+        stored.last_modified = datetime.fromisoformat(description["modified"])
+        stored.set_metadata(description["metadata"], replace=True)
+        for field in _FIELDS:
+            setattr(stored, field, description[field])
+        if description["tags"]:
+            self._s3.put_object_tagging(stored, description["tags"])
+
+
+def _keys_of(body: bytes) -> list[str]:
+    """The keys that a DeleteObjects request names."""
+    return [unescape(key.decode()) for key in _KEY.findall(body)]

@@ -1,0 +1,46 @@
+"""The S3 locations of a request, looked at before the job is created, as AWS does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.endpoint.objects import Objects
+from launcher.endpoint.refusal import invalid
+
+_SCHEME = "s3://"
+
+
+def check_places(request: Mapping[str, Any], region: str, objects: Objects) -> None:
+    """Raise Refusal for inputs without objects, and for an output bucket that is not there."""
+    for uri in _inputs(request):
+        bucket, prefix = _split(uri)
+        if not objects.has_objects(bucket, prefix):
+            raise invalid(_no_objects(uri, bucket, region, request["RoleArn"]))
+    output = request["OutputDataConfig"]["S3OutputPath"]
+    if output.startswith(_SCHEME) and not objects.has_bucket(_split(output)[0]):
+        raise invalid(
+            f"The S3 bucket of OutputDataConfig, {_split(output)[0]}, does not exist. Please "
+            f"ensure that the bucket exists in the selected region ({region})."
+        )
+
+
+def _no_objects(uri: str, bucket: str, region: str, role: str) -> str:
+    """AWS's words (as in aws/amazon-sagemaker-examples, issue 2267)."""
+    return (
+        f'No S3 objects found under S3 URL "{uri}" given in input data source. Please ensure that '
+        f"the bucket exists in the selected region ({region}), that objects exist under that S3 "
+        f'prefix, and that the role "{role}" has "s3:ListBucket" permissions on bucket "{bucket}".'
+    )
+
+
+def _inputs(request: Mapping[str, Any]) -> Iterator[str]:
+    for channel in request.get("InputDataConfig", ()):
+        uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri", "")
+        if uri.startswith(_SCHEME):
+            yield uri
+
+
+def _split(uri: str) -> tuple[str, str]:
+    bucket, _, key = uri.removeprefix(_SCHEME).partition("/")
+    return bucket, key

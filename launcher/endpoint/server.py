@@ -1,0 +1,175 @@
+"""The endpoint's process: one server on the loopback, with all that it needs of one root folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.iam.models import iam_backends
+from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.sts.models import sts_backends
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from launcher.endpoint.access_key import AccessKey, kept_access_key, parse_access_key
+from launcher.endpoint.application import Application
+from launcher.endpoint.gate import LOOPBACK, Gate
+from launcher.endpoint.jobs import Jobs
+from launcher.endpoint.logs import Logs
+from launcher.endpoint.objects import Objects
+from launcher.endpoint.operations import Operations
+from launcher.endpoint.throttle import AWS_RATES, Throttle
+from launcher.errors import PlatformError
+from launcher.sessions.local import LocalSession
+
+__all__ = ["AWS_RATES", "Endpoint", "Setup", "opened", "parse_access_key"]
+
+ROLE = "LauncherLocalRole"
+DEFAULT_REGION = "us-east-1"
+#: Connections that wait for their thread; clients submit hundreds of jobs at once.
+_BACKLOG = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What an endpoint is started with.
+
+    root: where jobs, objects and the access key are kept; port: 0 for any that is free; rates: by
+    operation, requests per second; isolation, host_failure: see LocalSession.
+    """
+
+    root: Path
+    port: int
+    rates: Mapping[str, float]
+    access_key: AccessKey | None = None
+    isolation: str | None = None
+    host_failure: str = "fail"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A server that is ready; `serve_forever` answers until it is interrupted."""
+
+    server: BaseWSGIServer
+    access_key: AccessKey
+    role_arn: str
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.server.server_address[1]}"
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which any client of AWS finds it."""
+        return client_environment(self.url, self.access_key)
+
+
+def client_environment(url: str, key: AccessKey, region: str = DEFAULT_REGION) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": key.id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_DEFAULT_REGION": region,
+    }
+
+
+@contextmanager
+def opened(setup: Setup) -> Iterator[Endpoint]:
+    """An endpoint of a root folder that no other has; PlatformError when it cannot be opened."""
+    with _held(setup.root):
+        server = _bound(setup.port)
+        key = kept_access_key(setup.root, setup.access_key)
+        server.app = _application(setup, server.server_address[1], key)
+        role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
+            ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
+        )
+        try:
+            yield Endpoint(server=server, access_key=key, role_arn=role.arn)
+        finally:
+            server.server_close()
+
+
+def _application(setup: Setup, port: int, key: AccessKey) -> Application:
+    objects = Objects(setup.root / "s3", DEFAULT_ACCOUNT_ID)
+    objects.load()
+    session = LocalSession(setup.root, setup.isolation, host_failure=setup.host_failure)
+    jobs = Jobs(session, DEFAULT_ACCOUNT_ID)
+    return Application(
+        gate=Gate(port, partial(_secret, key)),
+        throttle=Throttle(setup.rates),
+        operations=Operations(jobs, objects),
+        logs=Logs(session, jobs.registry, DEFAULT_ACCOUNT_ID),
+        objects=objects,
+        moto=DomainDispatcherApplication(create_backend_app),
+    )
+
+
+def _secret(own: AccessKey, key_id: str) -> str | None:
+    """The secret of our own key, or of a role that somebody with our own key has assumed."""
+    if key_id == own.id:
+        return own.secret
+    role = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].get_assumed_role_from_access_key(key_id)
+    return role.secret_access_key if role else None
+
+
+class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types are not read
+    """The application itself tells of what matters."""
+
+    def log_request(self, *_: Any) -> None:
+        pass
+
+
+def _bound(port: int) -> BaseWSGIServer:
+    """A server without its application; the socket is ours, since werkzeug exits on an error."""
+    try:
+        listener = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
+    except OSError as error:
+        raise PlatformError(
+            f"port {port} of {LOOPBACK} cannot be had: {error.strerror}: stop what listens there, "
+            "or give another --port"
+        ) from error
+    with listener:
+        return make_server(
+            LOOPBACK,
+            port,
+            lambda *_: [],
+            threaded=True,
+            request_handler=_QuietHandler,
+            fd=listener.fileno(),
+        )
+
+
+@contextmanager
+def _held(root: Path) -> Iterator[None]:
+    """The root is nobody else's: two endpoints would not know of each other's objects."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (root / "endpoint.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PlatformError(
+                f"another endpoint has {root}: use that one, stop it, or give another --root"
+            ) from error
+        os.set_inheritable(file.fileno(), False)
+        yield
+
+
+_TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "sagemaker.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+            }
+        ],
+    }
+)

@@ -1,0 +1,47 @@
+"""Rates of operations: one bucket of tokens for each operation and region, as AWS has them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from launcher.endpoint.refusal import Refusal
+
+#: Requests per second, account and region, by operation. "CloudWatch Logs quotas" in the CloudWatch
+#: Logs user guide; for FilterLogEvents also re:Post's "cloudwatch-logs-throttling". GetLogEvents is
+#: more in a few regions; what works with 10 works everywhere.
+AWS_RATES: Mapping[str, float] = MappingProxyType(
+    {"DescribeLogStreams": 25.0, "GetLogEvents": 10.0, "FilterLogEvents": 5.0}
+)
+
+
+class Throttle:
+    """Refuses what comes faster than its rate; a second's worth may come at once.
+
+    rates: by operation; one that is not there is not limited.
+    """
+
+    def __init__(
+        self, rates: Mapping[str, float], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rates = rates
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def spend(self, operation: str, region: str) -> None:
+        """Take a token; Refusal (ThrottlingException) when there is none."""
+        rate = self._rates.get(operation)
+        if rate is None:
+            return
+        size = max(1.0, rate)
+        with self._lock:
+            now = self._clock()
+            tokens, before = self._buckets.get((operation, region), (size, now))
+            tokens = min(size, tokens + (now - before) * rate)
+            is_allowed = tokens >= 1
+            self._buckets[operation, region] = (tokens - is_allowed, now)
+        if not is_allowed:
+            raise Refusal("ThrottlingException", "Rate exceeded")

@@ -1,0 +1,35 @@
+"""One line that a host printed, with its origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launcher.contract import format_event, parse_event
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLine:
+    """One line that one host printed, without its end of line.
+
+    time: when it was printed, in seconds since the epoch.
+    """
+
+    group: str
+    host: str
+    text: str
+    time: float
+
+    @property
+    def readable(self) -> str:
+        """The text for a person who sees group and host beside it already."""
+        event = parse_event(self.text)
+        if event is None:
+            return self.text
+        name, fields = event
+        shown = {key: value for key, value in fields.items() if key not in ("group", "host")}
+        return format_event(name, **shown)
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the line is Launcher's own."""
+        return parse_event(self.text) is not None

@@ -1,0 +1,125 @@
+"""Asking a platform that may not answer for a while: again, said once, and not for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from launcher.errors import CloudError, CredentialsExpired, Unreachable
+from launcher.following.durations import readable
+from launcher.following.source import Source
+from launcher.sessions.base import LogEvent, LogStream
+
+Answer = TypeVar("Answer")
+
+#: AWS's words for "not so fast", and for trouble of its own.
+_TRANSIENT_CODES = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "LimitExceededException",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+def is_transient(error: CloudError) -> bool:
+    """Whether the same question may be answered later."""
+    return isinstance(error, (Unreachable, CredentialsExpired)) or error.code in _TRANSIENT_CODES
+
+
+class PatientSession:
+    """What following reads of a session, asked until there is an answer.
+
+    tell: hears that there is no answer, and that there is one again; pause: sleeps, and may raise
+    when time is up; give_up_seconds: without any answer; then the last error is raised, with how to
+    come back.
+    """
+
+    def __init__(
+        self,
+        session: Source,
+        job: str,
+        *,
+        tell: Callable[[str], None],
+        pause: Callable[[float], None] = time.sleep,
+        give_up_seconds: float,
+    ) -> None:
+        self._session = session
+        self._job = job
+        self._tell = tell
+        self._pause = pause
+        self._give_up_seconds = give_up_seconds
+
+    @property
+    def log_delay_seconds(self) -> float:
+        return self._session.log_delay_seconds
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        return self._ask(
+            lambda: self._session.describe_training_job(TrainingJobName=TrainingJobName)
+        )
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        return self._ask(lambda: self._session.log_streams(job_name))
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        return self._ask(lambda: self._session.read_log(job_name, stream, position, limit))
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer, however often it takes; errors that will not pass are raised at once."""
+        since: float | None = None
+        seconds = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                answer = question()
+            except CloudError as error:
+                if not is_transient(error):
+                    raise
+                if since is None:
+                    since = time.monotonic()
+                    self._tell_silence(error)
+                if time.monotonic() - since >= self._give_up_seconds:
+                    raise self._last(error, since) from error
+            else:
+                if since is not None:
+                    self._tell(f"there are answers again, after {_age(since)}")
+                return answer
+            self._pause(min(seconds, _LONGEST_PAUSE_SECONDS))
+            seconds *= 2
+
+    def _tell_silence(self, error: CloudError) -> None:
+        patience = readable(self._give_up_seconds)
+        self._tell(f"no answer: {_first_line(error)}. Asking again for {patience}. {self._hint}")
+
+    def _last(self, error: CloudError, since: float) -> CloudError:
+        return type(error)(
+            f"no answer for {_age(since)}; the last word: {_first_line(error)}. {self._hint}",
+            code=error.code,
+            request_id=error.request_id,
+        )
+
+    @property
+    def _hint(self) -> str:
+        return f"The job is not affected; `launcher logs -f {self._job}` comes back to it"
+
+
+def _age(since: float) -> str:
+    return readable(time.monotonic() - since)
+
+
+def _first_line(error: CloudError) -> str:
+    return str(error).partition("\n")[0].rstrip(".")

@@ -1,0 +1,29 @@
+"""Sleeping between two questions, until the time that somebody gave is over."""
+
+from __future__ import annotations
+
+import time
+
+from launcher.errors import StillRunning
+from launcher.following.durations import readable
+
+
+class Pause:
+    """Sleeps; raises StillRunning once `timeout` seconds (None: no limit) have gone since."""
+
+    def __init__(self, job: str, timeout: float | None) -> None:
+        self._job = job
+        self._timeout = timeout
+        self._started = time.monotonic()
+
+    def __call__(self, seconds: float) -> None:
+        if self._timeout is None:
+            time.sleep(seconds)
+            return
+        left = self._started + self._timeout - time.monotonic()
+        if left <= 0:
+            raise StillRunning(
+                f"job {self._job} had not ended after {readable(self._timeout)}; it goes on: wait "
+                f"again, or `launcher logs -f {self._job}`"
+            )
+        time.sleep(min(seconds, left))

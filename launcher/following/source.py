@@ -1,0 +1,22 @@
+"""What following reads of a platform."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from launcher.sessions.base import LogEvent, LogStream
+
+
+class Source(Protocol):
+    """The part of a session (`launcher.sessions.base`) that following needs."""
+
+    @property
+    def log_delay_seconds(self) -> float: ...
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]: ...  # noqa: N803
+
+    def log_streams(self, job_name: str) -> list[LogStream]: ...
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]: ...

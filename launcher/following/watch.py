@@ -1,0 +1,139 @@
+"""A job's changes of state and its lines, until it has ended, with a word when nothing happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from launcher.following.durations import readable
+from launcher.following.lines import LogLine
+from launcher.following.merge import MergedLog
+from launcher.following.source import Source
+from launcher.sessions.base import TERMINAL_STATUSES
+
+#: Without a line or a change of state for so long, it is said that the job still goes on.
+IDLE_SECONDS = 60.0
+#: After the end, lines are waited for until none came for the session's delay, and no longer than:
+_LONGEST_DRAIN_SECONDS = 120.0
+#: How far the clocks of a platform and of this machine may be apart.
+_CLOCK_SKEW_SECONDS = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateChange:
+    """A job entered a state.
+
+    word: SecondaryStatus, as the platform calls it; seconds: since the creation of the job.
+    """
+
+    word: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"[{self.word}] after {readable(self.seconds)}"
+
+
+class Watch:
+    """What happens to a job from its creation on.
+
+    log: its lines, where they are wanted; notices: hears when nothing happens; pause: sleeps.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        source: Source,
+        *,
+        log: MergedLog | None,
+        notices: Callable[[str], None],
+        poll_seconds: float,
+        idle_seconds: float = IDLE_SECONDS,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._job = job
+        self._source = source
+        self._log = log
+        self._notices = notices
+        self._poll_seconds = poll_seconds
+        self._idle_seconds = idle_seconds
+        self._pause = pause
+        self._shown: set[tuple[str, datetime]] = set()
+        self._last_word = time.monotonic()
+
+    def events(self) -> Iterator[LogLine | StateChange]:
+        """States and lines as they come; the last state stands behind all lines."""
+        was_running = False
+        while True:
+            now = self._describe()  # before the lines: once it has ended they are complete
+            changes = self._new_changes(now)
+            if now["TrainingJobStatus"] in TERMINAL_STATUSES:
+                yield from changes[:-1]
+                yield from self._last_lines(now, was_running=was_running)
+                yield from changes[-1:]
+                return
+            was_running = True
+            yield from self._heard(changes)
+            if self._log:
+                yield from self._heard(self._log.settled())
+            self._tell_if_idle(now)
+            self._pause(self._poll_seconds)
+
+    def _describe(self) -> dict[str, Any]:
+        return self._source.describe_training_job(TrainingJobName=self._job)
+
+    def _new_changes(self, now: Mapping[str, Any]) -> list[StateChange]:
+        changes = []
+        for each in now.get("SecondaryStatusTransitions", []):
+            if (each["Status"], each["StartTime"]) not in self._shown:
+                self._shown.add((each["Status"], each["StartTime"]))
+                seconds = (each["StartTime"] - now["CreationTime"]).total_seconds()
+                changes.append(StateChange(word=each["Status"], seconds=seconds))
+        return changes
+
+    def _last_lines(self, now: Mapping[str, Any], *, was_running: bool) -> Iterator[LogLine]:
+        """The lines that were printed before the end and can be seen later only."""
+        if self._log is None:
+            return
+        delay = self._source.log_delay_seconds
+        started = quiet_since = time.monotonic()
+        if not was_running and _age(now) > delay + _CLOCK_SKEW_SECONDS:
+            quiet_since -= delay
+        while time.monotonic() - quiet_since < delay and not _is_over(started):
+            for line in self._log.settled():
+                quiet_since = time.monotonic()
+                yield line
+            self._pause(min(self._poll_seconds, delay))
+        yield from self._log.rest()
+
+    def _heard(self, events: Any) -> Iterator[Any]:
+        """The same events; each counts as a word about the job."""
+        for event in events:
+            yield event
+            self._last_word = time.monotonic()
+
+    def _tell_if_idle(self, now: Mapping[str, Any]) -> None:
+        if time.monotonic() - self._last_word < self._idle_seconds:
+            return
+        self._last_word = time.monotonic()
+        self._notices(f"still {now['SecondaryStatus']} after {readable(_age_of_state(now))}")
+
+
+def _is_over(started: float) -> bool:
+    return time.monotonic() - started > _LONGEST_DRAIN_SECONDS
+
+
+def _age(now: Mapping[str, Any]) -> float:
+    """Seconds since the end of a job that has ended."""
+    return _since(now.get("TrainingEndTime") or now["LastModifiedTime"])
+
+
+def _age_of_state(now: Mapping[str, Any]) -> float:
+    changes = now.get("SecondaryStatusTransitions")
+    return _since(changes[-1]["StartTime"] if changes else now["CreationTime"])
+
+
+def _since(moment: datetime) -> float:
+    return (datetime.now(timezone.utc) - moment).total_seconds()

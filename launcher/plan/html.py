@@ -1,0 +1,27 @@
+"""The plan as a notebook shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING
+
+from launcher.plan.notes import notes
+from launcher.plan.table import HEAD, rows
+
+if TYPE_CHECKING:
+    from launcher.plan.plan import Plan
+
+
+def plan_html(plan: Plan) -> str:
+    """A table of the groups, and one of what stands below it."""
+    groups = _table([_cells("th", HEAD), *(_cells("td", row) for row in rows(plan))])
+    return groups + _table(_cells("td", note) for note in notes(plan))
+
+
+def _table(rows: Iterable[str]) -> str:
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _cells(kind: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts)

@@ -1,0 +1,53 @@
+"""The groups of a plan as rows of cells, with their sum as the last row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher import catalogue
+from launcher.catalogue.cost import GroupCost, dollars_text
+
+if TYPE_CHECKING:
+    from launcher.plan.plan import Plan
+
+HEAD = ("group", "role", "type", "count", "vCPU", "GPU", "$/h", "max $")
+#: The columns that are aligned to the right.
+NUMERIC = frozenset({"count", "vCPU", "$/h", "max $"})
+
+
+def rows(plan: Plan) -> list[tuple[str, ...]]:
+    """A row for each group; a last one for all, where there are several."""
+    groups = plan.estimate.groups
+    body = [_row(group, plan) for group in groups]
+    return body if len(groups) == 1 else [*body, _total(plan)]
+
+
+def _row(group: GroupCost, plan: Plan) -> tuple[str, ...]:
+    instance = catalogue.find(group.instance_type)
+    vcpu = instance.vcpu if instance else None
+    return (
+        group.name,
+        plan.roles[group.name] or "?",
+        group.instance_type,
+        str(group.count),
+        "unknown" if vcpu is None else str(group.count * vcpu),
+        _accelerators(instance, group.count),
+        dollars_text(group.per_hour),
+        dollars_text(group.dollars(plan.max_seconds)),
+    )
+
+
+def _total(plan: Plan) -> tuple[str, ...]:
+    count = sum(group.count for group in plan.estimate.groups)
+    money = dollars_text(plan.estimate.per_hour), dollars_text(plan.max_dollars)
+    return ("total", "", "", str(count), "", "", *money)
+
+
+def _accelerators(instance: catalogue.InstanceType | None, count: int) -> str:
+    """ "8 x A100": of all instances together."""
+    if instance is None:
+        return "unknown"
+    if not instance.accelerators:
+        return "-"
+    maker_and_name = instance.accelerator_name or ""
+    return f"{count * instance.accelerators} x {maker_and_name.rpartition(' ')[2]}"

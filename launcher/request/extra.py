@@ -1,0 +1,61 @@
+"""`extra_request`: parts of CreateTrainingJob for which a JobSpec has no field.
+
+It adds to the request and never changes it: mappings are merged, the items of a list are added to
+the list. What would set again what the job says otherwise is an error, so nothing of the code
+channel, the start of the container or the token can be lost without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.errors import Problem, SpecError
+from launcher.spec import JobSpec
+from launcher.spec.findings import FieldPath
+
+#: Lists that are one whole: nothing can be added to them.
+_WHOLE = (
+    ("AlgorithmSpecification", "ContainerEntrypoint"),
+    ("AlgorithmSpecification", "ContainerArguments"),
+    ("ResourceConfig", "InstanceGroups"),
+)
+
+
+def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
+    """The request with the job's `extra_request`; SpecError has all that contradicts the job."""
+    contradictions = list(_contradictions(request, spec.extra_request, ()))
+    if contradictions:
+        raise SpecError(
+            Problem(
+                what=f"the request has {'.'.join(map(str, path))} already: {_shown(ours)}",
+                where=spec.where(("extra_request", *path)),
+                fix="extra_request only adds; remove it there, or change the job's own field",
+            )
+            for path, ours in contradictions
+        )
+    return dict(_merged(request, spec.extra_request))
+
+
+def _contradictions(ours: Any, extra: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    if isinstance(ours, Mapping) and isinstance(extra, Mapping):
+        for name in ours.keys() & extra.keys():
+            yield from _contradictions(ours[name], extra[name], (*path, name))
+    elif ours != extra and not (_are_lists(ours, extra) and path not in _WHOLE):
+        yield path, ours
+
+
+def _merged(ours: Any, extra: Any) -> Any:
+    if isinstance(ours, Mapping) and isinstance(extra, Mapping):
+        both = {name: _merged(ours[name], extra[name]) for name in ours.keys() & extra.keys()}
+        return {**ours, **extra, **both}
+    return [*ours, *extra] if _are_lists(ours, extra) and ours != extra else extra
+
+
+def _are_lists(ours: Any, extra: Any) -> bool:
+    return isinstance(ours, list) and isinstance(extra, list)
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,205 @@
+"""A request held against the shapes of a model: types, required and unknown fields, limits.
+
+botocore itself looks at types, required and unknown fields and minima only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.request.validation.model import version
+from launcher.request.validation.patterns import compiled
+from launcher.request.validation.violations import (
+    RequestPath,
+    Violation,
+    constraint_message,
+    shown,
+)
+from launcher.spec.findings import choice_fix, did_you_mean, dotted
+
+#: Of each type of a model: the Python types that are sent for it, and its name in a message.
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    "structure": (Mapping, "a mapping"),
+    "map": (Mapping, "a mapping"),
+    "list": ((list, tuple), "a list"),
+    "string": (str, "a text"),
+    "integer": (int, "an integer"),
+    "long": (int, "an integer"),
+    "float": ((int, float), "a number"),
+    "double": ((int, float), "a number"),
+    "boolean": (bool, "true or false"),
+}
+_NUMBERS = frozenset({"integer", "long", "float", "double"})
+
+
+def find_violations_of(shape: Any, value: Any, path: RequestPath = ()) -> Iterator[Violation]:
+    """All of a value that its shape does not allow, in the order in which the value has it."""
+    if not _is_typed(shape, value):
+        yield _wrong_type(shape, value, path)
+        return
+    yield from _size_violations(shape, value, path)
+    if shape.type_name == "structure":
+        yield from _member_violations(shape, value, path)
+    elif shape.type_name == "map":
+        yield from _entry_violations(shape, value, path)
+    elif shape.type_name == "list":
+        yield from _item_violations(shape, value, path)
+    elif shape.type_name == "string":
+        yield from _text_violations(shape, value, path)
+
+
+def is_typed(shape: Any, value: Any) -> bool:
+    """Whether a value and everything in it, as far as the model knows it, has the model's types."""
+    if not _is_typed(shape, value):
+        return False
+    if shape.type_name == "structure":
+        known = shape.members
+        return all(is_typed(known[name], item) for name, item in value.items() if name in known)
+    if shape.type_name == "map":
+        return all(isinstance(k, str) and is_typed(shape.value, v) for k, v in value.items())
+    return shape.type_name != "list" or all(is_typed(shape.member, item) for item in value)
+
+
+def missing(path: RequestPath, fix: str = "") -> Violation:
+    """A field that has to be there."""
+    return Violation(
+        path=path,
+        what=f"{path[-1]} is missing",
+        fix=fix or f"write {path[-1]}",
+        aws_message=constraint_message(path, None, "Member must not be null"),
+    )
+
+
+def _is_typed(shape: Any, value: Any) -> bool:
+    python_type, _ = _TYPES.get(shape.type_name, (object, ""))
+    is_number = shape.type_name in _NUMBERS
+    return isinstance(value, python_type) and not (is_number and isinstance(value, bool))
+
+
+def _wrong_type(shape: Any, value: Any, path: RequestPath) -> Violation:
+    word = _TYPES[shape.type_name][1]
+    return Violation(
+        path=path,
+        what=f"{shown(value)} is not {word}",
+        fix=f"write {word}",
+        aws_message=constraint_message(path, value, f"Member must be {word}"),
+    )
+
+
+def _member_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    for name in shape.required_members:
+        if name not in value:
+            yield missing((*path, name))
+    for name, item in value.items():
+        if name in shape.members:
+            yield from find_violations_of(shape.members[name], item, (*path, name))
+        else:
+            yield _unknown_field(shape, name, item, path)
+
+
+def _unknown_field(shape: Any, name: Any, item: Any, path: RequestPath) -> Violation:
+    """boto3 sends no field that its model does not have, so a newer one needs a newer boto3."""
+    near = did_you_mean(str(name), shape.members)
+    hint = f'did you mean "{near}"? Else ' if near else ""
+    here = (*path, str(name))
+    return Violation(
+        path=here,
+        what=f"botocore {version()} knows no field {name} here",
+        fix=f"{hint}remove it, or upgrade boto3 if AWS has it since: pip install -U boto3",
+        aws_message=constraint_message(here, item, "Member must be a field of the request"),
+    )
+
+
+def _entry_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    for key, item in value.items():
+        here = (*path, str(key))
+        for found in find_violations_of(shape.key, key, here):
+            what = f"the name {shown(key)}: {found.what}"
+            yield _of_container(found, shape.key, value, path, "Map keys", what)
+        for found in find_violations_of(shape.value, item, here):
+            yield _of_container(found, shape.value, value, path, "Map value", found.what)
+
+
+def _item_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    for index, item in enumerate(value):
+        for found in find_violations_of(shape.member, item, (*path, index)):
+            if shape.member.type_name == "structure":
+                yield found
+            else:
+                yield _of_container(found, shape.member, value, path, "Member", found.what)
+
+
+def _of_container(
+    found: Violation, shape: Any, value: Any, path: RequestPath, part: str, what: str
+) -> Violation:
+    """The same fault in AWS's words, which tell the whole list or map instead of the entry."""
+    constraint = f"{part} must satisfy constraint: [{', '.join(_constraints(shape))}]"
+    message = constraint_message(path, value, constraint)
+    return dataclasses.replace(found, what=what, aws_message=message)
+
+
+def _constraints(shape: Any) -> Iterator[str]:
+    word = "value" if shape.type_name in _NUMBERS else "length"
+    if (most := shape.metadata.get("max")) is not None:
+        yield f"Member must have {word} less than or equal to {most}"
+    if (least := shape.metadata.get("min")) is not None:
+        yield f"Member must have {word} greater than or equal to {least}"
+    if pattern := shape.metadata.get("pattern"):
+        yield f"Member must satisfy regular expression pattern: {pattern}"
+    if enum := getattr(shape, "enum", None):
+        yield f"Member must satisfy enum value set: [{', '.join(enum)}]"
+
+
+def _size_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    if least is None and most is None:
+        return
+    if shape.type_name in _NUMBERS:
+        word, size, what = "value", value, f"{_named(path)} is {value}"
+    else:
+        unit = "characters" if shape.type_name == "string" else "entries"
+        word, size, what = "length", len(value), f"{_named(path)} has {len(value)} {unit}"
+    fix = f"use {least or 0} to {most}" if most is not None else f"use {least} or more"
+    if most is not None and size > most:
+        constraint = f"Member must have {word} less than or equal to {most}"
+        yield _broken(path, value, what, fix, constraint)
+    if least is not None and size < least:
+        constraint = f"Member must have {word} greater than or equal to {least}"
+        yield _broken(path, value, what, fix, constraint)
+
+
+def _named(path: RequestPath) -> str:
+    """The last words of a path: "InstanceCount", or "Subnets[0]"."""
+    return dotted(path[-2:] if isinstance(path[-1], int) else path[-1:])
+
+
+def _text_violations(shape: Any, value: str, path: RequestPath) -> Iterator[Violation]:
+    pattern = shape.metadata.get("pattern")
+    readable = compiled(pattern) if pattern else None
+    if readable and not readable.fullmatch(value):
+        what = f"{shown(value)} does not match {pattern}"
+        fix = "write a value that the pattern matches as a whole"
+        constraint = f"Member must satisfy regular expression pattern: {pattern}"
+        yield _broken(path, value, what, fix, constraint)
+    if shape.enum and value not in shape.enum:
+        yield _unknown_word(shape, value, path)
+
+
+def _unknown_word(shape: Any, value: str, path: RequestPath) -> Violation:
+    """AWS adds instance types more often than users upgrade boto3, so a new one is no error."""
+    is_type = shape.name.endswith("InstanceType")
+    near = did_you_mean(value, shape.enum)
+    fix = choice_fix(value, shape.enum)
+    if is_type:
+        fix = f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge"
+    constraint = f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
+    what = f"{shown(value)} is no {path[-1]} that botocore {version()} knows"
+    found = _broken(path, value, what, fix, constraint)
+    return dataclasses.replace(found, is_warning=is_type and value.startswith("ml."))
+
+
+def _broken(path: RequestPath, value: Any, what: str, fix: str, constraint: str) -> Violation:
+    message = constraint_message(path, value, constraint)
+    return Violation(path=path, what=what, fix=fix, aws_message=message)

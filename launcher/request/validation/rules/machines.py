@@ -1,0 +1,205 @@
+"""The machines of a request, and the image that they run.
+
+Source: the API pages of ResourceConfig, InstancePreference and AlgorithmSpecification, and AWS's
+page on heterogeneous clusters; the first message of `are_given_in_one_way` is AWS's own. That names
+of groups differ is inferred.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.request.validation.limits import missing
+from launcher.request.validation.rules.serverless import SERVERLESS
+from launcher.request.validation.violations import (
+    RequestPath,
+    Violation,
+    constraint_message,
+)
+
+_RESOURCES = "ResourceConfig"
+_COUNT, _TYPE, _GROUPS = "InstanceCount", "InstanceType", "InstanceGroups"
+_PREFERENCES, _SPOT, _KEEP = (
+    "InstancePreferences",
+    "EnableManagedSpotTraining",
+    "KeepAlivePeriodInSeconds",
+)
+#: Families with NVMe disks of their own: a d among the letters after the number, and these.
+_NVME = re.compile(r"ml\.([a-z]+\d+[a-z]*d[a-z]*|g[567]e?|p[56][a-z]*(-\w+)?|trn\d+n?)\..+")
+_FRAMEWORK = re.compile(r".*/(pytorch|tensorflow)-training:(\d+)\.(\d+).*")
+_FIRST_WITH_GROUPS = {"pytorch": (1, 10), "tensorflow": (2, 6)}
+
+
+def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """A type and a count, or groups (or preferences, which have a rule of their own)."""
+    resources = request.get(_RESOURCES)
+    if resources is None or SERVERLESS in request:
+        return
+    if _GROUPS in resources:
+        for name in (_TYPE, _COUNT):
+            if name in resources:
+                yield _conflict(resources, name, _GROUPS, _OWN_WORDS)
+    elif _PREFERENCES not in resources:
+        for name in (_TYPE, _COUNT):
+            if name not in resources:
+                yield missing((_RESOURCES, name), f"write {name}, or {_GROUPS}")
+
+
+_OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
+
+
+def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """The model allows a count of 0, and no groups at all."""
+    resources = request.get(_RESOURCES, {})
+    counted: dict[RequestPath, Any] = {(_RESOURCES,): resources}
+    for part in (_GROUPS, _PREFERENCES):
+        for index, item in enumerate(resources.get(part, ())):
+            counted[_RESOURCES, part, index] = item
+    for path, item in counted.items():
+        if item.get(_COUNT, 1) == 0:
+            yield _too_few((*path, _COUNT), 0, "value", "there are no hosts")
+    if resources.get(_GROUPS, (1,)) in ([], ()):
+        yield _too_few((_RESOURCES, _GROUPS), [], "length", "there are no groups")
+
+
+def have_groups_of_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
+    seen = Counter[str]()
+    for index, group in enumerate(request.get(_RESOURCES, {}).get(_GROUPS, ())):
+        name = group.get("InstanceGroupName", "")
+        seen[name] += 1
+        if seen[name] == 2:
+            yield Violation(
+                path=(_RESOURCES, _GROUPS, index, "InstanceGroupName"),
+                what=f'two groups are called "{name}"',
+                fix="give one of them another name",
+                aws_message=f"Duplicate instance group name: {name}",
+            )
+
+
+def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Preferences exclude every other choice of machines, and count hosts in one place."""
+    resources = request.get(_RESOURCES, {})
+    preferences = resources.get(_PREFERENCES)
+    if preferences is None:
+        return
+    for name in (_TYPE, _GROUPS, "InstancePlacementConfig"):
+        if name in resources:
+            yield _conflict(resources, name, _PREFERENCES)
+    if request.get(_SPOT):
+        yield _conflict(request, _SPOT, _PREFERENCES)
+    counts = [_COUNT in preference for preference in preferences]
+    if any(counts) != all(counts) or any(counts) == (_COUNT in resources):
+        path = (_RESOURCES, _PREFERENCES)
+        constraint = f"Member must have {_COUNT} in all preferences or in {_RESOURCES}"
+        yield Violation(
+            path=path,
+            what=f"{_COUNT} is not given in one way",
+            fix=f"write {_COUNT} in every preference, or once in {_RESOURCES}",
+            aws_message=constraint_message(path, preferences, constraint),
+        )
+
+
+def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]:
+    for name in ("SelectedInstanceType", "SelectedInstanceCount"):
+        if (value := request.get(_RESOURCES, {}).get(name)) is not None:
+            path = (_RESOURCES, name)
+            yield Violation(
+                path=path,
+                what=f"{name} is AWS's answer and no part of a request",
+                fix=f"remove {name}",
+                aws_message=constraint_message(path, value, "Member must be null"),
+            )
+
+
+def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
+    resources = request.get(_RESOURCES, {})
+    local = [name for name in _types(resources) if _NVME.fullmatch(name)]
+    if "VolumeKmsKeyId" in resources and local:
+        path = (_RESOURCES, "VolumeKmsKeyId")
+        constraint = f"Member must be null for instance types with local storage: [{local[0]}]"
+        yield Violation(
+            path=path,
+            what=f"{local[0]} has disks of its own, which are encrypted without a key of yours",
+            fix="remove VolumeKmsKeyId, or use types without local disks",
+            aws_message=constraint_message(path, resources[path[-1]], constraint),
+        )
+
+
+def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violation]:
+    resources = request.get(_RESOURCES, {})
+    if not resources.get(_KEEP):
+        return
+    if _GROUPS in resources:
+        yield _conflict(resources, _KEEP, _GROUPS)
+    if request.get(_SPOT):
+        yield Violation(
+            path=(_RESOURCES, _KEEP),
+            what="a warm pool with spot instances: AWS does not say that it keeps these",
+            fix=f"remove {_KEEP} or {_SPOT}",
+            aws_message=f"{_KEEP} is not supported when {_SPOT} is set to true",
+            is_warning=True,
+        )
+
+
+def have_an_image(request: Mapping[str, Any]) -> Iterator[Violation]:
+    algorithm = request.get("AlgorithmSpecification")
+    if algorithm is None or SERVERLESS in request:
+        return
+    path = ("AlgorithmSpecification", "TrainingImage")
+    if "TrainingImage" in algorithm and "AlgorithmName" in algorithm:
+        constraint = "Member must not be set together with AlgorithmName"
+        yield Violation(
+            path=path,
+            what="both TrainingImage and AlgorithmName are given",
+            fix="remove one of them",
+            aws_message=constraint_message(path, algorithm["TrainingImage"], constraint),
+        )
+    elif "TrainingImage" not in algorithm and "AlgorithmName" not in algorithm:
+        yield missing(path, "write TrainingImage, or AlgorithmName")
+
+
+def have_an_image_that_knows_groups(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """AWS's own images came to know groups with a version; for others nothing is said."""
+    image = request.get("AlgorithmSpecification", {}).get("TrainingImage", "")
+    named = _FRAMEWORK.fullmatch(image)
+    if not named or _GROUPS not in request.get(_RESOURCES, {}):
+        return
+    framework, first = named[1], _FIRST_WITH_GROUPS[named[1]]
+    if (int(named[2]), int(named[3])) < first:
+        path = ("AlgorithmSpecification", "TrainingImage")
+        supported = f"{framework} {first[0]}.{first[1]}"
+        yield Violation(
+            path=path,
+            what=f"AWS supports instance groups from {supported} on, and the image is older",
+            fix="use a newer image",
+            aws_message=constraint_message(path, image, f"Member must be {supported} or newer"),
+            is_warning=True,
+        )
+
+
+def _types(resources: Mapping[str, Any]) -> Iterator[str]:
+    for item in (resources, *resources.get(_GROUPS, ()), *resources.get(_PREFERENCES, ())):
+        if _TYPE in item:
+            yield item[_TYPE]
+
+
+def _too_few(path: RequestPath, value: Any, word: str, what: str) -> Violation:
+    constraint = f"Member must have {word} greater than or equal to 1"
+    message = constraint_message(path, value, constraint)
+    return Violation(path=path, what=what, fix="use 1 or more", aws_message=message)
+
+
+def _conflict(
+    holder: Mapping[str, Any], name: str, other: str, message: str | None = None
+) -> Violation:
+    path = (_RESOURCES, name) if name != _SPOT else (name,)
+    constraint = f"Member must not be set together with {other}"
+    return Violation(
+        path=path,
+        what=f"{name} is given together with {other}",
+        fix=f"remove {name} or {other}",
+        aws_message=message or constraint_message(path, holder[name], constraint),
+    )

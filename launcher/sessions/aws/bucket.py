@@ -1,0 +1,81 @@
+"""The default bucket: made when something is to be stored and it is not there, never before."""
+
+from __future__ import annotations
+
+import threading
+
+from launcher.errors import CloudError, Refused
+from launcher.sessions.aws.clients import Clients
+
+_ABSENT = ("404", "NoSuchBucket", "NotFound")
+_FOREIGN = ("403", "AccessDenied", "BucketAlreadyExists", "Forbidden")
+#: The one region that must not be named as a bucket's place.
+_FIRST_REGION = "us-east-1"
+
+
+class DefaultBucket:
+    """A bucket by its name, which is made once.
+
+    owner: the account that it must belong to; None: anybody's will do. The usual name,
+    sagemaker-REGION-ACCOUNT, can be guessed, and made by somebody who would receive our code.
+    """
+
+    def __init__(self, clients: Clients, name: str, owner: str | None) -> None:
+        self.name = name
+        self._clients = clients
+        self._owner = owner
+        self._is_there = False
+        self._lock = threading.Lock()
+
+    def ensure(self) -> None:
+        """Make the bucket unless it is there; CloudError when it is somebody else's."""
+        with self._lock:
+            if not self._is_there:
+                try:
+                    self._find_or_make()
+                except Refused as error:
+                    if error.code in _FOREIGN:
+                        raise self._is_foreign(error) from error
+                    raise
+                self._is_there = True
+
+    def _is_foreign(self, error: Refused) -> CloudError:
+        return CloudError(
+            f"the bucket {self.name} belongs to another account, or you may not use it "
+            f"({error.code})\n"
+            "  fix: name a bucket of your own: output_path and code_location, or "
+            "AwsSession(default_bucket=...)",
+            code=error.code,
+            request_id=error.request_id,
+        )
+
+    def _find_or_make(self) -> None:
+        expected = {"ExpectedBucketOwner": self._owner} if self._owner else {}
+        try:
+            with self._clients.client("s3") as s3:
+                s3.head_bucket(Bucket=self.name, **expected)
+        except Refused as error:
+            if error.code not in _ABSENT:
+                raise
+            self._make()
+
+    def _make(self) -> None:
+        region = self._clients.region
+        place = {} if region == _FIRST_REGION else {"LocationConstraint": region}
+        options = {"CreateBucketConfiguration": place} if place else {}
+        try:
+            with self._clients.client("s3") as s3:
+                s3.create_bucket(Bucket=self.name, **options)
+        except Refused as error:
+            if error.code != "BucketAlreadyOwnedByYou":  # by another process, in this second
+                raise
+        with self._clients.client("s3") as s3:
+            s3.put_public_access_block(
+                Bucket=self.name,
+                PublicAccessBlockConfiguration={
+                    "BlockPublicAcls": True,
+                    "IgnorePublicAcls": True,
+                    "BlockPublicPolicy": True,
+                    "RestrictPublicBuckets": True,
+                },
+            )

@@ -1,0 +1,114 @@
+"""CreateTrainingJob, so that a job is made exactly once whatever happens to the answer.
+
+SageMaker refuses a name that was used before, but an answer that is lost on the way leaves open
+whether the job exists. Then the job of that name is described: when it is what was asked for, it is
+ours; when there is none, it is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from launcher.errors import CloudError, JobNotFound, Refused, Unreachable
+from launcher.sessions.aws import jobs
+from launcher.sessions.aws.clients import Clients
+from launcher.sessions.aws.retries import (
+    Patience,
+    is_passing,
+    is_propagating,
+    is_server_fault,
+    retry,
+)
+
+#: What a role or policy needs at most to be known everywhere, as Terraform waits for it.
+_PATIENCE = Patience(seconds=120, first=1.0)
+_LOOK = Patience(seconds=60)
+#: By how much this machine's clock may differ from AWS's, which refuses what differs by more.
+_CLOCK = timedelta(minutes=5)
+
+
+class Creation:
+    """One job on its way to being created; what an attempt left open is known to the next."""
+
+    def __init__(
+        self, clients: Clients, request: Mapping[str, Any], tell: Callable[[str], None]
+    ) -> None:
+        self._clients = clients
+        self._request = request
+        self._name = str(request["TrainingJobName"])
+        self._tell = tell
+        self._is_open = False
+        self._begun = datetime.now(timezone.utc) - _CLOCK
+
+    def run(self, patience: Patience = _PATIENCE) -> str:
+        """The job's ARN.
+
+        Raises Refused for what will not be better soon, and Unreachable, which says how to find out
+        whether the job was created.
+        """
+        try:
+            return retry(self._attempt, patience, _may_be_better, self._tell)
+        except Unreachable as error:
+            if self._is_open:
+                error.add(
+                    f"  whether job {self._name} was created is not known: `launcher status "
+                    f"{self._name}` says it; creating it again under this name is safe"
+                )
+            raise
+
+    def _attempt(self) -> str:
+        if self._is_open and (arn := self._found()):
+            return arn
+        try:
+            return self._ask()
+        except CloudError as error:
+            if is_server_fault(error) or isinstance(error, Unreachable):
+                self._is_open = True
+            if error.code == "ResourceInUse" and self._is_open and (arn := self._found()):
+                return arn
+            raise
+
+    def _ask(self) -> str:
+        with self._clients.client("sagemaker") as sagemaker:
+            return str(sagemaker.create_training_job(**self._request)["TrainingJobArn"])
+
+    def _found(self) -> str | None:
+        """The ARN of our own job; None while there is no job of the name."""
+        try:
+            found = retry(lambda: jobs.describe(self._clients, self._name), _LOOK, is_passing)
+        except JobNotFound:
+            return None
+        if found["CreationTime"] < self._begun or not is_answered_by(self._request, found):
+            raise Refused(
+                f"the name {self._name!r} was used for another job before\n"
+                "  fix: give another name, or none",
+                code="ResourceInUse",
+            )
+        return str(found["TrainingJobArn"])
+
+
+def is_answered_by(request: Mapping[str, Any], description: Mapping[str, Any]) -> bool:
+    """Whether a described job is the one that a request asks for, as far as it is described.
+
+    A field that the description lacks as a whole says nothing; tags are never described.
+    """
+    return all(
+        _is_within(wanted, description[field])
+        for field, wanted in request.items()
+        if field in description
+    )
+
+
+def _is_within(wanted: Any, found: Any) -> bool:
+    """Whether `found` is `wanted`, or more: AWS adds its defaults."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return all(key in found and _is_within(value, found[key]) for key, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(map(_is_within, wanted, found))
+    return bool(wanted == found)
+
+
+def _may_be_better(error: CloudError) -> bool:
+    return is_passing(error) or is_propagating(error)

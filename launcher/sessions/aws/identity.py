@@ -1,0 +1,97 @@
+"""Who asks, and as which role a job runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from launcher.errors import CloudError, Problem, Refused, SpecError
+from launcher.sessions.aws.clients import Clients
+from launcher.sessions.aws.retries import Patience, is_passing, retry
+
+#: What SageMaker writes into Studio and notebook instances; SDK v2 reads the same file.
+NOTEBOOK_METADATA = Path("/opt/ml/metadata/resource-metadata.json")
+_ASSUMED = re.compile(
+    r"arn:(?P<partition>[^:]+):sts::(?P<account>\d+):assumed-role/(?P<name>[^/]+)/"
+)
+#: People who sign in through IAM Identity Center have a role that no service may assume.
+_OF_PEOPLE = "AWSReservedSSO_"
+_PATIENCE = Patience(seconds=20)
+
+
+def caller_arn(clients: Clients) -> str:
+    """The ARN of whoever the credentials belong to."""
+
+    def ask() -> str:
+        with clients.client("sts") as sts:
+            return str(sts.get_caller_identity()["Arn"])
+
+    return retry(ask, _PATIENCE, is_passing)
+
+
+def account_of(arn: str) -> str:
+    return arn.split(":")[4]
+
+
+def role_arn(clients: Clients, role: str | None, metadata: Path = NOTEBOOK_METADATA) -> str:
+    """The ARN of a role; without one, of the notebook's or of our own assumed role.
+
+    Raises SpecError for a role that does not exist, and where there is none of our own.
+    """
+    if role is not None:
+        return role if role.startswith("arn:") else _named_role(clients, role)
+    return _notebook_role(clients, metadata) or _own_role(clients)
+
+
+def _named_role(clients: Clients, name: str) -> str:
+    try:
+        return _look_up(clients, name.rpartition("/")[2])
+    except Refused as error:
+        if error.code != "NoSuchEntity":
+            error.add(f"  or give the ARN of the role {name} instead of its name")
+            raise
+        what = f"there is no IAM role {name!r} in this account"
+        fix = "check the name, or give the role's ARN"
+        raise SpecError([Problem(what=what, where="role", fix=fix)]) from error
+
+
+def _look_up(clients: Clients, name: str) -> str:
+    def ask() -> str:
+        with clients.client("iam") as iam:
+            return str(iam.get_role(RoleName=name)["Role"]["Arn"])
+
+    return retry(ask, _PATIENCE, is_passing)
+
+
+def _notebook_role(clients: Clients, metadata: Path) -> str | None:
+    """The execution role of the Studio space or notebook instance that we run in."""
+    try:
+        here = json.loads(metadata.read_text())
+    except (OSError, ValueError):
+        return None
+    if arn := here.get("ExecutionRoleArn"):
+        return str(arn)
+    if "DomainId" in here or "ResourceName" not in here:
+        return None
+    try:
+        with clients.client("sagemaker") as sagemaker:
+            name = here["ResourceName"]
+            return str(sagemaker.describe_notebook_instance(NotebookInstanceName=name)["RoleArn"])
+    except Refused:
+        return None  # the role that asks is the same; only its path is harder to find
+
+
+def _own_role(clients: Clients) -> str:
+    caller = caller_arn(clients)
+    own = _ASSUMED.match(caller)
+    if own is None or own["name"].startswith(_OF_PEOPLE):
+        what = f"the job names no role, and {caller} is not one that SageMaker could assume"
+        fix = "give role: the name or ARN of an IAM role that trusts sagemaker.amazonaws.com"
+        raise SpecError([Problem(what=what, where="role", fix=fix)])
+    try:
+        return _look_up(clients, own["name"])
+    except CloudError as error:
+        what = f"the job names no role, and the path of your own, {own['name']}, cannot be read"
+        fix = f"give role: its ARN ({error.headline})"
+        raise SpecError([Problem(what=what, where="role", fix=fix)]) from error

@@ -1,0 +1,102 @@
+"""What the frequent errors of AWS mean for a training job, and what to do about each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_ACCESS_DENIED = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")
+_WRONG_KEYS = (
+    "UnrecognizedClientException",
+    "InvalidClientTokenId",
+    "InvalidAccessKeyId",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "AuthFailure",
+)
+THROTTLED = frozenset(
+    {
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "429",
+    }
+)
+_QUOTAS = "https://console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """codes: AWS's; within: a part of its message ("": any); fix: what to do."""
+
+    codes: tuple[str, ...]
+    within: str
+    fix: str
+
+
+# The first that fits is taken.
+_READINGS = (
+    _Reading(
+        _ACCESS_DENIED,
+        "iam:PassRole",
+        "you may not hand this role to SageMaker: ask for iam:PassRole on it, or name another role",
+    ),
+    _Reading(
+        _ACCESS_DENIED,
+        "sagemaker:CreateTrainingJob",
+        "your own identity may not create training jobs: ask for sagemaker:CreateTrainingJob "
+        "(`aws sts get-caller-identity` says who you are)",
+    ),
+    _Reading(
+        _ACCESS_DENIED,
+        "",
+        "your own identity lacks this permission: ask for it, or set AWS_PROFILE to another "
+        "(`aws sts get-caller-identity` says who you are)",
+    ),
+    _Reading(
+        ("ResourceLimitExceeded",),
+        "",
+        "the account's quota for this instance type is too small: ask for more at "
+        f'{_QUOTAS} ("ml.TYPE for training job usage"), or wait for other jobs to end',
+    ),
+    _Reading(
+        ("ResourceInUse",),
+        "",
+        "a job's name can be used once in an account and region: give another name, or none",
+    ),
+    _Reading(
+        _WRONG_KEYS,
+        "",
+        "AWS does not know these keys: check AWS_PROFILE, the AWS_* variables, ~/.aws and this "
+        "machine's clock",
+    ),
+    _Reading(
+        ("RequestTimeTooSkewed", "RequestExpired"), "", "set this machine's clock: it is wrong"
+    ),
+    _Reading(("NoSuchBucket",), "", "create the bucket, or name another"),
+    _Reading(("NoSuchKey", "404"), "", "there is no such object; check the URI's spelling"),
+    _Reading(
+        ("ValidationException",),
+        "Could not assume role",
+        "let sagemaker.amazonaws.com assume the role, in its trust policy",
+    ),
+    _Reading(
+        ("OptInRequired", "SubscriptionRequiredException"),
+        "",
+        "the account is not signed up for this service in this region",
+    ),
+    _Reading(tuple(sorted(THROTTLED)), "", "AWS is asked too often: try again in a minute"),
+)
+
+
+def mend(code: str, message: str) -> str | None:
+    """What to do about an error; None where AWS's own text must do."""
+    for reading in _READINGS:
+        if code in reading.codes and reading.within in message:
+            return reading.fix
+    return None

@@ -1,0 +1,185 @@
+"""AwsSession: the ports of a platform, answered by SageMaker, S3, CloudWatch, IAM and STS."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.errors import Problem, SpecError
+from launcher.request.submission import redacted
+from launcher.sessions.aws import identity, jobs, logs, storage
+from launcher.sessions.aws.bucket import DefaultBucket
+from launcher.sessions.aws.clients import Clients
+from launcher.sessions.aws.creation import Creation
+from launcher.sessions.base import LogEvent, LogStream, Progress
+
+if TYPE_CHECKING:
+    from launcher.spec import JobSpec
+
+
+def _tell_on_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class AwsSession:
+    """Runs training jobs on SageMaker. One session may be used by many threads.
+
+    Nothing is asked of AWS before the first call; AWS_ENDPOINT_URL* are obeyed.
+
+    region: default: that of `boto_session`, or of boto3's configuration.
+    boto_session: a boto3.Session, for credentials of your own choice.
+    default_bucket: for code and output of jobs that name no place; default
+        sagemaker-REGION-ACCOUNT. It is made when the first job needs it.
+    tell: hears why a call takes long; default: printed on stderr.
+
+    Raises, from every method, CloudError: Refused, Unreachable or CredentialsExpired.
+    """
+
+    def __init__(
+        self,
+        region: str | None = None,
+        *,
+        boto_session: Any = None,
+        default_bucket: str | None = None,
+        tell: Callable[[str], None] = _tell_on_stderr,
+    ) -> None:
+        self._clients = Clients(region, boto_session)
+        self._bucket_name = default_bucket
+        self._tell = tell
+        self._account: str | None = None
+        self._bucket: DefaultBucket | None = None
+        self._lock = threading.RLock()
+
+    # identity ----------------------------------------------------------------------------------
+
+    @property
+    def region(self) -> str:
+        return self._clients.region
+
+    @property
+    def account(self) -> str:
+        with self._lock:
+            if self._account is None:
+                self._account = identity.account_of(identity.caller_arn(self._clients))
+            return self._account
+
+    def role_arn(self, role: str | None) -> str:
+        return identity.role_arn(self._clients, role)
+
+    def default_location(self) -> str:
+        return f"s3://{self._default_bucket.name}"
+
+    def default_image(self, spec: JobSpec) -> str | None:
+        """None: a job on AWS says which image it runs in."""
+        return None
+
+    # jobs --------------------------------------------------------------------------------------
+
+    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        problems = [
+            Problem(
+                what=f"{uri} is not in S3, where SageMaker could reach it",
+                where="code_location",
+                fix="give s3://BUCKET/PREFIX",
+            )
+            for uri in uploads
+            if not uri.startswith("s3://")
+        ]
+        if problems:
+            raise SpecError(problems)
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        self._ensure_bucket_of(request["OutputDataConfig"]["S3OutputPath"])
+        return {"TrainingJobArn": Creation(self._clients, request, self._tell).run()}
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        return redacted(jobs.describe(self._clients, TrainingJobName))
+
+    def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        jobs.stop(self._clients, TrainingJobName)
+
+    @property
+    def poll_seconds(self) -> float:
+        """Often where the answers come from this machine's own endpoint."""
+        return 0.5 if self._clients.are_local else 5.0
+
+    def list_training_jobs(
+        self,
+        *,
+        NameContains: str | None = None,  # noqa: N803 (AWS)
+        StatusEquals: str | None = None,  # noqa: N803 (AWS)
+        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
+        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        filters = {
+            "NameContains": NameContains,
+            "StatusEquals": StatusEquals,
+            "CreationTimeAfter": CreationTimeAfter,
+            "CreationTimeBefore": CreationTimeBefore,
+        }
+        return jobs.summaries(self._clients, filters, limit)
+
+    # storage -----------------------------------------------------------------------------------
+
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
+        self._ensure_bucket_of(uri)
+        if shared is None:
+            storage.upload(self._clients, content, uri, kms_key)
+        else:
+            storage.upload_once(self._clients, content, uri, shared, kms_key)
+
+    def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        storage.download(self._clients, uri, path, progress)
+
+    # logs --------------------------------------------------------------------------------------
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        streams = logs.streams(self._clients, job_name)
+        if not streams:
+            self.describe_training_job(TrainingJobName=job_name)  # JobNotFound for an unknown name
+        return streams
+
+    @property
+    def log_delay_seconds(self) -> float:
+        return logs.DELAY_SECONDS
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        found = logs.read(self._clients, stream, position, limit)
+        if found is None:
+            self.describe_training_job(TrainingJobName=job_name)
+            return [], position or ""
+        return found
+
+    # the default bucket ------------------------------------------------------------------------
+
+    @property
+    def _default_bucket(self) -> DefaultBucket:
+        with self._lock:
+            if self._bucket is None:
+                given = self._bucket_name
+                name = given or f"sagemaker-{self.region}-{self.account}"
+                owner = None if given else self.account
+                self._bucket = DefaultBucket(self._clients, name, owner)
+            return self._bucket
+
+    def _ensure_bucket_of(self, uri: str) -> None:
+        """Make the default bucket, should the URI be in it."""
+        bucket = storage.address(uri)[0]
+        # Most others can be told by their names, without asking AWS for the account.
+        beginning = self._bucket_name or f"sagemaker-{self.region}-"
+        if bucket.startswith(beginning) and bucket == self._default_bucket.name:
+            self._default_bucket.ensure()

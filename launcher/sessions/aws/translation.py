@@ -1,0 +1,87 @@
+"""boto's errors as ours, in one place; AWS's own code, text and request id are always kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
+from launcher.sessions.aws.readings import mend
+
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_NO_CAPACITY = frozenset(
+    {"CapacityError", "InsufficientCapacityException", "InsufficientInstanceCapacity"}
+)
+#: botocore's classes by name, for the `aws login` ones are younger than the botocore we ask for.
+_EXPIRED_HERE = frozenset(
+    {
+        "CredentialRetrievalError",
+        "LoginRefreshRequired",
+        "LoginTokenLoadError",
+        "SSOTokenLoadError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+    }
+)
+_RENEW = "renew them: `aws sso login`, `aws login`, or new keys with `aws configure`"
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Run calls of boto; Refused, Unreachable, CredentialsExpired or CapacityError for its own."""
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise of_answer(error.response) from error
+    except Boto3Error as error:
+        # what boto3's transfers wrap around the error of a part
+        if isinstance(error.__context__, ClientError):
+            raise of_answer(error.__context__.response) from error
+        raise Unreachable(_with_fix(str(error), "try again")) from error
+    except (BotoCoreError, ValueError) as error:  # ValueError: an address that is none
+        raise _of_boto(error) from error
+
+
+def of_answer(response: Mapping[str, Any]) -> CloudError:
+    """The error that an answer of AWS stands for."""
+    answer = response.get("Error", {})
+    code, message = str(answer.get("Code", "?")), str(answer.get("Message", ""))
+    request_id = response.get("ResponseMetadata", {}).get("RequestId")
+    kind: type[CloudError] = Refused
+    if code in _EXPIRED:
+        kind = CredentialsExpired
+    elif code in _NO_CAPACITY:
+        kind = CapacityError
+    fix = _RENEW if kind is CredentialsExpired else mend(code, message)
+    told = f"{code}: {message}" + (f" (request id {request_id})" if request_id else "")
+    return kind(_with_fix(told, fix), code=code, request_id=request_id)
+
+
+def _of_boto(error: Exception) -> CloudError:
+    """The error that stands for one of boto's own, in which AWS has said nothing."""
+    from botocore import exceptions as boto
+
+    if type(error).__name__ in _EXPIRED_HERE:
+        return CredentialsExpired(_with_fix(str(error), _RENEW))
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
+        fix = "run `aws configure` or `aws sso login`, or set AWS_PROFILE"
+        return CloudError(_with_fix(f"no AWS credentials were found here ({error})", fix))
+    if isinstance(error, boto.NoRegionError):
+        return no_region()
+    if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
+        fix = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+        return Unreachable(_with_fix(f"AWS does not answer: {error}", fix))
+    return CloudError(_with_fix(str(error), "check AWS_* variables and what ~/.aws says"))
+
+
+def no_region() -> CloudError:
+    fix = "export AWS_DEFAULT_REGION=us-east-1, or run: aws configure set region us-east-1"
+    return CloudError(_with_fix("no AWS region is configured", fix))
+
+
+def _with_fix(what: str, fix: str | None) -> str:
+    return f"{what}\n  fix: {fix}" if fix else what

@@ -1,0 +1,60 @@
+"""The forms in which a JobSpec takes its values, and the one in which it keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.spec.inputs import FileSystemInput, TrainingInput
+from launcher.spec.metrics import MetricDefinition
+from launcher.spec.names import names
+
+_TEXTS = (
+    "dependencies",
+    "container_entry_point",
+    "container_arguments",
+    "subnets",
+    "security_group_ids",
+)
+_REQUEST_PARTS = (
+    "hyperparameters",
+    "instance_placement_config",
+    "experiment_config",
+    "tensorboard_output_config",
+    "debugger_hook_config",
+    "profiler_config",
+    "extra_request",
+)
+
+
+def kept_forms(spec: Any) -> dict[str, Any]:
+    """The fields of a JobSpec whose values may come in another form than they are kept in."""
+    return {
+        "instance_groups": tuple(spec.instance_groups),
+        "inputs": {name: _channel(channel) for name, channel in spec.inputs.items()},
+        "environment": dict(spec.environment),
+        "tags": dict(spec.tags),
+        "metric_definitions": tuple(map(_metric, spec.metric_definitions)),
+        **{name: names(getattr(spec, name)) for name in _TEXTS},
+        **{name: plain(getattr(spec, name)) for name in _REQUEST_PARTS},
+        **{name: tuple(plain(getattr(spec, name))) for name in ("rules", "profiler_rules")},
+    }
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON would give it back, so that a round trip changes nothing."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    return value
+
+
+def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | FileSystemInput:
+    return TrainingInput(channel) if isinstance(channel, str) else channel
+
+
+def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
+    if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
+        return MetricDefinition(metric["Name"], metric["Regex"])
+    return metric  # type: ignore[return-value]  # the rules say what is wrong with another mapping

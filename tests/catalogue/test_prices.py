@@ -1,0 +1,117 @@
+"""Prices of instances: Launcher's, dated; and a user's own file, which wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher import catalogue
+from launcher.catalogue import Price
+from launcher.errors import SpecError
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+    return tmp_path
+
+
+def price(instance_type: str, region: str | None = "us-east-1") -> Price | None:
+    return catalogue.price_list().find(instance_type, region)
+
+
+def dollars(instance_type: str, region: str | None = "us-east-1") -> float | None:
+    found = price(instance_type, region)
+    return found and found.per_hour
+
+
+def test_a_price_has_a_region_and_a_month() -> None:
+    assert price("ml.c5.xlarge") == Price(
+        instance_type="ml.c5.xlarge", per_hour=0.204, region="us-east-1", as_of="2026-11"
+    )
+
+
+def test_a_price_that_nobody_could_confirm_is_unknown() -> None:
+    assert price("ml.p4d.24xlarge") is None
+    assert price("ml.c5.3xlarge") is None
+
+
+def test_this_machine_costs_nothing_anywhere() -> None:
+    assert dollars("local", None) == 0
+    assert dollars("local_gpu", "eu-west-1") == 0
+
+
+def test_elsewhere_the_price_says_of_which_region_it_is() -> None:
+    found = price("ml.g5.xlarge", "eu-west-1")
+    assert found is not None
+    assert (found.per_hour, found.region) == (1.408, "us-east-1")
+
+
+def test_every_price_is_of_a_type_of_the_catalogue() -> None:
+    priced = [name for name in catalogue.instance_types() if price(name)]
+    table = Path(catalogue.__file__).with_name("prices.csv").read_text().splitlines()
+    assert len(priced) == sum(not line.startswith("#") for line in table) - 1
+    assert all(0 <= (dollars(name) or 0) < 200 for name in priced)
+
+
+@pytest.mark.parametrize(("family", "per_vcpu"), [("c5", 0.051), ("m5", 0.0576)])
+def test_prices_of_a_cpu_family_grow_with_its_size(family: str, per_vcpu: float) -> None:
+    for known in catalogue.instance_types().values():
+        if known.name.startswith(f"ml.{family}.") and known.vcpu:
+            assert (dollars(known.name) or 0) / known.vcpu == pytest.approx(per_vcpu, rel=0.01)
+
+
+OWN = """\
+# what we agreed with AWS
+instance_type, price_per_hour, region
+ml.p4d.24xlarge, 25.25, us-east-1
+ml.g5.xlarge, 1.5, eu-west-1
+
+ml.c5.xlarge, 0.1,
+"""
+
+
+def test_own_prices_win_where_they_hold(home: Path) -> None:
+    (home / "prices.csv").write_text(OWN)
+
+    assert dollars("ml.p4d.24xlarge") == 25.25
+    assert dollars("ml.p4d.24xlarge", "eu-west-1") is None
+    assert dollars("ml.g5.xlarge", "eu-west-1") == 1.5
+    assert dollars("ml.g5.xlarge", "us-east-1") == 1.408
+    assert dollars("ml.c5.xlarge", "ap-south-1") == dollars("ml.c5.xlarge", None) == 0.1
+    own = price("ml.c5.xlarge")
+    assert own is not None
+    assert own.file == home / "prices.csv"
+
+
+def test_own_prices_without_regions_need_no_column(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / "elsewhere.csv"
+    file.write_text("instance_type,price_per_hour\nml.p5.48xlarge,31\n")
+    monkeypatch.setenv("LAUNCHER_PRICES", str(file))
+
+    assert dollars("ml.p5.48xlarge", "us-west-2") == 31
+
+
+def test_every_bad_line_of_own_prices_is_told(home: Path) -> None:
+    (home / "prices.csv").write_text(OWN + "ml.p3.2xlarge\nml.p3.8xlarge, cheap\na, -1\nb, inf\n")
+
+    with pytest.raises(SpecError) as caught:
+        catalogue.price_list()
+
+    assert [problem.where for problem in caught.value.problems] == [
+        f"{home / 'prices.csv'}:{line}" for line in (7, 8, 9, 10)
+    ]
+    assert "'cheap' is not a price" in str(caught.value)
+
+
+def test_a_named_file_that_is_not_there_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAUNCHER_PRICES", str(home / "none.csv"))
+
+    with pytest.raises(SpecError, match="LAUNCHER_PRICES"):
+        catalogue.price_list()

@@ -1,0 +1,215 @@
+"""launcher run without --local: the plan, the ceiling, the question, and the job on AWS."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+
+JOB = """\
+entry_point: train.py
+source_dir: .
+instance_groups:
+  - {instance_group_name: data_group, instance_type: ml.c5.9xlarge, instance_count: 2}
+  - {instance_group_name: train_group, instance_type: ml.g5.12xlarge}
+data_service: {datasets: ["train:train_set"]}
+max_run: 3600
+image_uri: 111122223333.dkr.ecr.eu-west-1.amazonaws.com/image:1
+role: arn:aws:iam::111122223333:role/Training
+output_path: s3://my-bucket/output
+"""
+SCRIPT = "def train_set(): ...\n"
+UNPRICED = ("--set", "instance_groups.train_group.instance_type=ml.p4d.24xlarge")
+
+
+@pytest.fixture
+def job(terminal, aws):
+    """The job file; the bucket of its output exists."""
+    aws("s3").create_bucket(
+        Bucket="my-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    return terminal.write(SCRIPT, JOB)
+
+
+def names(aws):
+    summaries = aws("sagemaker").list_training_jobs()["TrainingJobSummaries"]
+    return [summary["TrainingJobName"] for summary in summaries]
+
+
+def test_a_job_is_planned_sent_and_followed_to_its_end(terminal, aws, job):
+    result = terminal("run", job, "--yes", "--name", "digits-1")
+
+    assert result.exit_code == 0, result.stderr
+    assert (
+        "data_group   data   ml.c5.9xlarge       2    72  -          $3.67   $3.67" in result.stderr
+    )
+    assert "us-east-1 on-demand prices of November 2026; eu-west-1 differs" in result.stderr
+    assert "Job digits-1 runs on SageMaker in eu-west-1" in result.stderr
+    assert "Status   Completed" in result.stdout
+    assert "$3.67" not in result.stdout
+    assert names(aws) == ["digits-1"]
+    code = aws("s3").list_objects_v2(Bucket="my-bucket", Prefix="output/digits-1/code/")
+    assert code["KeyCount"] == 3
+
+
+def test_the_answer_as_json_has_the_cost(terminal, job):
+    result = terminal("run", job, "--yes", "-o", "json")
+
+    answer = json.loads(result.stdout)
+    assert answer["status"] == "Completed"
+    assert answer["cost"]["max_dollars"] == pytest.approx(10.762)
+    assert answer["cost"]["prices"] == [
+        "us-east-1 on-demand prices of November 2026; eu-west-1 differs"
+    ]
+
+
+def test_detached_it_is_sent_and_left(terminal, aws, job):
+    result = terminal("run", job, "--yes", "--detach", "--name", "digits-1")
+
+    assert (result.exit_code, result.stdout) == (0, "digits-1\n")
+    assert names(aws) == ["digits-1"]
+
+
+@pytest.mark.parametrize("ceiling", ["10.77", "1000"])
+def test_below_the_ceiling_it_is_sent(terminal, aws, job, ceiling):
+    assert terminal("run", job, "--yes", "--max-cost", ceiling).exit_code == 0
+    assert len(names(aws)) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        pytest.param(["--max-cost", "10.76", "--yes"], "may cost $10.76 in 1h", id="above"),
+        pytest.param(["--max-cost", "1e6", "--yes", *UNPRICED], "prices.csv", id="unknown price"),
+        pytest.param([], "--yes", id="no terminal"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(terminal, aws, job, options, word):
+    result = terminal("run", job, *options, "-o", "json")
+
+    assert result.exit_code == 2
+    assert word in result.stderr
+    assert json.loads(result.stdout)["error"]["type"] == "SpecError"
+    assert names(aws) == []
+    assert aws("s3").list_objects_v2(Bucket="my-bucket")["KeyCount"] == 0
+
+
+def test_a_bad_ceiling_is_a_usage_error(terminal, job):
+    assert terminal("run", job, "--max-cost", "-1").exit_code == 2
+
+
+def test_a_dry_run_shows_the_plan_and_prints_what_would_be_sent(terminal, aws, job):
+    shown = terminal("run", job, "--dry-run", "--name", "digits-1")
+    assert shown.exit_code == 0
+    assert "train_group  train  ml.g5.12xlarge" in shown.stderr
+    assert names(aws) == []
+
+    terminal("run", job, "--yes", "--name", "digits-1")
+    sent = aws("sagemaker").describe_training_job(TrainingJobName="digits-1")
+    request = json.loads(shown.stdout)
+    for field in ("ResourceConfig", "StoppingCondition", "InputDataConfig", "OutputDataConfig"):
+        assert request[field] == sent[field]
+
+
+def test_a_dry_run_is_refused_above_the_ceiling_too(terminal, offline):
+    job = terminal.write(SCRIPT, JOB)
+    result = terminal("run", job, "--dry-run", "--max-cost", "1")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_without_a_region_the_mend_names_it_and_this_machine(terminal, offline):
+    result = terminal("run", terminal.write(SCRIPT, JOB), "--yes")
+    assert result.exit_code == 4
+    assert "AWS_DEFAULT_REGION" in result.stderr
+    assert "--local" in result.stderr
+
+
+def test_without_credentials_the_mend_names_them_and_this_machine(terminal, credentials):
+    credentials.delenv("AWS_ACCESS_KEY_ID")
+    credentials.delenv("AWS_SECRET_ACCESS_KEY")
+    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    result = terminal("run", terminal.write(SCRIPT, JOB), "--yes")
+    assert result.exit_code == 4
+    assert "credentials" in result.stderr
+    assert "--local" in result.stderr
+
+
+# On a terminal ---------------------------------------------------------------------------------
+
+
+class Screen:
+    """`launcher run` on a terminal of its own: both ends of what is typed and shown."""
+
+    def __init__(self, terminal, *arguments):
+        self.end, inside = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "launcher.cli", "run", *map(str, arguments)],
+            env={**os.environ, **terminal.environment, "COLUMNS": "60"},
+            stdin=inside,
+            stdout=subprocess.PIPE,
+            stderr=inside,
+            text=True,
+            start_new_session=True,
+        )
+        os.close(inside)
+        self.shown = ""
+
+    def read_until(self, text):
+        while text not in self.shown:
+            self.shown += self._read() or pytest.fail(f"{text!r} never came:\n{self.shown}")
+
+    def type(self, text):
+        os.write(self.end, text.encode())
+
+    def finish(self):
+        """The exit code, and what was on stdout."""
+        stdout, _ = self.process.communicate(timeout=60)
+        while more := self._read():
+            self.shown += more
+        os.close(self.end)
+        return self.process.returncode, stdout
+
+    def _read(self):
+        try:
+            return os.read(self.end, 4096).decode()
+        except OSError:  # Linux says so when the last writer has gone
+            return ""
+
+
+@pytest.mark.parametrize("answer", ["\n", "y\n"], ids=["enter", "y"])
+def test_on_a_terminal_the_user_is_asked_and_says_yes(terminal, aws, job, answer):
+    screen = Screen(terminal, job, "--name", "digits-1", "--detach")
+    screen.read_until("Send job digits-1? [Y/n]")
+    assert "  type   ml.g5.12xlarge" in screen.shown, "60 columns are too narrow for the table"
+    assert names(aws) == []
+    screen.type(answer)
+
+    assert screen.finish() == (0, "digits-1\n")
+    assert names(aws) == ["digits-1"]
+
+
+@pytest.mark.parametrize("leave", ["n", "Ctrl-C"])
+def test_on_a_terminal_the_user_is_asked_and_leaves(terminal, aws, job, leave):
+    screen = Screen(terminal, job, "--name", "digits-1")
+    screen.read_until("Send job digits-1? [Y/n]")
+    if leave == "n":
+        screen.type("n\n")
+    else:
+        screen.process.send_signal(signal.SIGINT)
+
+    assert screen.finish() == (3, "")
+    assert "job digits-1 was not sent; nothing was created" in screen.shown
+    assert names(aws) == []
+    assert aws("s3").list_objects_v2(Bucket="my-bucket")["KeyCount"] == 0
+
+
+def test_yes_asks_nothing_on_a_terminal(terminal, aws, job):
+    screen = Screen(terminal, job, "--name", "digits-1", "--yes", "--detach")
+    assert screen.finish() == (0, "digits-1\n")
+    assert "[Y/n]" not in screen.shown

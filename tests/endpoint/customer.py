@@ -1,0 +1,102 @@
+"""What the tests ask of an endpoint, as any program with boto3 would."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from launcher.endpoint import ServedEndpoint
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+BUCKET = "training-bucket"
+ROLE = "arn:aws:iam::123456789012:role/LauncherLocalRole"
+_DEADLINE_SECONDS = 60.0
+
+
+def request(name: str, script: str, **changes: Any) -> dict[str, Any]:
+    """A CreateTrainingJob request whose hosts run a Python script."""
+    return {
+        "TrainingJobName": name,
+        "RoleArn": ROLE,
+        "AlgorithmSpecification": {
+            "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/any:1",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["python3", "-c", script],
+        },
+        "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/output"},
+        "ResourceConfig": {
+            "InstanceType": "ml.m5.large",
+            "InstanceCount": 1,
+            "VolumeSizeInGB": 10,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 300},
+        **changes,
+    }
+
+
+class Customer:
+    """Clients of one endpoint, and the few things that tests do with them."""
+
+    def __init__(self, endpoint: ServedEndpoint, root: Path) -> None:
+        self.endpoint = endpoint
+        self.root = root
+
+    @cached_property
+    def sagemaker(self) -> Any:
+        return self.endpoint.client("sagemaker")
+
+    @cached_property
+    def logs(self) -> Any:
+        return self.endpoint.client("logs")
+
+    @cached_property
+    def s3(self) -> Any:
+        return self.endpoint.client("s3")
+
+    def submit(self, name: str, script: str, **changes: Any) -> str:
+        """Create a job whose output goes to a bucket that is there; its ARN."""
+        output = {"OutputDataConfig": {"S3OutputPath": f"file://{self.root}/output"}}
+        answer = self.sagemaker.create_training_job(**request(name, script, **output | changes))
+        return str(answer["TrainingJobArn"])
+
+    def describe(self, name: str) -> dict[str, Any]:
+        document: dict[str, Any] = self.sagemaker.describe_training_job(TrainingJobName=name)
+        return document
+
+    def end_of(self, name: str) -> dict[str, Any]:
+        """The description of a job that has ended."""
+        return self.wait(name, "TrainingJobStatus", "Completed", "Failed", "Stopped")
+
+    def wait(self, name: str, field: str, *values: str) -> dict[str, Any]:
+        """The description once a field has one of the values."""
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while (document := self.describe(name))[field] not in values:
+            assert time.monotonic() < deadline, f"{name} still has {field} {document[field]}"
+            time.sleep(0.1)
+        return document
+
+    def streams(self, name: str) -> list[str]:
+        """The names of a job's log streams."""
+        pages = self.logs.get_paginator("describe_log_streams").paginate(
+            logGroupName=GROUP, logStreamNamePrefix=f"{name}/"
+        )
+        return [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
+
+    def events(self, stream: str) -> list[dict[str, Any]]:
+        """All events of a stream, page by page, until the token stays."""
+        found: list[dict[str, Any]] = []
+        token: dict[str, str] = {}
+        while True:
+            page = self.logs.get_log_events(
+                logGroupName=GROUP, logStreamName=stream, startFromHead=True, **token
+            )
+            found += page["events"]
+            if page["nextForwardToken"] == token.get("nextToken"):
+                return found
+            token = {"nextToken": page["nextForwardToken"]}
+
+    def lines(self, name: str) -> list[str]:
+        """All that the hosts of a job have printed, host by host."""
+        return [event["message"] for stream in self.streams(name) for event in self.events(stream)]

@@ -1,0 +1,149 @@
+"""Who is let in: programs of this machine that have the key, and nobody else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.request
+from typing import Any
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+from customer import Customer
+
+BODY = json.dumps({"MaxResults": 1}).encode()
+
+
+def signed(customer: Customer, body: bytes = BODY, **headers: str) -> dict[str, str]:
+    """The headers of a ListTrainingJobs request that is signed with the endpoint's key."""
+    environment = customer.endpoint.environment
+    keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    plain = {
+        "Content-Type": "application/x-amz-json-1.1",
+        "X-Amz-Target": "SageMaker.ListTrainingJobs",
+        **headers,
+    }
+    request = AWSRequest("POST", f"{customer.endpoint.url}/", headers=plain, data=body)
+    SigV4Auth(keys, "sagemaker", "us-east-1").add_auth(request)
+    return dict(request.headers.items())
+
+
+def answer(customer: Customer, headers: dict[str, str], body: bytes = BODY) -> tuple[int, Any]:
+    """(status, document) of a raw request."""
+    connection = http.client.HTTPConnection("127.0.0.1", customer.endpoint.port, timeout=30)
+    connection.request("POST", "/", body, headers)
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
+
+
+def test_a_signed_request_is_answered(customer: Customer) -> None:
+    status, document = answer(customer, signed(customer))
+    assert (status, list(document)) == (200, ["TrainingJobSummaries"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"Host": "attacker.example"}, "AccessDenied"),
+        ({"Host": "localhost"}, "AccessDenied"),
+        ({"Origin": "https://attacker.example"}, "AccessDenied"),
+        ({"Authorization": ""}, "MissingAuthenticationTokenException"),
+        ({"Authorization": "Bearer abc"}, "MissingAuthenticationTokenException"),
+        ({"X-Amz-Date": "20200101T000000Z"}, "RequestExpired"),
+        ({"X-Amz-Target": "SageMaker.CreateTrainingJob"}, "InvalidSignatureException"),
+    ],
+    ids=str,
+)
+def test_a_changed_request_is_refused(
+    customer: Customer, changes: dict[str, str], code: str
+) -> None:
+    status, document = answer(customer, {**signed(customer), **changes})
+    assert (status, document["__type"]) == (403, code)
+
+
+def test_a_changed_body_is_refused(customer: Customer) -> None:
+    status, document = answer(customer, signed(customer), b'{"MaxResults": 2}')
+    assert (status, document["__type"]) == (403, "InvalidSignatureException")
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "codes"),
+    [
+        (
+            "sagemaker",
+            "list_training_jobs",
+            ("UnrecognizedClientException", "InvalidSignatureException"),
+        ),
+        ("s3", "list_buckets", ("InvalidAccessKeyId", "SignatureDoesNotMatch")),
+        ("sts", "get_caller_identity", ("InvalidClientTokenId", "SignatureDoesNotMatch")),
+        ("ec2", "describe_instances", ("InvalidClientTokenId", "SignatureDoesNotMatch")),
+        (
+            "logs",
+            "describe_log_groups",
+            ("UnrecognizedClientException", "InvalidSignatureException"),
+        ),
+    ],
+)
+def test_a_wrong_key_is_refused_in_each_service(
+    customer: Customer, service: str, call: str, codes: tuple[str, str]
+) -> None:
+    own = customer.endpoint.environment["AWS_ACCESS_KEY_ID"]
+    for key_id, code in zip(("AKIAIOSFODNN7EXAMPLE", own), codes, strict=True):
+        client = boto3.client(
+            service,
+            endpoint_url=customer.endpoint.url,
+            region_name="us-east-1",
+            aws_access_key_id=key_id,
+            aws_secret_access_key="not the endpoint's secret",
+        )
+        with pytest.raises(ClientError) as caught:
+            getattr(client, call)()
+        assert caught.value.response["Error"]["Code"] == code
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+
+
+def test_moto_s_own_doors_are_shut(customer: Customer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", customer.endpoint.port, timeout=30)
+    for path in ("/moto-api/reset", "/moto-api/data.json", "/latest/meta-data/iam/"):
+        connection.request("POST", path)
+        response = connection.getresponse()
+        assert response.status == 403
+        response.read()
+
+
+def test_other_services_are_not_there(customer: Customer) -> None:
+    with pytest.raises(ClientError, match="launcher endpoint has no lambda"):
+        customer.endpoint.client("lambda").list_functions()
+
+
+def test_a_presigned_url_opens_its_object_only(customer: Customer) -> None:
+    customer.s3.create_bucket(Bucket="presigned")
+    customer.s3.put_object(Bucket="presigned", Key="a b/ü+c.txt", Body=b"content")
+    s3 = customer.endpoint.client("s3", config=Config(signature_version="s3v4"))
+    url = s3.generate_presigned_url(
+        "get_object", Params={"Bucket": "presigned", "Key": "a b/ü+c.txt"}
+    )
+    assert urllib.request.urlopen(url).read() == b"content"
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(url.replace("c.txt", "d.txt"))
+    assert caught.value.code == 403
+
+
+def test_an_assumed_role_is_let_in(customer: Customer) -> None:
+    sts = customer.endpoint.client("sts")
+    role = customer.endpoint.client("iam").get_role(RoleName="LauncherLocalRole")["Role"]["Arn"]
+    keys = sts.assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
+    assumed = boto3.client(
+        "sagemaker",
+        endpoint_url=customer.endpoint.url,
+        region_name="us-east-1",
+        aws_access_key_id=keys["AccessKeyId"],
+        aws_secret_access_key=keys["SecretAccessKey"],
+        aws_session_token=keys["SessionToken"],
+    )
+    assert "TrainingJobSummaries" in assumed.list_training_jobs()

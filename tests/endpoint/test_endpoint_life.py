@@ -1,0 +1,94 @@
+"""The lives of jobs, as a client with boto3 sees them."""
+
+from __future__ import annotations
+
+import json
+
+from customer import GROUP, Customer
+
+OBEDIENT = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+print("ready", flush=True)
+signal.pause()
+"""
+WHO = """
+import json, os, pathlib
+folder = pathlib.Path(os.environ.get("SM_INPUT_CONFIG_DIR", "/opt/ml/input/config"))
+print(json.dumps(json.loads((folder / "resourceconfig.json").read_text())))
+"""
+
+
+def test_a_job_completes(customer: Customer) -> None:
+    arn = customer.submit("completes", "print('hello'); print('world')")
+    assert arn == "arn:aws:sagemaker:us-east-1:123456789012:training-job/completes"
+    document = customer.end_of("completes")
+    assert document["TrainingJobArn"] == arn
+    assert document["TrainingJobStatus"] == document["SecondaryStatus"] == "Completed"
+    states = [each["Status"] for each in document["SecondaryStatusTransitions"]]
+    assert states == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert document["EnableNetworkIsolation"] is False
+    assert document["BillableTimeInSeconds"] >= 1
+    assert customer.lines("completes") == ["hello", "world"]
+
+
+def test_a_job_fails_with_its_reason(customer: Customer) -> None:
+    customer.submit("fails", "import sys; sys.exit(7)")
+    document = customer.end_of("fails")
+    assert document["TrainingJobStatus"] == "Failed"
+    assert "exit code 7" in document["FailureReason"]
+
+
+def test_a_job_is_stopped(customer: Customer) -> None:
+    customer.submit("stopped", OBEDIENT)
+    customer.wait("stopped", "SecondaryStatus", "Training")
+    customer.sagemaker.stop_training_job(TrainingJobName="stopped")
+    assert customer.describe("stopped")["TrainingJobStatus"] in ("Stopping", "Stopped")
+    document = customer.end_of("stopped")
+    assert document["TrainingJobStatus"] == document["SecondaryStatus"] == "Stopped"
+
+
+def test_a_job_runs_out_of_time(customer: Customer) -> None:
+    customer.submit("late", OBEDIENT, StoppingCondition={"MaxRuntimeInSeconds": 1})
+    document = customer.end_of("late")
+    assert document["TrainingJobStatus"] == "Stopped"
+    assert document["SecondaryStatus"] == "MaxRuntimeExceeded"
+
+
+def test_a_job_of_two_groups(customer: Customer) -> None:
+    groups = [
+        {"InstanceGroupName": "data", "InstanceType": "ml.c5.xlarge", "InstanceCount": 2},
+        {"InstanceGroupName": "train", "InstanceType": "ml.g4dn.xlarge", "InstanceCount": 1},
+    ]
+    resources = {"InstanceGroups": groups, "VolumeSizeInGB": 10}
+    customer.submit("groups", WHO, ResourceConfig=resources)
+    document = customer.end_of("groups")
+    assert document["TrainingJobStatus"] == "Completed"
+    assert document["ResourceConfig"] == resources
+    configs = [json.loads(line) for line in customer.lines("groups")]
+    assert [(each["current_host"], each["current_group_name"]) for each in configs] == [
+        ("algo-1", "data"),
+        ("algo-2", "data"),
+        ("algo-3", "train"),
+    ]
+
+
+def test_a_region_has_its_own_jobs(customer: Customer) -> None:
+    elsewhere = customer.endpoint.client("sagemaker", region="eu-west-1")
+    customer.submit("regional", "print('here')")
+    customer.end_of("regional")
+    names = [
+        job["TrainingJobName"] for job in elsewhere.list_training_jobs()["TrainingJobSummaries"]
+    ]
+    assert "regional" not in names
+    logs = customer.endpoint.client("logs", region="eu-west-1")
+    assert not logs.describe_log_groups(logGroupNamePrefix=GROUP)["logGroups"]
+
+
+def test_a_deleted_job_frees_its_name(customer: Customer) -> None:
+    customer.submit("again", "pass")
+    customer.end_of("again")
+    customer.sagemaker.delete_training_job(TrainingJobName="again")
+    customer.submit("again", "print('once more')")
+    customer.end_of("again")
+    assert customer.lines("again") == ["once more"]

@@ -1,0 +1,136 @@
+"""An endpoint that is killed and started again: nothing is lost, and nothing is said twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from customer import Customer
+from test_endpoint_life import OBEDIENT
+
+from launcher.endpoint import serve
+
+COUNTING = """
+import pathlib, sys, time
+for number in range(100_000):
+    print("line", number, flush=True)
+    if pathlib.Path(sys.argv[1]).exists():
+        break
+    time.sleep(0.01)
+"""
+
+
+def counting(root: Path) -> list[str]:
+    return ["python3", "-c", COUNTING, str(root / "enough")]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "endpoint"
+
+
+def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
+    with serve(root, isolation="process") as first:
+        before = Customer(first, root)
+        before.submit("counts", "", AlgorithmSpecification=_algorithm(root))
+        before.submit("waits", OBEDIENT)
+        before.wait("counts", "SecondaryStatus", "Training")
+        before.wait("waits", "SecondaryStatus", "Training")
+        arn = before.describe("counts")["TrainingJobArn"]
+        before.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "team", "Value": "a"}])
+        while not before.streams("counts"):
+            time.sleep(0.05)
+        read = before.lines("counts")
+        first.process.kill()
+        first.process.wait()
+    with serve(root, port=first.port, isolation="process") as second:
+        assert second.environment == first.environment
+        after = Customer(second, root)
+        assert after.describe("counts")["SecondaryStatus"] == "Training"
+        names = [
+            job["TrainingJobName"]
+            for job in after.sagemaker.list_training_jobs()["TrainingJobSummaries"]
+        ]
+        assert sorted(names) == ["counts", "waits"]
+        tags = after.sagemaker.list_tags(ResourceArn=arn)["Tags"]
+        assert tags == [{"Key": "team", "Value": "a"}]
+        after.sagemaker.stop_training_job(TrainingJobName="waits")
+        (root / "enough").touch()
+        assert after.end_of("counts")["TrainingJobStatus"] == "Completed"
+        assert after.end_of("waits")["TrainingJobStatus"] == "Stopped"
+        lines = after.lines("counts")
+    assert lines == [f"line {number}" for number in range(len(lines))]
+    assert len(lines) > len(read) > 0
+
+
+def _algorithm(root: Path) -> dict[str, object]:
+    return {
+        "TrainingImage": "any",
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": counting(root),
+    }
+
+
+def test_objects_survive_kill_9(root: Path) -> None:
+    with serve(root) as first:
+        s3 = first.client("s3")
+        for bucket in ("kept", "emptied", "gone"):
+            s3.create_bucket(Bucket=bucket)
+        s3.delete_bucket(Bucket="gone")
+        s3.put_object(
+            Bucket="kept",
+            Key="a folder/ü+ ä.bin",
+            Body=b"first",
+            ContentType="text/x-test",
+            Metadata={"author": "me"},
+            Tagging="colour=blue",
+        )
+        (root / "large").write_bytes(bytes(range(256)) * 80_000)  # more than one part
+        s3.upload_file(str(root / "large"), "kept", "large")
+        s3.copy_object(Bucket="kept", Key="copy", CopySource={"Bucket": "kept", "Key": "large"})
+        for key in ("one & two", "three", "four"):
+            s3.put_object(Bucket="emptied", Key=key, Body=b"x")
+        s3.delete_objects(
+            Bucket="emptied", Delete={"Objects": [{"Key": "one & two"}, {"Key": "three"}]}
+        )
+        s3.delete_object(Bucket="emptied", Key="four")
+        expected = _contents(s3, "kept")
+        first.process.kill()
+        first.process.wait()
+    with serve(root) as second:
+        s3 = second.client("s3")
+        assert sorted(each["Name"] for each in s3.list_buckets()["Buckets"]) == ["emptied", "kept"]
+        assert "Contents" not in s3.list_objects_v2(Bucket="emptied")
+        assert _contents(s3, "kept") == expected
+        assert len(expected) == 3
+
+
+def _contents(s3, bucket):
+    """All that a client sees of a bucket's objects."""
+    found = {}
+    for each in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+        answer = s3.get_object(Bucket=bucket, Key=each["Key"])
+        tags = s3.get_object_tagging(Bucket=bucket, Key=each["Key"])["TagSet"]
+        seen = [answer[field] for field in ("ETag", "LastModified", "ContentType", "Metadata")]
+        found[each["Key"]] = (each["Size"], seen, tags, answer["Body"].read())
+    return found
+
+
+def test_one_root_has_one_endpoint_and_one_port_too(root: Path, tmp_path: Path) -> None:
+    with serve(root) as endpoint:
+        same_root = _failure("--root", str(root), "--port", "0")
+        assert "another endpoint has" in same_root
+        same_port = _failure("--root", str(tmp_path / "other"), "--port", str(endpoint.port))
+        assert f"port {endpoint.port} of 127.0.0.1 cannot be had" in same_port
+
+
+def _failure(*arguments: str) -> str:
+    """What an endpoint says that does not start."""
+    command = [sys.executable, "-m", "launcher.cli", "endpoint", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr

@@ -1,0 +1,175 @@
+"""Waiting for a job: what is said, what is waited through, and that it always ends."""
+
+import re
+import time
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from printed import Printed, PrintedLog
+
+from launcher import Estimator, Job, LocalSession
+from launcher.errors import CredentialsExpired, JobNotFound, Refused, StillRunning, Unreachable
+from launcher.following.merge import MergedLog
+from launcher.following.patience import PatientSession
+from launcher.following.watch import StateChange, Watch
+
+START = datetime.now(timezone.utc) - timedelta(seconds=200)
+
+
+class Stage(PrintedLog):
+    """A platform that is one description further with each pause."""
+
+    def __init__(self, *acts, lines=(), delay=0.0):
+        super().__init__(list(lines), delay)
+        self._acts = list(acts)
+        self._states = []
+
+    def describe_training_job(self, *, TrainingJobName):  # noqa: N803 (AWS)
+        self._may_fail()
+        status, state = self._acts[0]
+        if not self._states or self._states[-1]["Status"] != state:
+            started = START + timedelta(seconds=60 * len(self._states))
+            self._states.append({"Status": state, "StartTime": started})
+        return {
+            "TrainingJobName": "job",
+            "TrainingJobStatus": status,
+            "SecondaryStatus": state,
+            "CreationTime": START,
+            "LastModifiedTime": datetime.now(timezone.utc),
+            "SecondaryStatusTransitions": list(self._states),
+        }
+
+    def pause(self, _seconds):
+        self.now += 1
+        if len(self._acts) > 1:
+            self._acts.pop(0)
+
+
+def watched(stage, notices, **options):
+    return Watch(
+        "job", stage, log=None, notices=notices, poll_seconds=0, pause=stage.pause, **options
+    )
+
+
+def words(events):
+    return [event.word for event in events if isinstance(event, StateChange)]
+
+
+def test_states_that_nobody_knows_are_shown_and_waited_through():
+    stage = Stage(
+        ("InProgress", "Starting"),
+        ("InProgress", "Defrosting"),
+        ("Deleting", "Deleting"),
+        ("Completed", "Completed"),
+    )
+    events = list(watched(stage, print).events())
+    assert words(events) == ["Starting", "Defrosting", "Deleting", "Completed"]
+    assert str(events[1]) == "[Defrosting] after 1m00s"
+
+
+def test_a_quiet_job_is_told_to_go_on():
+    told = []
+    stage = Stage(*[("InProgress", "Downloading")] * 3, ("Completed", "Completed"))
+    list(watched(stage, told.append, idle_seconds=0).events())
+    assert len(told) == 3
+    assert all(re.fullmatch(r"still Downloading after 3m\d\ds", each) for each in told)
+
+
+def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
+    late = Printed(stream="algo-1-1", at=1, seen=4, text="the last words")
+    stage = Stage(("InProgress", "Training"), ("Completed", "Completed"), lines=[late], delay=0.05)
+    log = MergedLog(stage, "job", {"algo-1": "train"}, clock=stage.clock)
+
+    def pause(seconds):
+        time.sleep(seconds)
+        stage.pause(seconds)
+
+    events = Watch("job", stage, log=log, notices=print, poll_seconds=0.01, pause=pause).events()
+    *_, line, last = events
+    assert line.text == "the last words"
+    assert last.word == "Completed"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(Unreachable("AWS does not answer"), id="network"),
+        pytest.param(CredentialsExpired("ExpiredToken: renew them"), id="credentials"),
+        pytest.param(Refused("Rate exceeded", code="ThrottlingException"), id="throttling"),
+        pytest.param(Refused("Oops", code="ServiceUnavailable"), id="their fault"),
+    ],
+)
+def test_errors_that_pass_are_waited_through_and_told_once(error):
+    told = []
+    stage = Stage(("InProgress", "Training"), ("Completed", "Completed"))
+    stage.fails = [error] * 3
+    source = PatientSession(stage, "job-1", tell=told.append, pause=stage.pause, give_up_seconds=60)
+    watch = Watch("job-1", source, log=None, notices=told.append, poll_seconds=0, pause=stage.pause)
+    assert words(watch.events())[-1] == "Completed"
+    first, again = told
+    assert str(error) in first
+    assert "launcher logs -f job-1" in first
+    assert again.startswith("there are answers again")
+
+
+def test_errors_that_do_not_pass_are_raised_at_once():
+    stage = Stage(("InProgress", "Training"))
+    for error in (Refused("no", code="AccessDeniedException"), JobNotFound("no such job")):
+        stage.fails = [error]
+        source = PatientSession(stage, "job-1", tell=print, give_up_seconds=60)
+        with pytest.raises(type(error)):
+            source.describe_training_job(TrainingJobName="job-1")
+
+
+class Deaf(LocalSession):
+    """This machine, which does not answer any more once `is_deaf`."""
+
+    is_deaf = False
+
+    def describe_training_job(self, *, TrainingJobName):  # noqa: N803 (AWS)
+        if self.is_deaf:
+            raise Unreachable("AWS does not answer")
+        return super().describe_training_job(TrainingJobName=TrainingJobName)
+
+
+@pytest.fixture
+def running_job(tmp_path):
+    """A real job of this machine that waits for its end."""
+    (tmp_path / "train.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
+    session = Deaf(tmp_path / "home", isolation="process", stop_grace_seconds=1)
+    estimator = Estimator(
+        entry_point="train.py",
+        source_dir=str(tmp_path),
+        instance_type="local",
+        instance_count=1,
+        sagemaker_session=session,
+    )
+    job = estimator.fit(wait=False, job_name="job-1")
+    yield job
+    session.is_deaf = False
+    job.stop()
+    job.wait()
+
+
+def test_a_platform_that_stays_silent_ends_the_wait_and_not_the_job(running_job):
+    running_job.session.is_deaf = True
+    job = Job("job-1", running_job.session, give_up_seconds=0.5)
+    told = []
+    with pytest.raises(Unreachable, match=r"no answer for .*AWS does not answer") as raised:
+        job.wait(notices=told.append)
+    assert "launcher logs -f job-1" in str(raised.value)
+    assert len(told) == 1
+    running_job.session.is_deaf = False
+    assert running_job.status == "InProgress"
+
+
+def test_a_wait_with_a_timeout_leaves_the_job(running_job):
+    with pytest.raises(StillRunning, match="job-1 had not ended after 1s; it goes on"):
+        running_job.wait(timeout=1)
+    assert running_job.status == "InProgress"
+
+
+def test_a_timeout_is_kept_while_nobody_answers(running_job):
+    running_job.session.is_deaf = True
+    with pytest.raises(StillRunning):
+        running_job.wait(timeout=0.5)

@@ -1,0 +1,131 @@
+"""What is said before a job is sent: machines, what they may cost, and the ceiling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launcher.errors import SpecError
+from launcher.plan import Plan, plan_job, plan_text, refuse_above
+from launcher.request.builder import Placement
+from launcher.sessions.aws import AwsSession
+from launcher.sessions.local import LocalSession
+from launcher.spec import InstanceGroup, JobSpec
+
+TWO_GROUPS = JobSpec(
+    entry_point="train.py",
+    instance_groups=[
+        InstanceGroup("data_group", "ml.c5.9xlarge", 2),
+        InstanceGroup("train_group", "ml.g5.12xlarge", 1),
+    ],
+    max_run=4 * 3600,
+)
+PLACEMENT = Placement(
+    job_name="digits-1",
+    role_arn="arn:aws:iam::111122223333:role/Training",
+    image_uri="image:1",
+    code_uri="s3://bucket/code/digits-1/code/",
+    output_uri="s3://bucket/output",
+    token="secret",
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    return tmp_path
+
+
+def plan(spec: JobSpec = TWO_GROUPS, region: str = "us-east-1", **changes: object) -> Plan:
+    return plan_job(spec.replace(**changes), AwsSession(region), PLACEMENT)
+
+
+def test_a_plan_of_two_groups_reads_so() -> None:
+    assert repr(plan(region="eu-west-1", use_spot_instances=True)) == (
+        "group        role   type            count  vCPU  GPU          $/h   max $\n"
+        "data_group   data   ml.c5.9xlarge       2    72  -          $3.67  $14.69\n"
+        "train_group  train  ml.g5.12xlarge      1    48  4 x A10G   $7.09  $28.36\n"
+        "total                                   3                  $10.76  $43.05\n"
+        "\n"
+        "Estimate max $ is reached after 4h (max_run); storage and traffic are not in it\n"
+        "Prices   us-east-1 on-demand prices of November 2026; eu-west-1 differs\n"
+        "Spot     costs less than this; how much less is known afterwards\n"
+        "Region   eu-west-1, account 111122223333\n"
+        "Image    image:1\n"
+        "Code     s3://bucket/code/digits-1/code/\n"
+        "Output   s3://bucket/output/digits-1/output/"
+    )
+
+
+def test_one_group_needs_no_total() -> None:
+    lines = repr(plan(instance_groups=(), instance_type="ml.m5.xlarge", instance_count=3))
+    assert "total" not in lines
+    assert "$0.69  $2.76" in lines
+
+
+def test_an_unknown_price_is_said_with_how_to_bring_one(home: Path) -> None:
+    text = repr(plan(instance_groups=(), instance_type="ml.p4d.24xlarge", instance_count=4))
+    assert "32 x A100  unknown  unknown" in text
+    assert f'"ml.p4d.24xlarge,DOLLARS" to {home / "prices.csv"}' in text
+
+
+def test_a_type_that_the_catalogue_does_not_know_has_no_size_either() -> None:
+    row = repr(plan(instance_groups=(), instance_type="ml.x9.large", instance_count=1))
+    assert row.splitlines()[1].split()[2:] == ["ml.x9.large", "1", *["unknown"] * 4]
+
+
+def test_on_a_narrow_terminal_each_group_has_lines_of_its_own() -> None:
+    table = repr(plan()).partition("\n\n")[0]
+    assert plan_text(plan(), width=len(table.splitlines()[0])).startswith(table)
+
+    stacked = plan_text(plan(), width=40).partition("\n\n")[0].splitlines()
+    assert stacked[:3] == ["data_group", "  role   data", "  type   ml.c5.9xlarge"]
+    assert max(map(len, stacked)) <= 40
+
+
+def test_a_notebook_shows_a_table_whose_texts_are_quoted() -> None:
+    html = plan(instance_groups=[InstanceGroup("<b>", "ml.c5.xlarge", 1)])._repr_html_()
+    assert "<td>&lt;b&gt;</td><td>train</td><td>ml.c5.xlarge</td>" in html
+    assert "<b>" not in html
+
+
+def test_on_this_machine_there_is_no_region(tmp_path: Path) -> None:
+    text = repr(plan_job(TWO_GROUPS, LocalSession(tmp_path)))
+    assert "other regions differ" in text
+
+
+@pytest.mark.parametrize("ceiling", [43.05, 100])
+def test_a_job_below_the_ceiling_may_be_sent(ceiling: float) -> None:
+    refuse_above(plan(), ceiling, "--max-cost")
+
+
+def test_a_job_above_the_ceiling_is_refused_with_the_time_that_would_do() -> None:
+    with pytest.raises(SpecError) as caught:
+        refuse_above(plan(), 20, "--max-cost")
+    (problem,) = caught.value.problems
+    assert problem.what == "the job may cost $43.05 in 4h, more than $20.00"
+    assert problem.where == "--max-cost"
+    assert "6690 s" in problem.fix
+
+    refuse_above(plan(max_run=6690), 20, "--max-cost")
+    with pytest.raises(SpecError):
+        refuse_above(plan(max_run=6691), 20, "--max-cost")
+
+
+@pytest.mark.parametrize("ceiling", [0, float("nan")])
+def test_no_money_is_no_job(ceiling: float) -> None:
+    with pytest.raises(SpecError, match="fewer or smaller"):
+        refuse_above(plan(), ceiling, "max_cost")
+
+
+def test_a_ceiling_cannot_be_kept_when_a_price_is_unknown_until_the_user_brings_it(
+    home: Path,
+) -> None:
+    dear = {"instance_groups": (), "instance_type": "ml.p4d.24xlarge", "instance_count": 1}
+    with pytest.raises(SpecError, match=r"the price of ml\.p4d\.24xlarge is not known"):
+        refuse_above(plan(**dear), 1e9, "--max-cost")
+
+    (home / "prices.csv").write_text("instance_type,price_per_hour\nml.p4d.24xlarge,25\n")
+    refuse_above(plan(**dear), 101, "--max-cost")
+    assert "your own prices" in repr(plan(**dear))
