@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from launcher.following.lines import LogLine
     from launcher.job import Job
     from launcher.sessions.aws import AwsSession
+    from launcher.sessions.aws.notebook import Session, get_execution_role
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         CapacityRetry,
@@ -61,6 +62,8 @@ _HOMES = {
     "LogLine": "following.lines",
     "LocalSession": "sessions.local",
     "AwsSession": "sessions.aws",
+    "Session": "sessions.aws.notebook",
+    "get_execution_role": "sessions.aws.notebook",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
@@ -93,6 +96,8 @@ __all__ = [
     "LogLine",
     "LocalSession",
     "AwsSession",
+    "Session",
+    "get_execution_role",
     "LauncherError",
     "Problem",
     "SpecError",

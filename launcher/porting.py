@@ -7,7 +7,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.contract import TOKEN_VARIABLE, DataPart, JobDocument, Launch, Role, TrainerPart
+from launcher.contract import (
+    TOKEN_VARIABLE,
+    TOOLKIT_PREFIX,
+    DataPart,
+    JobDocument,
+    Launch,
+    Role,
+    TrainerPart,
+)
+from launcher.described import described_options
 from launcher.errors import Problem, SpecError
 from launcher.spec import (
     DataParallel,
@@ -152,36 +161,42 @@ def constructor_arguments(
 ) -> dict[str, Any]:
     """What an Estimator was made of, from the description of a job that it ran.
 
-    The source folder is not among it: only the job has a copy.
+    The source folder is not among it, as only the job has a copy; nor are the inputs, which are an
+    argument of `fit`, and what no request says: alternatives and capacity_retry.
     """
     resources = description["ResourceConfig"]
+    algorithm = description["AlgorithmSpecification"]
     groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
-    hidden = {TOKEN_VARIABLE}
     return {
         "entry_point": document.trainer.entry_point if document else "",
         "role": description["RoleArn"],
-        "image_uri": description["AlgorithmSpecification"]["TrainingImage"],
+        "image_uri": algorithm.get("TrainingImage"),
+        "algorithm_arn": algorithm.get("AlgorithmName"),
         "instance_groups": groups,
         "instance_type": resources.get("InstanceType"),
         "instance_count": resources.get("InstanceCount"),
         "distribution": document and _distribution_of(document.trainer),
         "data_service": document and document.data and _data_service_of(document.data),
         "hyperparameters": {
-            name: json.loads(value) for name, value in description["HyperParameters"].items()
+            name: _decoded(value)
+            for name, value in description.get("HyperParameters", {}).items()
+            if not name.startswith(TOOLKIT_PREFIX)
         },
         "environment": {
             name: value
             for name, value in description.get("Environment", {}).items()
-            if name not in hidden
+            if name != TOKEN_VARIABLE
         },
-        "output_path": description["OutputDataConfig"]["S3OutputPath"],
-        "volume_size": resources["VolumeSizeInGB"],
-        "max_run": description["StoppingCondition"]["MaxRuntimeInSeconds"],
-        "use_spot_instances": description.get("EnableManagedSpotTraining", False),
-        "max_wait": description["StoppingCondition"].get("MaxWaitTimeInSeconds"),
-        "checkpoint_s3_uri": description.get("CheckpointConfig", {}).get("S3Uri"),
-        "checkpoint_local_path": description.get("CheckpointConfig", {}).get("LocalPath"),
+        **described_options(description),
     }
+
+
+def _decoded(value: str) -> Any:
+    """A hyperparameter as JSON; SDK v3 and other clients send bare texts."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def _described_group(described: Mapping[str, Any], document: JobDocument | None) -> InstanceGroup:

@@ -112,7 +112,13 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
 
 def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSession:
     """What runs a region's jobs, and fetches and stores their objects here."""
-    return LocalSession(setup.root, setup.isolation, host_failure=setup.host_failure)
+    variables = client_environment(f"http://{LOOPBACK}:{port}", key, region)
+    return LocalSession(
+        setup.root,
+        setup.isolation,
+        host_failure=setup.host_failure,
+        platform_environment=variables,
+    )
 
 
 def _secret(own: AccessKey, key_id: str) -> str | None:

@@ -32,6 +32,7 @@ class Placement:
     """What a request needs beyond the spec: names and locations, found by whoever sends it.
 
     code_uri: the prefix that holds launch.py, the bundle and the job document;
+    image_uri: or the name of an algorithm, for a spec that has one;
     output_uri: the prefix under which <job name>/output/ will appear;
     checkpoint_uri: the prefix of the checkpoints, None for a job without;
     token: the job's secret, used only when the job has more than one host;
@@ -93,12 +94,10 @@ def _algorithm(spec: JobSpec, placement: Placement) -> dict[str, Any]:
     """Whose program runs: Launcher's, a command of the user's own, or that of the image."""
     command = CONTAINER_ENTRYPOINT if spec.starts_launcher else spec.container_entry_point
     metrics = [{"Name": metric.name, "Regex": metric.regex} for metric in spec.metric_definitions]
-    image = {"AlgorithmName": spec.algorithm_arn}
-    if spec.algorithm_arn is None:
-        image = {"TrainingImage": placement.image_uri}
+    image = "TrainingImage" if spec.algorithm_arn is None else "AlgorithmName"
     return present(
         {
-            **image,
+            image: placement.image_uri,
             "TrainingInputMode": spec.input_mode,
             "ContainerEntrypoint": list(command),
             "ContainerArguments": list(spec.container_arguments),

@@ -28,7 +28,7 @@ def new_job_name(spec: JobSpec) -> str:
 def place(spec: JobSpec, session: Session, name: str) -> Placement:
     """Where a session runs a spec; SpecError when the spec must say more for this session."""
     problems = check_name(name)
-    image = spec.image_uri or session.default_image(spec)
+    image = _image_of(spec) or session.default_image(spec)
     if image is None:
         problems.append(_missing("image_uri", "the URI of a training image"))
     if _scheme(session.default_location()) == "s3":
@@ -51,7 +51,8 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
 def place_offline(spec: JobSpec, name: str) -> Placement:
     """Where SageMaker would run a spec, from the spec alone; SpecError names what it must say."""
     problems = check_name(name)
-    if spec.image_uri is None:
+    image = _image_of(spec)
+    if image is None:
         problems.append(_missing("image_uri", "the URI of a training image"))
     if spec.role is None or not spec.role.startswith("arn:"):
         problems.append(_missing("role", "the ARN of the job's IAM role"))
@@ -65,7 +66,7 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
     return Placement(
         job_name=name,
         role_arn=str(spec.role),
-        image_uri=str(spec.image_uri),
+        image_uri=str(image),
         code_uri=f"{code}/{name}/code/",
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
@@ -121,6 +122,11 @@ def _refuse_used(name: str, session: Session) -> None:
         return
     what = f"the name {name!r} was used for a job before"
     raise SpecError([Problem(what=what, where="job name", fix="give another name, or none")])
+
+
+def _image_of(spec: JobSpec) -> str | None:
+    """The image that a spec names itself; an algorithm stands in its place."""
+    return spec.image_uri or spec.algorithm_arn
 
 
 def _places_of_this_machine(spec: JobSpec) -> list[Problem]:

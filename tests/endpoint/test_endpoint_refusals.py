@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from customer import BUCKET, ROLE, Customer, request
+from customer import BUCKET, ROLE, Customer, channel, request
 
 GROUPS = {
     "VolumeSizeInGB": 10,
@@ -18,11 +18,8 @@ GROUPS = {
 }
 
 
-def channel(name: str, uri: str = f"s3://{BUCKET}/there/", **source: Any) -> dict[str, Any]:
-    return {
-        "ChannelName": name,
-        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri, **source}},
-    }
+#: There are objects below it.
+THERE = f"s3://{BUCKET}/there/"
 
 
 def constraint(value: str, where: str, what: str) -> str:
@@ -55,7 +52,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "some channels routed": (
         {
             "ResourceConfig": GROUPS,
-            "InputDataConfig": [channel("a", InstanceGroupNames=["data"]), channel("b")],
+            "InputDataConfig": [
+                channel("a", THERE, InstanceGroupNames=["data"]),
+                channel("b", THERE),
+            ],
         },
         "Some channels have assigned instance groups: [a] while others not: [b]",
     ),
@@ -79,8 +79,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "The S3 bucket of OutputDataConfig, no-such-bucket, does not exist",
     ),
     "what this machine cannot do": (
-        {"InputDataConfig": [channel("train", S3DataType="ManifestFile")]},
-        "ManifestFile",
+        {"InputDataConfig": [{**channel("train", THERE), "InputMode": "Pipe"}]},
+        "InputMode 'Pipe' is not known to local jobs",
     ),
 }
 
@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.fixture(scope="module")
 def unchecked(customer: Customer) -> Any:
     """A client that sends what it is given."""
-    customer.s3.create_bucket(Bucket=BUCKET)
+    customer.upload_code("bad", "pass")
     customer.s3.put_object(Bucket=BUCKET, Key="there/data", Body=b"data")
     return customer.endpoint.client("sagemaker", config=Config(parameter_validation=False))
 
@@ -97,7 +97,7 @@ def unchecked(customer: Customer) -> Any:
 def test_a_bad_request_is_refused(customer: Customer, unchecked: Any, case: str) -> None:
     changes, message = REFUSED[case]
     with pytest.raises(ClientError) as caught:
-        unchecked.create_training_job(**request("bad", "pass", **changes))
+        unchecked.create_training_job(**request("bad", **changes))
     answer = caught.value.response
     assert answer["Error"]["Code"] == "ValidationException"
     assert message in answer["Error"]["Message"]
@@ -110,8 +110,12 @@ def test_a_bad_request_is_refused(customer: Customer, unchecked: Any, case: str)
 
 
 def test_the_same_request_without_a_fault_is_taken(customer: Customer, unchecked: Any) -> None:
+    customer.upload_code("good", "pass")
+    groups = ["data", "train"]
+    code = channel("code", f"s3://{BUCKET}/code/good/", InstanceGroupNames=groups)
+    data = channel("train", THERE, InstanceGroupNames=["train"])
     unchecked.create_training_job(
-        **request("good", "pass", InputDataConfig=[channel("train")], ResourceConfig=GROUPS)
+        **request("good", InputDataConfig=[code, data], ResourceConfig=GROUPS)
     )
     assert customer.end_of("good")["TrainingJobStatus"] == "Completed"
 
