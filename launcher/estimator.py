@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
-from launcher.errors import CloudError, JobNotFound
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
@@ -19,8 +18,9 @@ from launcher.plan import Plan, plan_job, refuse_above
 from launcher.porting import as_inputs, constructor_arguments, is_local_mode
 from launcher.request.submission import prepare
 from launcher.sessions.base import LOCAL_REGION, Session
+from launcher.sessions.finding import session_of
 from launcher.sessions.submission import new_job_name, place, place_offline, send
-from launcher.spec import DataParallel, JobSpec
+from launcher.spec import DataParallel, JobSpec, Mpi, Toolkit
 from launcher.spec.anchoring import anchored
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
@@ -146,7 +146,7 @@ class PyTorch(Estimator):
         source_dir: Any = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(
@@ -175,7 +175,7 @@ class TensorFlow(Estimator):
         framework_version: str | None = None,
         model_dir: str | bool | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         *,
         entry_point: Any,
         hyperparameters: Mapping[str, Any] | None = None,
@@ -219,21 +219,11 @@ def _aws_session(foreign: Any) -> Session:
 
 def _find(name: str, sagemaker_session: Any) -> Job:
     """A job of the given session; without one, of this machine, or else of AWS."""
+    if sagemaker_session is None:
+        return Job(name, session_of(name))
     if is_local_mode(sagemaker_session):
         return Job(name, _local_session())
-    if sagemaker_session is not None:
-        return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
-    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
-    return here if _is_known(here) or not _is_known(there) else there
-
-
-def _is_known(job: Job) -> bool:
-    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
-    try:
-        job.description()
-    except (JobNotFound, CloudError):
-        return False
-    return True
+    return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
 
 
 def _follow(job: Job, logs: bool) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -106,5 +104,5 @@ def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"  launcher logs -f {name}"
         yield f"  launcher stop {name}"
     elif summary["model_artifacts"]:
-        yield f"  tar -tzf {shlex.quote(unquote(urlsplit(summary['model_artifacts']).path))}"
+        yield f"  launcher download {name}"
     yield "  launcher list"

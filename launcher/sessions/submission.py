@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from datetime import datetime, timezone
 from pathlib import Path
@@ -44,6 +45,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         output_uri=_own_location(spec.output_path, session),
         checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
+        region=session.region,
         on_aws=_scheme(session.default_location()) == "s3",
     )
 
@@ -71,7 +73,14 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
+        region=_region_of(str(spec.image_uri)),
     )
+
+
+def _region_of(image_uri: str) -> str:
+    """The region of an image of ECR; "" for another one."""
+    found = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", image_uri)
+    return found[1] if found else ""
 
 
 def send(submission: Submission, session: Session) -> None:

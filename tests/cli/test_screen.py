@@ -8,6 +8,7 @@ RUNNING = {
     "secondary_status": "Training",
     "failure_reason": None,
     "failed_host": None,
+    "cost": None,
     "exit_code": None,
     "model_artifacts": None,
     "groups": [],

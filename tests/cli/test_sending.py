@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,14 +78,14 @@ def test_detached_it_is_sent_and_left(terminal, aws, job):
 
 @pytest.mark.parametrize("ceiling", ["10.77", "1000"])
 def test_below_the_ceiling_it_is_sent(terminal, aws, job, ceiling):
-    assert terminal("run", job, "--yes", "--max-cost", ceiling).exit_code == 0
+    assert terminal("run", job, "--yes", "--detach", "--max-cost", ceiling).exit_code == 0
     assert len(names(aws)) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        pytest.param(["--max-cost", "10.76", "--yes"], "may cost $10.76 in 1h", id="above"),
+        pytest.param(["--max-cost", "10.76", "--yes"], "may cost $10.76 in 1h00m", id="above"),
         pytest.param(["--max-cost", "1e6", "--yes", *UNPRICED], "prices.csv", id="unknown price"),
         pytest.param([], "--yes", id="no terminal"),
     ],
@@ -109,7 +110,7 @@ def test_a_dry_run_shows_the_plan_and_prints_what_would_be_sent(terminal, aws, j
     assert "train_group  train  ml.g5.12xlarge" in shown.stderr
     assert names(aws) == []
 
-    terminal("run", job, "--yes", "--name", "digits-1")
+    terminal("run", job, "--yes", "--detach", "--name", "digits-1")
     sent = aws("sagemaker").describe_training_job(TrainingJobName="digits-1")
     request = json.loads(shown.stdout)
     for field in ("ResourceConfig", "StoppingCondition", "InputDataConfig", "OutputDataConfig"):
@@ -167,6 +168,12 @@ class Screen:
     def type(self, text):
         os.write(self.end, text.encode())
 
+    def wait_until_it_reads(self):
+        """A signal before that would be kept until the next key."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "S":
+            assert self.process.poll() is None
+
     def finish(self):
         """The exit code, and what was on stdout."""
         stdout, _ = self.process.communicate(timeout=60)
@@ -201,6 +208,7 @@ def test_on_a_terminal_the_user_is_asked_and_leaves(terminal, aws, job, leave):
     if leave == "n":
         screen.type("n\n")
     else:
+        screen.wait_until_it_reads()
         screen.process.send_signal(signal.SIGINT)
 
     assert screen.finish() == (3, "")

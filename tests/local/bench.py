@@ -79,10 +79,21 @@ def channel(name: str, uri: str, **source: Any) -> dict[str, Any]:
 class Bench:
     """A local session and what its jobs need; every job is named "job" unless said otherwise."""
 
-    def __init__(self, folder: Path, isolation: str | None, grace: float = 20.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        isolation: str | None,
+        grace: float = 20.0,
+        platform_environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.output = folder / "output"
-        self.session = LocalSession(folder / "home", isolation, stop_grace_seconds=grace)
+        self.session = LocalSession(
+            folder / "home",
+            isolation,
+            stop_grace_seconds=grace,
+            platform_environment=platform_environment,
+        )
 
     def request(
         self,

@@ -19,6 +19,16 @@ def _skip_where_impossible(isolation: str) -> None:
         pytest.skip(str(error))
 
 
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs these tests, boto3 finds no AWS credentials of theirs."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+
+
 @pytest.fixture(params=["process", "sandbox", "network"])
 def isolation(request: pytest.FixtureRequest) -> str:
     _skip_where_impossible(request.param)

@@ -243,7 +243,7 @@ def test_a_place_that_is_a_file(plain_bench: Bench, field: str, below: str) -> N
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        pytest.param({"S3Uri": "s3://bucket/kept"}, "is not a file of this machine", id="S3"),
+        pytest.param({"S3Uri": "s3://bucket/kept"}, "no AWS credentials are found", id="S3"),
         pytest.param({"LocalPath": "/opt/ml"}, "/opt/ml is not a folder below", id="the root"),
         pytest.param({"LocalPath": "/home/me"}, "/home/me is not a folder below", id="elsewhere"),
         pytest.param({"LocalPath": "/opt/ml/../x"}, "is not a folder below", id="out of it"),

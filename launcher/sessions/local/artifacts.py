@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import filecmp
+import shutil
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.sessions.local.cluster import Host
 from launcher.sessions.local.files import open_up
+from launcher.sessions.local.objects import Place
 from launcher.sessions.local.opt_ml import HostTree
-from launcher.sessions.local.storage import path_of, uri_of
 
 #: Weights hardly get smaller, and the user waits.
 _GZIP_LEVEL = 1
-_DRAFT_SUFFIX = ".partial"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,66 +31,77 @@ class Artifacts:
     notes: tuple[str, ...]
 
 
-def pack_artifacts(request: Mapping[str, Any], trees: Mapping[Host, HostTree]) -> Artifacts:
-    """Write model.tar.gz and output.tar.gz, of what there is, to <S3OutputPath>/<job>/output.
+def pack_artifacts(
+    request: Mapping[str, Any], trees: Mapping[Host, HostTree], place: Place
+) -> Artifacts:
+    """Write model.tar.gz and output.tar.gz, of what there is, to the job's place for results.
 
-    A file that several hosts wrote is the first host's. Raises OSError when it cannot be written.
+    The model stays as it is, below model/, where the request wants it uncompressed. A file that
+    several hosts wrote is the first host's. Raises OSError or S3Failed when it cannot be written.
     """
     for tree in trees.values():
         open_up(tree.ml.model)
         open_up(tree.ml.output_data)
-    place = _place(request)
-    place.mkdir(parents=True, exist_ok=True)
-    model, output = place / "model.tar.gz", place / "output.tar.gz"
-    notes = _pack(model, {host: tree.ml.model for host, tree in trees.items()})
-    notes += _pack(output, {host: tree.ml.output_data for host, tree in trees.items()})
-    return Artifacts(model=uri_of(model) if model.exists() else None, notes=tuple(notes))
+    model = _merged({host: tree.ml.model for host, tree in trees.items()})
+    output = _merged({host: tree.ml.output_data for host, tree in trees.items()})
+    is_plain = request["OutputDataConfig"].get("CompressionType") == "NONE"
+    name = "model/" if is_plain else "model.tar.gz"
+    notes = [*model.notes(name), *output.notes("output.tar.gz")]
+    if is_plain:
+        notes += _store_plain(model, place)
+    elif model.files:
+        _pack(model, place, name)
+    if output.files:
+        _pack(output, place, "output.tar.gz")
+    return Artifacts(model=place.uri_of(name) if model.files else None, notes=tuple(notes))
 
 
-def discard_drafts(request: Mapping[str, Any]) -> None:
-    """Remove what a platform process that died was writing; the hosts' folders are still there."""
-    for draft in _place(request).glob(f"*{_DRAFT_SUFFIX}"):
-        draft.unlink(missing_ok=True)
+@dataclass(frozen=True, kw_only=True)
+class _Merged:
+    """What is in the same folder of several hosts: by name, whose it is, and who else had it."""
+
+    files: Mapping[str, tuple[Host, Path]]
+    left_out: Sequence[tuple[str, Host, Host]]
+
+    def notes(self, what: str) -> list[str]:
+        """A line for each file that lost to another host's."""
+        return [
+            f"{what} has {name} of {winner.name}; that of {host.name} differs and was left out"
+            for name, winner, host in self.left_out
+        ]
 
 
-def _place(request: Mapping[str, Any]) -> Path:
-    base = path_of(request["OutputDataConfig"]["S3OutputPath"])
-    return Path(base, request["TrainingJobName"], "output")
+def _merged(folders: Mapping[Host, Path]) -> _Merged:
+    files: dict[str, tuple[Host, Path]] = {}
+    left_out = []
+    for host, folder in folders.items():
+        for path in _contents(folder):
+            name = path.relative_to(folder).as_posix()
+            winner, other = files.setdefault(name, (host, path))
+            if winner is not host and _differ(path, other):
+                left_out.append((name, winner, host))
+    return _Merged(files=files, left_out=left_out)
 
 
-def _pack(archive: Path, folders: Mapping[Host, Path]) -> list[str]:
-    """Write one archive of all the folders, unless they are empty.
+def _pack(merged: _Merged, place: Place, name: str) -> None:
+    with (
+        place.writing(name) as draft,
+        tarfile.open(draft, "w:gz", compresslevel=_GZIP_LEVEL) as tar,
+    ):
+        for inside, (_, path) in merged.files.items():
+            tar.add(path, arcname=inside, recursive=False)
 
-    Returns a note for each file that lost to another host's.
-    """
-    notes: list[str] = []
-    if not any(True for folder in folders.values() for _ in folder.iterdir()):
-        return notes
-    taken: dict[str, tuple[Host, Path]] = {}
-    with _draft_of(archive) as draft, tarfile.open(draft, "w:gz", compresslevel=_GZIP_LEVEL) as tar:
-        for host, folder in folders.items():
-            for path in _contents(folder):
-                name = path.relative_to(folder).as_posix()
-                if name not in taken:
-                    taken[name] = (host, path)
-                    tar.add(path, arcname=name, recursive=False)
-                elif _differ(path, taken[name][1]):
-                    notes.append(
-                        f"{archive.name} has {name} of {taken[name][0].name}; "
-                        f"that of {host.name} differs and was left out"
-                    )
+
+def _store_plain(model: _Merged, place: Place) -> list[str]:
+    """Store each file by its name; a line for each link that leads to no file."""
+    notes = []
+    for name, (host, path) in model.files.items():
+        if path.is_file():
+            with place.writing(f"model/{name}") as draft:
+                shutil.copyfile(path, draft)
+        elif path.is_symlink():
+            notes.append(f"the model has no {name}: it is a link of {host.name} to no file there")
     return notes
-
-
-@contextmanager
-def _draft_of(archive: Path) -> Iterator[Path]:
-    """A file that becomes the archive when it is complete, and is gone when it cannot be."""
-    draft = archive.with_name(archive.name + _DRAFT_SUFFIX)
-    try:
-        yield draft
-        draft.replace(archive)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _contents(folder: Path) -> Iterator[Path]:

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +20,15 @@ from launcher.sessions.local.channels import channels_of, supplies
 from launcher.sessions.local.checkpoints import CheckpointSync
 from launcher.sessions.local.clock import Clock
 from launcher.sessions.local.cluster import Host, hosts_of
+from launcher.sessions.local.courier import Courier, TransferStopped
 from launcher.sessions.local.description import State
 from launcher.sessions.local.environment import host_environment
+from launcher.sessions.local.fetching import fetch_channels
 from launcher.sessions.local.folder import JobFolder, Settings
 from launcher.sessions.local.isolation import Berth, StartPlan, plan_start
 from launcher.sessions.local.logs import new_log_files
 from launcher.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
+from launcher.sessions.local.places import checkpoint_place
 from launcher.sessions.local.processes import descendants, kill_until_none
 from launcher.sessions.local.running import RunningHost
 from launcher.sessions.local.supervision import Supervision, Terms
@@ -36,7 +39,9 @@ from launcher.sessions.local.wiring import Wiring
 class Attempt:
     """What the hosts of a job are made from, and who is told about them.
 
-    on_training: called when the hosts are prepared; the other calls: see Supervision.
+    courier: None for a job that has nothing in S3.
+    on_training: called when the hosts are prepared; on_note, on_download: told what happens before
+    that; the other calls: see Supervision.
     """
 
     folder: JobFolder
@@ -44,7 +49,10 @@ class Attempt:
     settings: Settings
     wiring: Wiring
     clock: Clock
+    courier: Courier | None
     on_training: Callable[[], None]
+    on_note: Callable[[str], None]
+    on_download: Callable[[str], None]
     on_ending: Callable[[State], None]
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
@@ -54,12 +62,17 @@ class Attempt:
 
         Raises PlatformError or OSError when they cannot be prepared or started.
         """
+        trees = self.trees()
+        for tree in trees.values():
+            tree.make()
+        try:
+            fetched = self._fetch()
+        except TransferStopped:
+            self.on_ending(State.STOPPED)
+            return self._supervision([], ending=State.STOPPED)
         with hold_scratch(self.folder) as scratch:
-            trees = self.trees()
-            for tree in trees.values():
-                tree.make()
             checkpoints = self._checkpoints(trees)
-            plans = self._plans(trees, scratch)
+            plans = self._plans(trees, scratch, fetched)
             self.on_training()
             with checkpoints or nullcontext():
                 supervision = self._train(trees, plans)
@@ -73,18 +86,33 @@ class Attempt:
         hosts = hosts_of(self.request, self.wiring)
         return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
 
+    def _fetch(self) -> dict[str, Path]:
+        """The channels that lie in S3, brought here; by name."""
+        if self.courier is None:
+            return {}
+        return fetch_channels(
+            channels_of(self.request),
+            self.courier,
+            self.folder.fetched,
+            note=self.on_note,
+            progress=self.on_download,
+        )
+
     def _checkpoints(self, trees: Mapping[Host, HostTree]) -> CheckpointSync | None:
         """The checkpoint folders, filled; None for a job without."""
         config = checkpoint_config(self.request)
         if config is None:
             return None
-        sync = CheckpointSync(config, trees.values())
+        place = checkpoint_place(config["S3Uri"], self.courier, self.folder)
+        sync = CheckpointSync(place, config["LocalPath"], trees.values())
         sync.restore()
         return sync
 
-    def _plans(self, trees: Mapping[Host, HostTree], scratch: Path) -> dict[Host, StartPlan]:
+    def _plans(
+        self, trees: Mapping[Host, HostTree], scratch: Path, fetched: Mapping[str, Path]
+    ) -> dict[Host, StartPlan]:
         hosts = tuple(trees)
-        given = supplies(channels_of(self.request), hosts)
+        given = supplies(channels_of(self.request), hosts, fetched)
         algorithm = self.request["AlgorithmSpecification"]
         command = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
         plans = {}
@@ -111,11 +139,19 @@ class Attempt:
     ) -> Supervision:
         self.clock.training_starts()
         log_files = new_log_files(self.folder, trees, time.time())
-        supervision = Supervision(
-            hosts=[
-                RunningHost(host, trees[host], plan, log_files[host])
-                for host, plan in plans.items()
-            ],
+        supervision = self._supervision(
+            [RunningHost(host, trees[host], plan, log_files[host]) for host, plan in plans.items()]
+        )
+        supervision.run()
+        self.clock.training_ends()
+        return supervision
+
+    def _supervision(
+        self, hosts: Sequence[RunningHost], ending: State = State.COMPLETED
+    ) -> Supervision:
+        return Supervision(
+            hosts=hosts,
+            ending=ending,
             terms=Terms(
                 asked_to_end=self.clock.asked_to_end,
                 grace_seconds=self.settings.stop_grace_seconds,
@@ -125,9 +161,6 @@ class Attempt:
             on_tick=self.on_tick,
             on_lost=self.on_lost,
         )
-        supervision.run()
-        self.clock.training_ends()
-        return supervision
 
 
 @contextmanager

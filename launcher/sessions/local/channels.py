@@ -1,5 +1,6 @@
-"""Input channels: which files of this machine each host of a job gets.
+"""Input channels: which files each host of a job gets.
 
+Files of this machine are used where they are; objects in S3 were fetched before (fetching.py).
 A channel's URI is a prefix of S3 keys, as on SageMaker: a folder means everything below it, and
 otherwise every file whose path begins with it. ShardedByS3Key deals the sorted objects out over
 the hosts of the channel's groups (over groups this is our reading: AWS does not document it).
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sessions.local.cluster import Host
+from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.storage import path_of
 
 
@@ -21,7 +23,8 @@ class Channel:
     """One channel of a request; `groups` is None when every group gets it."""
 
     name: str
-    prefix: Path
+    uri: str
+    kind: str
     sharded: bool
     groups: tuple[str, ...] | None
     config: Mapping[str, str]
@@ -29,14 +32,26 @@ class Channel:
     def reaches(self, group: str) -> bool:
         return self.groups is None or group in self.groups
 
+    @property
+    def is_fetched(self) -> bool:
+        """Whether its files are copies that were made for this job."""
+        return is_s3(self.uri)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Supply:
-    """What one host gets of one channel: a whole folder, or single files by their names in it."""
+    """What one host gets of one channel: a whole folder, or single files by their names in it.
+
+    is_own: the host may change what it gets; else it is the user's.
+    """
 
     channel: Channel
     folder: Path | None = None
     files: Mapping[str, Path]
+
+    @property
+    def is_own(self) -> bool:
+        return self.channel.is_fetched
 
 
 def channels_of(request: Mapping[str, Any]) -> tuple[Channel, ...]:
@@ -45,12 +60,18 @@ def channels_of(request: Mapping[str, Any]) -> tuple[Channel, ...]:
     return tuple(_channel(raw, default_mode) for raw in request.get("InputDataConfig", ()))
 
 
-def supplies(channels: Sequence[Channel], hosts: Sequence[Host]) -> dict[Host, list[Supply]]:
-    """What each host gets; OSError when a folder cannot be read."""
+def supplies(
+    channels: Sequence[Channel], hosts: Sequence[Host], fetched: Mapping[str, Path]
+) -> dict[Host, list[Supply]]:
+    """What each host gets; OSError when a folder cannot be read.
+
+    fetched: the folders of the channels that came from S3, by the names of the channels.
+    """
     given: dict[Host, list[Supply]] = {host: [] for host in hosts}
     for channel in channels:
         readers = [host for host in hosts if channel.reaches(host.group)]
-        for host, supply in zip(readers, _split(channel, len(readers)), strict=True):
+        prefix = fetched[channel.name] if channel.is_fetched else path_of(channel.uri)
+        for host, supply in zip(readers, _split(channel, prefix, len(readers)), strict=True):
             given[host].append(supply)
     return given
 
@@ -79,24 +100,25 @@ def _channel(raw: Mapping[str, Any], default_mode: str) -> Channel:
     groups = source.get("InstanceGroupNames")
     return Channel(
         name=raw["ChannelName"],
-        prefix=path_of(source["S3Uri"]),
+        uri=source["S3Uri"],
+        kind=source.get("S3DataType", "S3Prefix"),
         sharded=distribution == "ShardedByS3Key",
         groups=tuple(groups) if groups else None,
         config=config,
     )
 
 
-def _split(channel: Channel, parts: int) -> list[Supply]:
+def _split(channel: Channel, prefix: Path, parts: int) -> list[Supply]:
     if not channel.sharded:
-        return [_replica(channel)] * parts
-    found = list(objects(channel.prefix).items())
+        return [_replica(channel, prefix)] * parts
+    found = list(objects(prefix).items())
     return [Supply(channel=channel, files=dict(found[part::parts])) for part in range(parts)]
 
 
-def _replica(channel: Channel) -> Supply:
-    if channel.prefix.is_dir():
-        return Supply(channel=channel, folder=channel.prefix, files={})
-    return Supply(channel=channel, files=objects(channel.prefix))
+def _replica(channel: Channel, prefix: Path) -> Supply:
+    if prefix.is_dir() and not channel.is_fetched:
+        return Supply(channel=channel, folder=prefix, files={})
+    return Supply(channel=channel, files=objects(prefix))
 
 
 def _candidates(prefix: Path) -> Iterator[tuple[str, Path]]:

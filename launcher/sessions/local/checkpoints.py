@@ -7,24 +7,25 @@ there. A file is copied once it has not changed for a second, or its host has en
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import stat
-import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
 from launcher.contract import DEFAULT_ML_ROOT
+from launcher.sessions.local.objects import Place, S3Failed, copy_into, files_below
 from launcher.sessions.local.opt_ml import HostTree
-from launcher.sessions.local.storage import path_of
 
 _PERIOD_SECONDS = 1.0
-#: What a copy is called until it is complete.
-_PARTIAL = ".launcher-partial-"
 #: Links that lead to links; Linux follows as many (path_resolution(7)).
 _MAX_LINKS = 40
+
+
+class _Changed(Exception):
+    """A file was written to while it was copied; a later round has it."""
 
 
 class CheckpointSync:
@@ -33,11 +34,10 @@ class CheckpointSync:
     problem: why the last round of copies failed, None when it did not.
     """
 
-    def __init__(self, config: Mapping[str, str], trees: Iterable[HostTree]) -> None:
+    def __init__(self, place: Place, inside: str, trees: Iterable[HostTree]) -> None:
         self.problem: str | None = None
-        self._uri = config["S3Uri"]
-        self._place = path_of(self._uri)
-        self._inside = PurePosixPath(config["LocalPath"])
+        self._place = place
+        self._inside = PurePosixPath(inside)
         self._folders = [_folder(tree, self._inside) for tree in trees]
         self._kept: dict[Path, tuple[int, ...]] = {}
         self._seen: dict[Path, tuple[int, ...]] = {}
@@ -45,15 +45,14 @@ class CheckpointSync:
         self._thread = threading.Thread(target=self._follow, name="checkpoints", daemon=True)
 
     def restore(self) -> None:
-        """Copy what was kept into every folder. Raises OSError."""
+        """Copy what was kept into every folder. Raises OSError or S3Failed."""
         for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
-            for path in _files(self._place):
-                if not path.is_file():
-                    continue
-                copy = folder / path.relative_to(self._place)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, copy)
+        first, *others = self._folders
+        self._place.fetch_all(first)
+        for path in list(files_below(first)):
+            name = path.relative_to(first)
+            for copy in (path, *(copy_into(folder, name, path) for folder in others)):
                 self._kept[copy] = _version(copy)
 
     def __enter__(self) -> CheckpointSync:
@@ -77,42 +76,38 @@ class CheckpointSync:
 
     def _keep(self, *, at_once: bool = False) -> None:
         """Copy what is new or has changed, and was the same a round ago (or `at_once`)."""
-        problems = [
-            self._try_to_keep(path, folder, at_once)
-            for folder in self._folders
-            for path in _files(folder)
-        ]
-        self.problem = next(filter(None, problems), None)
+        problem = None
+        for folder in self._folders:
+            for path in files_below(folder):
+                # One wait for an S3 that is away is enough, however many files there are.
+                patient = at_once and problem is None
+                problem = self._try_to_keep(path, folder, at_once, patient) or problem
+        self.problem = problem
 
-    def _try_to_keep(self, path: Path, folder: Path, at_once: bool) -> str | None:
+    def _try_to_keep(self, path: Path, folder: Path, at_once: bool, patient: bool) -> str | None:
         """What is wrong with one file, which is no reason to lose the others."""
         try:
-            self._keep_file(path, folder, at_once)
+            self._keep_file(path, folder, at_once, patient)
         except FileNotFoundError:  # removed or replaced meanwhile, or a link that leads nowhere
             return None
-        except OSError as error:
-            return f"the checkpoints cannot be written to {self._uri}: {error}"
+        except (OSError, S3Failed) as error:
+            return f"the checkpoints cannot be written to {self._place.uri}: {error}"
         return None
 
-    def _keep_file(self, path: Path, folder: Path, at_once: bool) -> None:
-        target = self._place / path.relative_to(folder)
+    def _keep_file(self, path: Path, folder: Path, at_once: bool, patient: bool) -> None:
         source = self._as_seen_here(path, folder)
         version = _version(source)
         is_quiet = at_once or self._seen.get(path) == version
         self._seen[path] = version
         if version == self._kept.get(path) or not is_quiet:
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=_PARTIAL)
-        os.close(descriptor)
-        draft = Path(name)
-        try:
-            shutil.copy2(source, draft)
-            if _version(source) == version:
-                draft.replace(target)
-                self._kept[path] = version
-        finally:
-            draft.unlink(missing_ok=True)
+        name = path.relative_to(folder).as_posix()
+        with contextlib.suppress(_Changed):
+            with self._place.writing(name, patient=patient) as draft:
+                shutil.copy2(source, draft)
+                if _version(source) != version:
+                    raise _Changed
+            self._kept[path] = version
 
     def _as_seen_here(self, path: Path, folder: Path) -> Path:
         """The file; for a link that leads to it by the host's own path, where that is here."""
@@ -128,14 +123,6 @@ class CheckpointSync:
 def _folder(tree: HostTree, inside: PurePosixPath) -> Path:
     """Where a host's checkpoint folder is on this machine."""
     return tree.ml.root / inside.relative_to(DEFAULT_ML_ROOT)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files and links below a folder."""
-    for parent, _, names in os.walk(folder):
-        for name in sorted(names):
-            if not name.startswith(_PARTIAL):
-                yield Path(parent, name)
 
 
 def _version(path: Path) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from launcher.errors import PlatformError
 from launcher.sessions.local import description
-from launcher.sessions.local.artifacts import discard_drafts
 from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.places import discard_drafts
 from launcher.sessions.local.processes import kill_until_none, marked
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -52,7 +52,7 @@ def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
         folder.scratch.unlink()
     with contextlib.suppress(PlatformError, OSError, ValueError, KeyError):  # a damaged request
-        discard_drafts(folder.request())
+        discard_drafts(folder.request(), folder)
     now = time.time()
     status = description.closed(status, description.State.FAILED, now=now, reason=reason)
     folder.write_status(status)

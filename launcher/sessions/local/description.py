@@ -96,6 +96,13 @@ def entered(document: Mapping[str, Any], state: State, *, now: float) -> dict[st
     }
 
 
+def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, Any]:
+    """The document of a job that says how far its present state is."""
+    transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
+    transitions[-1]["StatusMessage"] = message
+    return {**document, "SecondaryStatusTransitions": transitions, "LastModifiedTime": now}
+
+
 def closed(
     document: Mapping[str, Any], ending: State, *, now: float, reason: str | None = None
 ) -> dict[str, Any]:

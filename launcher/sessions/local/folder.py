@@ -7,6 +7,8 @@ jobs/<name>/request.json     the CreateTrainingJob request, as it came
             lock             held (flock) by the platform process for as long as it lives
             stop             exists when someone asked the job to stop
             interrupt        exists when someone asked for an interruption (spot instances)
+            fetched/         the channels that came from S3, until the job ends
+            unsent/          results and checkpoints that S3 has not taken yet
             scratch          link to the hosts' short temporary folder
             platform.log     what the platform process has to say
             logs/            one file per host: algo-1-<start>.log
@@ -81,6 +83,14 @@ class JobFolder:
     @property
     def hosts(self) -> Path:
         return self.path / "hosts"
+
+    @property
+    def fetched(self) -> Path:
+        return self.path / "fetched"
+
+    @property
+    def unsent(self) -> Path:
+        return self.path / "unsent"
 
     @property
     def platform_log(self) -> Path:

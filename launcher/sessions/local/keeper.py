@@ -12,8 +12,10 @@ from functools import partial
 
 from launcher.errors import PlatformError
 from launcher.sessions.local import description
+from launcher.sessions.local.courier import Courier, hire
 from launcher.sessions.local.death import close_abandoned
 from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.places import needs_s3
 from launcher.sessions.local.processes import (
     become_subreaper,
     descendants,
@@ -22,16 +24,20 @@ from launcher.sessions.local.processes import (
 )
 
 
-def keep(folder: JobFolder, run: Callable[[], None]) -> None:
+def keep(folder: JobFolder, run: Callable[[Courier | None], None]) -> None:
     """Run the job in a child, and close it as failed if the child does not live to its end.
 
-    The job's lock is an open descriptor of both.
+    The job's lock is an open descriptor of both. A job with something in S3 has a courier beside
+    it, which ends with it.
     """
     become_subreaper()
+    courier = hire(folder) if needs_s3(folder.request()) else None
     platform = os.fork()
     if platform == 0:
-        run()
+        run(courier)
         return
+    if courier:
+        courier.close()
     _, status = os.waitpid(platform, 0)
     # Whatever it left below it was adopted by this process.
     kill_until_none(partial(descendants, os.getpid()))

@@ -21,13 +21,17 @@ from launcher.sessions.local.artifacts import pack_artifacts
 from launcher.sessions.local.attempt import Attempt
 from launcher.sessions.local.checks import not_done
 from launcher.sessions.local.clock import Clock
+from launcher.sessions.local.courier import Courier
 from launcher.sessions.local.description import State
 from launcher.sessions.local.failure import failure_reason
+from launcher.sessions.local.fetching import DownloadFailed, discard_fetched
 from launcher.sessions.local.files import open_up
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.keeper import keep
 from launcher.sessions.local.line_times import LineClock
 from launcher.sessions.local.metrics import MetricScan
+from launcher.sessions.local.objects import S3Failed
+from launcher.sessions.local.places import results_place
 from launcher.sessions.local.processes import become_subreaper, descendants, kill_until_none
 from launcher.sessions.local.record import Record
 from launcher.sessions.local.running import RunningHost
@@ -38,13 +42,16 @@ from launcher.sessions.local.wiring import Wiring, hold_wiring
 class LocalJob:
     """One job on its way through the states."""
 
-    def __init__(self, folder: JobFolder) -> None:
+    def __init__(self, folder: JobFolder, courier: Courier | None) -> None:
         self.folder = folder
+        self.courier = courier
         self.request = folder.request()
         self.settings = folder.settings()
         self.record = Record(folder)
         self.metrics = MetricScan(self.request, folder)
         self.line_clock = LineClock(folder.logs)
+        if courier:
+            courier.on_note = self._note
 
     def run(self) -> None:
         """The job's life; whatever happens, no process of it is left at its end."""
@@ -52,11 +59,14 @@ class LocalJob:
         try:
             with hold_wiring(self.settings.isolation) as wiring:
                 ending, reason = self._run_attempts(wiring)
+        except DownloadFailed as error:
+            ending, reason = State.FAILED, str(error)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = State.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
             self.line_clock.look(at_once=True)
+            discard_fetched(self.request, self.folder)
         self.record.close(ending, reason)
 
     def _run_attempts(self, wiring: Wiring) -> tuple[State, str | None]:
@@ -80,7 +90,10 @@ class LocalJob:
             settings=self.settings,
             wiring=wiring,
             clock=Clock(self.request, self.folder),
+            courier=self.courier,
             on_training=partial(self.record.enter, State.TRAINING),
+            on_note=self._note,
+            on_download=self.record.tell,
             on_ending=self._enter_ending,
             on_tick=self._look_at_logs,
             on_lost=self._note_lost,
@@ -106,7 +119,12 @@ class LocalJob:
         failed = supervision.ending is State.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
         try:
-            artifacts = pack_artifacts(self.request, attempt.trees())
+            place = results_place(self.request, self.courier, self.folder)
+            artifacts = pack_artifacts(self.request, attempt.trees(), place)
+        except S3Failed as error:
+            complaint = f"the results cannot be stored: {error}"
+            self.record.note([complaint])
+            return State.FAILED, reason or complaint
         except OSError as error:
             complaint = _not_uploaded(self.request, error)
             self.record.note([complaint])
@@ -115,6 +133,9 @@ class LocalJob:
         if artifacts.model is not None and not failed:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
         return supervision.ending, reason
+
+    def _note(self, text: str) -> None:
+        self.record.note([text])
 
     def _note_lost(self, lost: RunningHost) -> None:
         how = f"host {lost.host} was lost ({lost.how_it_ended()})"
@@ -149,9 +170,9 @@ def main(arguments: Sequence[str]) -> None:
     keep(folder, partial(_run, folder))
 
 
-def _run(folder: JobFolder) -> None:
+def _run(folder: JobFolder, courier: Courier | None) -> None:
     become_subreaper()
-    LocalJob(folder).run()
+    LocalJob(folder, courier).run()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,10 @@ class Record:
         """Something became known."""
         self._write({**self._document, **fields})
 
+    def tell(self, message: str) -> None:
+        """How far the present state is."""
+        self._write(description.told(self._document, message, now=time.time()))
+
     def note(self, notes: Iterable[str]) -> None:
         """Something the user should know: in the description, and in platform.log."""
         new = list(notes)

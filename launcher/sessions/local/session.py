@@ -35,6 +35,9 @@ class LocalSession:
     stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
     host_failure: "fail" (a host whose first process fails or dies fails the job, as SageMaker is
         assumed to do) or "tolerate" (the others go on while its group has a host left; for tests).
+    platform_environment: variables for the process that runs a job, beside our own: where S3 is,
+        and whose keys open it (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them,
+        and they are written nowhere.
 
     Raises PlatformError for what this machine cannot do, or an unknown word.
     """
@@ -46,6 +49,7 @@ class LocalSession:
         *,
         stop_grace_seconds: float = 120.0,
         host_failure: str = "fail",
+        platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise PlatformError(f"local jobs need Linux, and this is {sys.platform}")
@@ -53,6 +57,7 @@ class LocalSession:
         self._isolation = isolation
         self._stop_grace_seconds = stop_grace_seconds
         self._host_failure = _host_failure(host_failure)
+        self._platform_environment = dict(platform_environment or {})
         self._store = Store(self.root)
 
     # identity ----------------------------------------------------------------------------------
@@ -81,12 +86,12 @@ class LocalSession:
     # jobs --------------------------------------------------------------------------------------
 
     def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
-        check_request(request, uploads)
+        check_request(request, uploads, self._platform_environment)
         if self._isolation is not None:  # what is chosen here always works
             choose_isolation(self._isolation)
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
-        check_request(request)
+        check_request(request, environment=self._platform_environment)
         settings = Settings(
             isolation=choose_isolation(self._isolation),
             boot=current_boot(),
@@ -98,7 +103,7 @@ class LocalSession:
             status["LocalNotes"] = [why_not_sandboxed()]
         folder, lock = self._store.create(request, settings, status)
         try:
-            start_platform(folder, lock)
+            start_platform(folder, lock, self._platform_environment)
         finally:
             os.close(lock)
         return {"TrainingJobArn": status["TrainingJobArn"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.folder import JobFolder
@@ -11,8 +12,10 @@ from launcher.sessions.local.interpreter import module_command, module_environme
 _MODULE = "launcher.sessions.local.platform"
 
 
-def start_platform(folder: JobFolder, lock: int) -> None:
+def start_platform(folder: JobFolder, lock: int, variables: Mapping[str, str]) -> None:
     """Start the process that runs the job, and hand the job's lock over to it.
+
+    variables: of that process, beside our own; its hosts do not get them.
 
     Raises PlatformError when it does not come up.
     """
@@ -20,7 +23,7 @@ def start_platform(folder: JobFolder, lock: int) -> None:
         result = subprocess.run(
             module_command(_MODULE, str(folder.path)),
             cwd="/",
-            env=module_environment(),
+            env={**module_environment(), **variables},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

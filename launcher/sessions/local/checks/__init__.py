@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from launcher.errors import PlatformError, Problem
+from launcher.sessions.local.checks.credentials import check_credentials
 from launcher.sessions.local.checks.fields import check_fields
 from launcher.sessions.local.checks.inputs import check_inputs
 from launcher.sessions.local.checks.job import check_groups, check_job, not_done
@@ -13,20 +15,30 @@ from launcher.sessions.local.checks.job import check_groups, check_job, not_done
 __all__ = ["check_request", "find_problems", "not_done"]
 
 
-def check_request(request: Mapping[str, Any], uploads: Collection[str] = ()) -> None:
+def check_request(
+    request: Mapping[str, Any],
+    uploads: Collection[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Raise one PlatformError with everything this machine cannot do of a request.
 
-    uploads: the URIs of objects that will be there before the job starts.
+    uploads: the URIs of objects that will be there before the job starts. environment: what the
+    platform process has beside our variables.
     """
-    problems = find_problems(request, uploads)
+    problems = find_problems(request, uploads, environment)
     if problems:
         raise PlatformError("\n".join(map(str, problems)))
 
 
-def find_problems(request: Mapping[str, Any], uploads: Collection[str] = ()) -> list[Problem]:
-    """Everything this machine cannot do of a request; uploads: see `check_request`."""
+def find_problems(
+    request: Mapping[str, Any],
+    uploads: Collection[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> list[Problem]:
+    """Everything this machine cannot do of a request; the other arguments: see `check_request`."""
     return list(check_fields(request)) or [
         *check_job(request),
         *check_groups(request["ResourceConfig"]),
         *check_inputs(request, uploads),
+        *check_credentials(request, environment),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.channels import has_objects
+from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.storage import path_of
 
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -60,7 +61,7 @@ def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> It
         yield Problem(
             what="there is no S3DataSource",
             where=where,
-            fix="give an S3DataSource with a file:// URI: a local job has no other inputs",
+            fix="give an S3DataSource with a file:// or s3:// URI: no file system is mounted here",
         )
         return
     groups = request["ResourceConfig"].get("InstanceGroups") or ()
@@ -80,7 +81,7 @@ def _check_kind(
     """Forms of input that a local job does not have; FastFile looks the same as File."""
     kinds = {
         "InputMode": (channel.get("InputMode", default_mode), ("File", "FastFile")),
-        "S3DataType": (source.get("S3DataType", "S3Prefix"), ("S3Prefix",)),
+        "S3DataType": (source.get("S3DataType", "S3Prefix"), _data_types(source)),
         "S3DataDistributionType": (
             source.get("S3DataDistributionType", "FullyReplicated"),
             ("FullyReplicated", "ShardedByS3Key"),
@@ -97,11 +98,18 @@ def _check_kind(
             )
 
 
+def _data_types(source: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("S3Prefix", "ManifestFile") if is_s3(source.get("S3Uri", "")) else ("S3Prefix",)
+
+
 def _check_files(uri: str, uploads: Collection[str], where: str) -> Iterator[Problem]:
+    """Files of this machine must be there; for S3 the job finds out, as on SageMaker."""
+    if is_s3(uri):
+        return
     try:
         is_there = has_objects(path_of(uri)) or any(each.startswith(uri) for each in uploads)
     except PlatformError as error:
-        yield Problem(what=str(error), where=where, fix="give a file:// URI")
+        yield Problem(what=str(error), where=where, fix="give a file:// or s3:// URI")
         return
     if not is_there:
         yield Problem(

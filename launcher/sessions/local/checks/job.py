@@ -11,6 +11,7 @@ from typing import Any
 from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.files import why_unwritable
+from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.opt_ml import checkpoint_config
 from launcher.sessions.local.storage import path_of
 
@@ -141,11 +142,13 @@ def _check_metric(metric: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _check_place(uri: str, where: str) -> Iterator[Problem]:
-    """A folder that the job will write to and that may not be there yet."""
+    """A folder that the job will write to and that may not be there yet, or a prefix in S3."""
+    if is_s3(uri):
+        return
     try:
         place = path_of(uri)
     except PlatformError as error:
-        yield Problem(what=str(error), where=where, fix="give a file:// URI")
+        yield Problem(what=str(error), where=where, fix="give a file:// or s3:// URI")
         return
     if obstacle := why_unwritable(place):
         yield Problem(what=obstacle, where=where, fix="give another place")

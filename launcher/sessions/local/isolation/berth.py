@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +50,20 @@ def with_running_python(command: Sequence[str]) -> list[str]:
     """The command, its python being the one that runs us: a local job has no image."""
     first, *rest = command
     return [sys.executable if first in ("python", "python3") else first, *rest]
+
+
+def place_copies(folder: Path, files: Mapping[str, Path]) -> None:
+    """A folder of the single files themselves, by their names in the channel.
+
+    They are hard links, which take no room; a file of another file system is copied.
+    """
+    for name, path in files.items():
+        copy = folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path.resolve(), copy)
+        except OSError:  # another file system, or a file that is not ours to link
+            shutil.copyfile(path, copy)
 
 
 def place_links(folder: Path, files: Mapping[str, Path]) -> None:

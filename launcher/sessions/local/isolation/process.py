@@ -12,6 +12,7 @@ from launcher.contract import ML_ROOT_VARIABLE
 from launcher.sessions.local.isolation.berth import (
     Berth,
     StartPlan,
+    place_copies,
     place_links,
     with_running_python,
 )
@@ -48,7 +49,7 @@ def _place_channels(berth: Berth) -> None:
             place.symlink_to(supply.folder.resolve())
         else:
             place.mkdir()
-            place_links(place, supply.files)
+            (place_copies if supply.is_own else place_links)(place, supply.files)
 
 
 def _moved(word: str, root: Path) -> str:

@@ -17,7 +17,12 @@ from pathlib import Path
 
 from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.sessions.local.cluster import Host
-from launcher.sessions.local.isolation.berth import Berth, StartPlan, with_running_python
+from launcher.sessions.local.isolation.berth import (
+    Berth,
+    StartPlan,
+    place_copies,
+    with_running_python,
+)
 from launcher.sessions.local.opt_ml import HostTree
 
 _INSIDE = MlPaths(DEFAULT_ML_ROOT)
@@ -147,22 +152,14 @@ def _place_shards(berth: Berth) -> None:
     for supply in berth.supplies:
         place = berth.tree.ml.channels / supply.channel.name
         place.mkdir()
-        for name, path in supply.files.items():
-            target = place / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _link_or_copy(path.resolve(), target)
-
-
-def _link_or_copy(path: Path, target: Path) -> None:
-    try:
-        os.link(path, target)
-    except OSError:  # another file system, or a file that is not ours to link
-        shutil.copyfile(path, target)
+        place_copies(place, supply.files)
 
 
 def _channel_mounts(berth: Berth) -> Iterator[str]:
-    """The channels, read-only: a job cannot change the user's data."""
+    """The channels, read-only: a job cannot change the user's data, but what was fetched for it."""
     for supply in berth.supplies:
+        if supply.is_own:
+            continue
         place = berth.tree.ml.channels / supply.channel.name
         source = place if supply.folder is None else supply.folder.resolve()
         yield from ("--ro-bind", str(source), str(_INSIDE.channels / supply.channel.name))

@@ -1,0 +1,35 @@
+"""Whether a job that has something in S3 comes with the keys to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.errors import Problem
+from launcher.sessions.local.objects import is_s3
+from launcher.sessions.local.places import uris_of
+
+_KEY = "AWS_ACCESS_KEY_ID"
+
+
+def check_credentials(
+    request: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """A problem for the first place in S3, when no AWS credentials are found for it."""
+    places = [(where, uri) for where, uri in uris_of(request) if is_s3(uri)]
+    if not places or _KEY in environment or _are_found():
+        return
+    where, uri = places[0]
+    yield Problem(
+        what=f"{uri} is in S3, and no AWS credentials are found",
+        where=where,
+        fix="give some (`aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), or "
+        "files of this machine: file:///absolute/path",
+    )
+
+
+def _are_found() -> bool:
+    """As boto3 finds them: in variables, in files, in an instance's role."""
+    import boto3  # only jobs with something in S3 wait for it
+
+    return boto3.Session().get_credentials() is not None

@@ -1,0 +1,140 @@
+"""The inputs of a job that lie in S3, brought to this machine while it is Downloading.
+
+Each object is fetched once; the hosts that get it have hard links to it. Names are SageMaker's: a
+channel has the keys below its prefix, or the names of its manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import PlatformError
+from launcher.sessions.local.channels import Channel, channels_of
+from launcher.sessions.local.courier import Courier
+from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.objects import S3Failed, bucket_and_key, is_s3, safe_name
+from launcher.sessions.local.opt_ml import HostTree
+
+
+class DownloadFailed(PlatformError):
+    """The job cannot have its inputs; the message is SageMaker's FailureReason for that."""
+
+
+def fetch_channels(
+    channels: tuple[Channel, ...],
+    courier: Courier,
+    folder: Path,
+    *,
+    note: Callable[[str], None],
+    progress: Callable[[str], None],
+) -> dict[str, Path]:
+    """Fetch what is in S3 to a folder for each channel, unless it is there; the folders by name.
+
+    note: told of each channel that has come; progress: told how far one is.
+    Raises DownloadFailed, OSError or TransferStopped.
+    """
+    fetched = {channel.name: folder / channel.name for channel in channels if channel.is_fetched}
+    for channel in channels:
+        place = fetched.get(channel.name)
+        if place is not None and not place.exists():
+            note(_fetch(channel, courier, folder / ".draft", progress))
+            (folder / ".draft").rename(place)
+    return fetched
+
+
+def _fetch(
+    channel: Channel, courier: Courier, folder: Path, progress: Callable[[str], None]
+) -> str:
+    """Fetch one channel; a line about it."""
+    start = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        found = _objects(channel, courier)
+        if not found:
+            raise DownloadFailed(_nothing_found(channel.uri))
+        total = sum(size for _, size in found.values())
+        courier.on_progress = lambda done: progress(
+            f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
+        )
+        courier.fetch({uri: folder / safe_name(name) for name, (uri, _) in found.items()})
+    except S3Failed as error:
+        raise DownloadFailed(_words(channel.uri, error)) from error
+    seconds = time.monotonic() - start
+    return (
+        f"channel {channel.name!r}: {len(found)} objects, {_megabytes(total)}, fetched from "
+        f"{channel.uri} in {seconds:.1f} s"
+    )
+
+
+def _objects(channel: Channel, courier: Courier) -> dict[str, tuple[str, int]]:
+    """(URI, bytes) of each object by its name in the channel."""
+    if channel.kind == "ManifestFile":
+        prefix, names = _manifest(channel.uri, courier.read(channel.uri))
+        sizes = dict(courier.list(prefix))
+        return {name: (prefix + name, sizes.get(prefix + name, 0)) for name in names}
+    found = [each for each in courier.list(channel.uri) if not each[0].endswith("/")]
+    return {name_in_channel(uri, channel.uri): (uri, size) for uri, size in found}
+
+
+def name_in_channel(uri: str, prefix: str) -> str:
+    """What an object is called below a channel's folder.
+
+    >>> name_in_channel("s3://b/digits/deep/i", "s3://b/digits")
+    'deep/i'
+    >>> name_in_channel("s3://b/digits/deep/i", "s3://b/digits/de")
+    'deep/i'
+    >>> name_in_channel("s3://b/digits/a", "s3://b/digits/a")
+    'a'
+    """
+    inside = uri.removeprefix(f"{prefix.rstrip('/')}/")
+    return inside if inside != uri else uri.removeprefix(prefix.rpartition("/")[0] + "/")
+
+
+def _manifest(uri: str, content: bytes) -> tuple[str, list[str]]:
+    """(prefix, names) of a manifest: [{"prefix": "s3://bucket/some/"}, "a", "b", ...]."""
+    try:
+        first, *names = json.loads(content)
+        prefix = first["prefix"]
+        is_good = is_s3(prefix) and all(isinstance(name, str) for name in names)
+    except (ValueError, TypeError, KeyError):
+        is_good = False
+    if not is_good:
+        raise DownloadFailed(
+            f"ClientError: Data download failed: {uri} is not a manifest: write "
+            '[{"prefix": "s3://bucket/prefix/"}, "name", ...]'
+        )
+    return prefix, names
+
+
+def _words(uri: str, error: S3Failed) -> str:
+    if error.code == "NoSuchBucket":
+        return _nothing_found(uri)
+    return f"ClientError: Data download failed: {error} ({uri})"
+
+
+def _nothing_found(uri: str) -> str:
+    return (
+        f'ClientError: Data download failed: No S3 objects found under S3 URL "{uri}" given in '
+        "input data source. Please ensure that the bucket exists in the selected region, that "
+        "objects exist under that S3 prefix, and that your credentials have "
+        f'"s3:ListBucket" permissions on bucket "{bucket_and_key(uri)[0]}".'
+    )
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def discard_fetched(request: Mapping[str, Any], folder: JobFolder) -> None:
+    """Remove the copies of an ended job: its data are still in S3, and may be large."""
+    names = [channel.name for channel in channels_of(request) if channel.is_fetched]
+    for host in folder.hosts.glob("*"):
+        for name in names:
+            shutil.rmtree(HostTree(host).ml.channels / name, ignore_errors=True)
+    shutil.rmtree(folder.fetched, ignore_errors=True)

@@ -1,0 +1,54 @@
+"""Where a request wants its files read and kept, on this machine or in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.objects import FolderPlace, Place, S3Place, is_s3, remove_partial
+from launcher.sessions.local.storage import path_of
+
+if TYPE_CHECKING:
+    from launcher.sessions.local.courier import Courier
+
+
+def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(field, URI) of every place that a request names."""
+    for channel in request.get("InputDataConfig", ()):
+        source = channel["DataSource"].get("S3DataSource") or {}
+        yield f"InputDataConfig {channel['ChannelName']!r}", source.get("S3Uri", "")
+    yield "OutputDataConfig S3OutputPath", request["OutputDataConfig"].get("S3OutputPath", "")
+    if checkpoints := request.get("CheckpointConfig"):
+        yield "CheckpointConfig S3Uri", checkpoints.get("S3Uri", "")
+
+
+def needs_s3(request: Mapping[str, Any]) -> bool:
+    return any(is_s3(uri) for _, uri in uris_of(request))
+
+
+def results_place(request: Mapping[str, Any], courier: Courier | None, folder: JobFolder) -> Place:
+    """SageMaker's place for the results of a job."""
+    base = request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
+    uri = f"{base}/{request['TrainingJobName']}/output"
+    return _place(uri, courier, folder, "results")
+
+
+def checkpoint_place(uri: str, courier: Courier | None, folder: JobFolder) -> Place:
+    """Where the checkpoints of a job are kept."""
+    return _place(uri, courier, folder, "checkpoints")
+
+
+def discard_drafts(request: Mapping[str, Any], folder: JobFolder) -> None:
+    """Remove what a platform process that died was writing; the hosts' folders are still there."""
+    remove_partial(folder.unsent)
+    base = request["OutputDataConfig"]["S3OutputPath"]
+    if not is_s3(base):
+        remove_partial(path_of(base) / request["TrainingJobName"] / "output")
+
+
+def _place(uri: str, courier: Courier | None, folder: JobFolder, name: str) -> Place:
+    """name: tells the drafts of a job's places apart."""
+    if courier is not None and is_s3(uri):
+        return S3Place(uri, courier, folder.unsent / name)
+    return FolderPlace(uri)
