@@ -197,6 +197,11 @@ def _without_bubblewrap(door: Door) -> None:
     door.run(door.write_job(GOOD), "--local", "--isolation", "sandbox")
 
 
+def _without_aws(door: Door) -> None:
+    door.forget_aws()
+    door.run(door.write_job(GOOD))
+
+
 def _broken_module(door: Door) -> None:
     (door.folder / "code" / "pipeline.py").write_text("def train_set(:\n")
     door.run(door.write_job(GOOD), "--local")
@@ -236,11 +241,11 @@ _PLACES: Sequence[_Row] = [
             "output_path: file:///out\n",
         ),
     ),
-    ("This version runs jobs here", "no `--local`", _run()),
+    ("A job for AWS needs a region", "no `--local`", _without_aws),
     (
-        "A distribution of SDK v2 is torchrun's",
-        '`distribution={"mpi": {"enabled": True}}`',
-        _fit(distribution={"mpi": {"enabled": True}}),
+        "A distribution of SDK v2 is known",
+        '`distribution={"horovod": {"enabled": True}}`',
+        _fit(distribution={"horovod": {"enabled": True}}),
     ),
     ("A role is a word", '`InstanceGroup(..., role="trian")`', lambda door: door.fit_role("trian")),
 ]
