@@ -40,7 +40,10 @@ FILES = {
         "no_train_group": "One group trains",
         "two_train_groups": "Only one group trains",
         "nothing_served": "A data group has datasets to serve",
-        "distribution": "A distribution is data_parallel",
+        "distribution": "A distribution is data_parallel, mpi, or one of AWS's libraries",
+        "mpi_options": "mpirun's hosts are Launcher's to say",
+        "toolkit": "AWS's libraries have what they need beside them",
+        "toolkit_on_a_group": "AWS's libraries start on a group where its toolkit can",
     },
     "Programs of a group": {
         "command_missing": "A command group has a command",
@@ -224,9 +227,9 @@ _PLACES: Sequence[_Row] = [
     ),
     ("This version runs jobs here", "no `--local`", _run()),
     (
-        "A distribution of SDK v2 is torchrun's",
-        '`distribution={"mpi": {"enabled": True}}`',
-        _fit(distribution={"mpi": {"enabled": True}}),
+        "A distribution of SDK v2 has a known name",
+        '`distribution={"horovod": {"enabled": True}}`',
+        _fit(distribution={"horovod": {"enabled": True}}),
     ),
     ("A role is a word", '`InstanceGroup(..., role="trian")`', lambda door: door.fit_role("trian")),
 ]
