@@ -9,9 +9,8 @@ from pathlib import Path
 from launcher.checkup import cloud as aws
 from launcher.checkup import isolations, jobfile, machine, packages
 from launcher.checkup.findings import Checkup, Finding, Level
-from launcher.sessions.aws import AwsSession
 from launcher.sessions.base import Session
-from launcher.sessions.local import LocalSession
+from launcher.sessions.finding import aws_session, local_session
 from launcher.spec import JobSpec
 
 
@@ -49,10 +48,10 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
 def _where_to_run(cloud: bool, of_aws: Iterable[Finding]) -> Session | None:
     """This machine; or AWS, where it answers; None: AWS, as far as the job says all itself."""
     if not cloud:
-        return LocalSession()
+        return local_session()
     answers = any(f.subject == "credentials" and f.level is Level.OK for f in of_aws)
     has_region = any(f.subject == "region" and f.level is Level.OK for f in of_aws)
-    return AwsSession() if answers and has_region else None
+    return aws_session() if answers and has_region else None
 
 
 def _softened(finding: Finding) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -44,6 +45,7 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
         output_uri=_own_location(spec.output_path, session),
         checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
+        region=session.region,
         on_aws=_scheme(session.default_location()) == "s3",
     )
 
@@ -69,7 +71,14 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
+        region=_region_of(str(spec.image_uri)),
     )
+
+
+def _region_of(image_uri: str) -> str:
+    """The region of an image of ECR; "" for another one."""
+    found = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", image_uri)
+    return found[1] if found else ""
 
 
 def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:
@@ -111,8 +120,8 @@ def send(submission: Submission, session: Session) -> None:
     try:
         session.create_training_job(**request)
     except CloudError as error:
-        left = ", ".join(submission.objects)
-        error.add(f"  left behind: {left}")
+        for uri in submission.objects:
+            error.add(f"  left behind: {uri}")
         raise
 
 
