@@ -21,7 +21,7 @@ from launcher.request.submission import prepare
 from launcher.sessions.base import LOCAL_REGION, Session
 from launcher.sessions.finding import session_of
 from launcher.sessions.submission import new_job_name, place, place_offline, send
-from launcher.spec import DataParallel, JobSpec
+from launcher.spec import DataParallel, JobSpec, Mpi, Toolkit
 from launcher.spec.anchoring import anchored
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
@@ -150,7 +150,7 @@ class PyTorch(Estimator):
         source_dir: Any = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(
@@ -179,7 +179,7 @@ class TensorFlow(Estimator):
         framework_version: str | None = None,
         model_dir: str | bool | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         *,
         entry_point: Any,
         hyperparameters: Mapping[str, Any] | None = None,

@@ -113,6 +113,8 @@ def test_each_of_many_jobs_sent_at_once_is_created_once(session, front, spec, co
     assert sorted(entry["TrainingJobName"] for entry in listed) == sorted(names)
     assert front.count("CreateTrainingJob") == count
     assert front.count("GetCallerIdentity") == 1
+    bundles = [call for call in front.of("PUT") if call.path.endswith("bundle.tar.gz")]
+    assert len(bundles) == 1
 
 
 def test_names_of_one_second_differ(spec):

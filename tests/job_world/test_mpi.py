@@ -251,7 +251,7 @@ def test_a_stranger_cannot_start_anything(make_hosts: MakeHosts, tmp_path: Path)
 def command(*custom: str, interface: str | None = "eth0") -> str:
     addresses = ["algo-2", "algo-3"]
     return " ".join(
-        mpirun_command(addresses, 2, interface, Path("/agent"), custom, ["python", "-m", "rank"])
+        mpirun_command(addresses, 2, interface, "/agent", custom, ["python", "-m", "rank"])
     )
 
 

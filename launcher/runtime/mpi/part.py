@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import socket
 import subprocess
@@ -40,19 +39,19 @@ def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None
 
     part = _lead if host.environment.cluster.is_leader else _follow
     try:
-        part(host, _variables(host, reports), reports, look)
+        part(host, _variables(host, reports), look)
     finally:
         ranks.drain()
     look()
 
 
-def _lead(host: Host, variables: dict[str, str], reports: Path, look: Callable[[], None]) -> None:
+def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
     """Run mpirun; it starts the ranks of this host itself, or asks for a daemon here, too."""
     if len(host.environment.cluster.train_group.hosts) > 1:
         Daemons(host.environment, variables, host.spare).serve()
     output = Output()
     child = processes.start(
-        _command(host, reports),
+        _command(host),
         environment=variables,
         folder=host.environment.paths.library,
         output=output.write_end,
@@ -68,9 +67,7 @@ def _lead(host: Host, variables: dict[str, str], reports: Path, look: Callable[[
         raise host.failure(cause, detail=output.last_lines())
 
 
-def _follow(
-    host: Host, variables: dict[str, str], _reports: Path, look: Callable[[], None]
-) -> None:
+def _follow(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
     """Start the daemon when the leader asks for it, and wait for its end."""
     daemons = Daemons(host.environment, variables, host.spare)
     daemons.serve()
@@ -83,7 +80,7 @@ def _follow(
         raise host.failure(f"MPI's daemon (orted) ended: {processes.describe_exit(code)}")
 
 
-def _command(host: Host, reports: Path) -> list[str]:
+def _command(host: Host) -> list[str]:
     environment, cluster = host.environment, host.environment.cluster
     hosts = cluster.train_group.hosts
     present = [name for _, name in socket.if_nameindex()]
@@ -91,18 +88,10 @@ def _command(host: Host, reports: Path) -> list[str]:
         addresses=[cluster.address(name) for name in hosts] if len(hosts) > 1 else ["localhost"],
         processes_per_host=environment.document.trainer.processes_per_host,
         interface=cluster.interface if cluster.interface in present else None,
-        agent=_write_agent(reports),
+        agent=f"{sys.executable} -m {_AGENT}",
         custom=environment.document.trainer.mpi_options,
         program=[sys.executable, "-m", _RANK],
     )
-
-
-def _write_agent(reports: Path) -> Path:
-    """The agent as one word: mpirun splits its agent's command at blanks."""
-    agent = reports / "agent"
-    agent.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-m", _AGENT])} "$@"\n')
-    agent.chmod(0o700)
-    return agent
 
 
 def _variables(host: Host, reports: Path) -> dict[str, str]:
@@ -131,5 +120,8 @@ def _need_open_mpi(host: Host) -> None:
         timeout=_CHECK_SECONDS,
         check=False,
     ).stdout
+    if " " in sys.executable:
+        # mpirun splits the command of its agent there, and knows no quotes.
+        raise host.failure(f"MPI needs a Python whose path has no blanks: {sys.executable!r}")
     if "Open MPI" not in said:
         raise host.failure(f"mpirun is not Open MPI's, but {said.strip()[:80]!r}: {mend}")
