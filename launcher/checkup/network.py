@@ -85,7 +85,7 @@ def _of_several_vpcs(network: _Network) -> Iterator[Finding]:
 
 def _that_stop_hosts(network: _Network) -> Iterator[Finding]:
     own = {group["GroupId"] for group in network.groups}
-    blocks = [ipaddress.ip_network(subnet["CidrBlock"]) for subnet in network.subnets]
+    blocks = [ipaddress.IPv4Network(subnet["CidrBlock"]) for subnet in network.subnets]
     for direction, (way, other, rule) in _DIRECTIONS.items():
         permissions = [part for group in network.groups for part in group.get(direction, ())]
         if not any(_covers(part, own, blocks) for part in permissions):
@@ -109,7 +109,7 @@ def _covers(
     ):
         return False
     partners = {pair.get("GroupId") for pair in permission.get("UserIdGroupPairs", ())}
-    ranges = [ipaddress.ip_network(part["CidrIp"]) for part in permission.get("IpRanges", ())]
+    ranges = [ipaddress.IPv4Network(part["CidrIp"]) for part in permission.get("IpRanges", ())]
     return bool(partners & set(own)) or all(
         any(block.subnet_of(wide) for wide in ranges) for block in blocks
     )
