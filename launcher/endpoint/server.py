@@ -101,11 +101,12 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
     objects = Objects(setup.root / "s3", DEFAULT_ACCOUNT_ID)
     objects.load()
     jobs = Jobs(setup.root, DEFAULT_ACCOUNT_ID, partial(_session, setup, port, key))
+    logs = Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
     return Application(
         gate=Gate(port, partial(_secret, key)),
         throttle=Throttle(setup.rates),
-        operations=Operations(jobs, objects),
-        logs=Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID),
+        operations=Operations(jobs, objects, logs),
+        logs=logs,
         objects=objects,
         moto=DomainDispatcherApplication(create_backend_app),
     )
