@@ -13,6 +13,7 @@ from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.files import why_unwritable
 from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.opt_ml import checkpoint_config
+from launcher.sessions.local.script_mode import check_script_mode, is_script_mode
 from launcher.sessions.local.storage import path_of
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -23,12 +24,40 @@ _NOT_DONE = (
     "EnableNetworkIsolation",
     "EnableInterContainerTrafficEncryption",
     "RetryStrategy",
+    "TensorBoardOutputConfig",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "InfraCheckConfig",
+    "ExperimentConfig",
+    "SessionChainingConfig",
+)
+_RESOURCES_NOT_DONE = (
+    "VolumeKmsKeyId",
+    "KeepAlivePeriodInSeconds",
+    "TrainingPlanArn",
+    "InstancePlacementConfig",
+)
+_IMAGE_IS_PLAYED = (
+    "the image is not run: its script mode is played in this machine's Python, without installing "
+    "requirements.txt"
 )
 
 
 def not_done(request: Mapping[str, Any]) -> list[str]:
     """A note for each part of the request that a local job ignores."""
-    return [f"{field} has no effect on a local job" for field in _NOT_DONE if request.get(field)]
+    notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if request.get(field)]
+    resources = request["ResourceConfig"]
+    notes += [
+        f"ResourceConfig {field} has no effect on a local job"
+        for field in _RESOURCES_NOT_DONE
+        if resources.get(field)
+    ]
+    if is_script_mode(request):
+        notes.append(_IMAGE_IS_PLAYED)
+    return notes
 
 
 def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
@@ -40,11 +69,14 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
             where="TrainingJobName",
             fix="use 1 to 63 letters, digits and hyphens, without a hyphen at either end",
         )
-    if not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
+    if is_script_mode(request):
+        yield from check_script_mode(request)
+    elif not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
         yield Problem(
             what="there is no ContainerEntrypoint, and a local job does not run the image's own",
             where="AlgorithmSpecification",
-            fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]',
+            fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]; '
+            "or the hyperparameters sagemaker_program and sagemaker_submit_directory",
         )
     for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
         yield from _check_metric(metric)
