@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from launcher.following.lines import LogLine
     from launcher.job import Job
     from launcher.sessions.aws import AwsSession
+    from launcher.sessions.aws.notebook import Session, get_execution_role
     from launcher.sessions.local import LocalSession
     from launcher.spec import (
         CapacityRetry,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
         InstanceGroup,
         JobSpec,
         MetricDefinition,
+        Mpi,
         Ready,
+        Toolkit,
         TrainingInput,
     )
 
@@ -54,6 +57,8 @@ _HOMES = {
     "TrainingInput": "spec",
     "FileSystemInput": "spec",
     "DataParallel": "spec",
+    "Mpi": "spec",
+    "Toolkit": "spec",
     "DataService": "spec",
     "MetricDefinition": "spec",
     "JobSpec": "spec",
@@ -61,6 +66,8 @@ _HOMES = {
     "LogLine": "following.lines",
     "LocalSession": "sessions.local",
     "AwsSession": "sessions.aws",
+    "Session": "sessions.aws.notebook",
+    "get_execution_role": "sessions.aws.notebook",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
@@ -86,6 +93,8 @@ __all__ = [
     "TrainingInput",
     "FileSystemInput",
     "DataParallel",
+    "Mpi",
+    "Toolkit",
     "DataService",
     "MetricDefinition",
     "JobSpec",
@@ -93,6 +102,8 @@ __all__ = [
     "LogLine",
     "LocalSession",
     "AwsSession",
+    "Session",
+    "get_execution_role",
     "LauncherError",
     "Problem",
     "SpecError",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
-from launcher.errors import CloudError, JobNotFound
+from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
@@ -19,8 +19,9 @@ from launcher.plan import Plan, plan_job, refuse_above
 from launcher.porting import as_inputs, constructor_arguments, is_local_mode
 from launcher.request.submission import prepare
 from launcher.sessions.base import LOCAL_REGION, Session
+from launcher.sessions.finding import session_of
 from launcher.sessions.submission import new_job_name, place, place_offline, send
-from launcher.spec import DataParallel, JobSpec
+from launcher.spec import DataParallel, JobSpec, Mpi, Toolkit
 from launcher.spec.anchoring import anchored
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
@@ -61,16 +62,19 @@ class Estimator(JobArguments):
             spec = spec.replace(experiment_config=experiment_config)
         session = self._session(spec, local)
         name = job_name or new_job_name(spec)
-        submission = prepare(spec, place(spec, session, name))
-        for warning in submission.warnings:
-            warnings.warn(warning, stacklevel=2)
-        if max_cost is not None and session.region != LOCAL_REGION:
-            refuse_above(plan_job(spec, session), max_cost, "max_cost")
-        send(submission, session)
-        job = self.latest_training_job = Job(name, session)
-        if wait:
-            _follow(job, logs not in (None, False, "None"))
-            job.raise_for_status()
+
+        def attempt(tried: JobSpec, its_name: str) -> Job:
+            job = self.latest_training_job = _send(tried, session, its_name, max_cost)
+            if wait:
+                _follow(job, logs not in (None, False, "None"))
+            return job
+
+        if not wait:
+            if warning := needs_somebody_who_waits(spec):
+                warnings.warn(warning, stacklevel=2)
+            return attempt(spec, name)
+        job = pursue(spec, name, attempt, tell=_print_notice)
+        job.raise_for_status()
         return job
 
     def plan(self, inputs: Any = None) -> Plan:
@@ -146,7 +150,7 @@ class PyTorch(Estimator):
         source_dir: Any = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(
@@ -175,7 +179,7 @@ class TensorFlow(Estimator):
         framework_version: str | None = None,
         model_dir: str | bool | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         *,
         entry_point: Any,
         hyperparameters: Mapping[str, Any] | None = None,
@@ -219,21 +223,22 @@ def _aws_session(foreign: Any) -> Session:
 
 def _find(name: str, sagemaker_session: Any) -> Job:
     """A job of the given session; without one, of this machine, or else of AWS."""
+    if sagemaker_session is None:
+        return Job(name, session_of(name))
     if is_local_mode(sagemaker_session):
         return Job(name, _local_session())
-    if sagemaker_session is not None:
-        return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
-    here, there = Job(name, _local_session()), Job(name, _aws_session(None))
-    return here if _is_known(here) or not _is_known(there) else there
+    return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
 
 
-def _is_known(job: Job) -> bool:
-    """Whether the job's platform knows it; not so, where it cannot be asked from here."""
-    try:
-        job.description()
-    except (JobNotFound, CloudError):
-        return False
-    return True
+def _send(spec: JobSpec, session: Session, name: str, max_cost: float | None) -> Job:
+    """Create a job, unless it may cost more than `max_cost` on AWS."""
+    submission = prepare(spec, place(spec, session, name))
+    for warning in submission.warnings:
+        warnings.warn(warning, stacklevel=4)  # where fit was called
+    if max_cost is not None and session.region != LOCAL_REGION:
+        refuse_above(plan_job(spec, session), max_cost, "max_cost")
+    send(submission, session)
+    return Job(name, session)
 
 
 def _follow(job: Job, logs: bool) -> None:

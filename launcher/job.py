@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from launcher.artifacts import FileProgress, download_artifacts
 from launcher.bill import Bill, bill
 from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
@@ -175,6 +176,15 @@ class Job:
     def cost(self) -> Bill | None:
         """What the job costs, an estimate; None on this machine, where it costs nothing."""
         return bill(self.description())
+
+    def download_artifacts(
+        self, folder: str | Path = ".", progress: FileProgress | None = None
+    ) -> list[Path]:
+        """Fetch model.tar.gz and output.tar.gz, as far as the job left them; the files fetched.
+
+        progress: told of a file's name, the bytes copied so far, and all that there are.
+        """
+        return download_artifacts(self.session, self.description(), Path(folder), progress)
 
     def document(self) -> JobDocument | None:
         """The job document that was uploaded with the code; None when it is there no more."""

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.contract import TOKEN_VARIABLE, DataPart, JobDocument, Launch, Role, TrainerPart
+from launcher.contract import (
+    TOKEN_VARIABLE,
+    TOOLKIT_PREFIX,
+    DataPart,
+    JobDocument,
+    Launch,
+    Role,
+    TrainerPart,
+)
+from launcher.described import described_options
 from launcher.errors import Problem, SpecError
 from launcher.spec import (
     DataParallel,
     DataService,
     FileSystemInput,
     InstanceGroup,
+    Mpi,
+    Toolkit,
     TrainingInput,
 )
+from launcher.spec.distribution import TOOLKIT_STRATEGIES
+from launcher.spec.findings import choice_fix
+from launcher.spec.names import names
 
 #: The channel that SDK v2 gives to an input without a name.
 DEFAULT_CHANNEL = "training"
@@ -24,9 +39,22 @@ _TORCHRUN_STRATEGIES = ("torch_distributed", "pytorchddp")
 
 
 def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, ...]:
-    """Instance groups of either package; SDK v2's distribution names the one that trains."""
+    """Instance groups of either package; SDK v2's distribution names the one that trains.
+
+    Raises SpecError where that is no group of the job.
+    """
     named = distribution.get("instance_groups", ()) if isinstance(distribution, Mapping) else ()
-    trains = {getattr(group, "instance_group_name", group) for group in named}
+    trains = set(names(named))
+    known = names(groups)
+    if absent := sorted(trains - set(known)):
+        raise SpecError(
+            Problem(
+                what=f"the distribution is to start on the group {name!r}, which the job has not",
+                where="distribution.instance_groups",
+                fix=choice_fix(name, known) if known else "remove it: the job has no groups",
+            )
+            for name in absent
+        )
     return tuple(_group(group, trains) for group in groups)
 
 
@@ -42,23 +70,57 @@ def _foreign_group(group: Any) -> InstanceGroup:
     return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
 
 
-def as_distribution(distribution: DataParallel | Mapping[str, Any] | None) -> DataParallel | None:
-    """DataParallel, or SDK v2's {"torch_distributed": {"enabled": True}}; None for neither."""
-    if distribution is None or isinstance(distribution, DataParallel):
+def as_distribution(
+    distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None,
+) -> DataParallel | Mpi | Toolkit | None:
+    """One of ours, or SDK v2's {"torch_distributed": {"enabled": True}} and its like.
+
+    None where nothing is enabled. Raises SpecError for what is not known, and for two at once; what
+    AWS's own libraries take is judged by the rules, with the rest of the job.
+    """
+    if not isinstance(distribution, Mapping):
         return distribution
-    strategies = {key: value for key, value in distribution.items() if key != "instance_groups"}
-    unknown = [key for key in strategies if key not in _TORCHRUN_STRATEGIES]
-    if unknown:
-        raise SpecError(
-            Problem(
-                what=f"this version cannot run the distribution {key!r}",
-                where="distribution",
-                fix='use DataParallel() or {"torch_distributed": {"enabled": True}}',
-            )
-            for key in unknown
+    strategies = {name: options for name, options in distribution.items() if _enabled(options)}
+    strategies.pop("instance_groups", None)
+    _reject_unknown(strategies)
+    if strategies.keys() & set(TOOLKIT_STRATEGIES):
+        return Toolkit(strategies=strategies)
+    if len(strategies) > 1 and not strategies.keys() <= set(_TORCHRUN_STRATEGIES):
+        raise _distribution_error(
+            f"two distributions at once: {' and '.join(strategies)}", "keep one of them"
         )
-    enabled = any(strategy.get("enabled") for strategy in strategies.values())
-    return DataParallel() if enabled else None
+    if "mpi" in strategies:
+        return _mpi(strategies["mpi"])
+    return DataParallel() if strategies else None
+
+
+def _enabled(options: Any) -> bool:
+    """Whether a strategy, or one of the libraries in it, is switched on."""
+    if not isinstance(options, Mapping):
+        return bool(options)
+    if "enabled" in options:
+        return bool(options["enabled"])
+    return any(isinstance(inner, Mapping) and inner.get("enabled") for inner in options.values())
+
+
+def _reject_unknown(strategies: Mapping[str, Any]) -> None:
+    known = (*_TORCHRUN_STRATEGIES, "mpi", *TOOLKIT_STRATEGIES)
+    for name in strategies:
+        if name not in known:
+            raise _distribution_error(f"{name!r} is not a distribution", choice_fix(name, known))
+
+
+def _distribution_error(what: str, fix: str) -> SpecError:
+    return SpecError([Problem(what=what, where="distribution", fix=fix)])
+
+
+def _mpi(options: Mapping[str, Any]) -> Mpi:
+    """SDK v2's words for mpirun are one text; --NCCL_DEBUG is its toolkit's own, a variable."""
+    words = shlex.split(options.get("custom_mpi_options", ""))
+    while "--NCCL_DEBUG" in words[:-1]:
+        place = words.index("--NCCL_DEBUG")
+        words[place : place + 2] = ["-x", f"NCCL_DEBUG={words[place + 1]}"]
+    return Mpi(processes_per_host=options.get("processes_per_host"), custom_options=tuple(words))
 
 
 def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:
@@ -152,36 +214,42 @@ def constructor_arguments(
 ) -> dict[str, Any]:
     """What an Estimator was made of, from the description of a job that it ran.
 
-    The source folder is not among it: only the job has a copy.
+    The source folder is not among it, as only the job has a copy; nor are the inputs, which are an
+    argument of `fit`, and what no request says: alternatives and capacity_retry.
     """
     resources = description["ResourceConfig"]
+    algorithm = description["AlgorithmSpecification"]
     groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
-    hidden = {TOKEN_VARIABLE}
     return {
         "entry_point": document.trainer.entry_point if document else "",
         "role": description["RoleArn"],
-        "image_uri": description["AlgorithmSpecification"]["TrainingImage"],
+        "image_uri": algorithm.get("TrainingImage"),
+        "algorithm_arn": algorithm.get("AlgorithmName"),
         "instance_groups": groups,
         "instance_type": resources.get("InstanceType"),
         "instance_count": resources.get("InstanceCount"),
         "distribution": document and _distribution_of(document.trainer),
         "data_service": document and document.data and _data_service_of(document.data),
         "hyperparameters": {
-            name: json.loads(value) for name, value in description["HyperParameters"].items()
+            name: _decoded(value)
+            for name, value in description.get("HyperParameters", {}).items()
+            if not name.startswith(TOOLKIT_PREFIX)
         },
         "environment": {
             name: value
             for name, value in description.get("Environment", {}).items()
-            if name not in hidden
+            if name != TOKEN_VARIABLE
         },
-        "output_path": description["OutputDataConfig"]["S3OutputPath"],
-        "volume_size": resources["VolumeSizeInGB"],
-        "max_run": description["StoppingCondition"]["MaxRuntimeInSeconds"],
-        "use_spot_instances": description.get("EnableManagedSpotTraining", False),
-        "max_wait": description["StoppingCondition"].get("MaxWaitTimeInSeconds"),
-        "checkpoint_s3_uri": description.get("CheckpointConfig", {}).get("S3Uri"),
-        "checkpoint_local_path": description.get("CheckpointConfig", {}).get("LocalPath"),
+        **described_options(description),
     }
+
+
+def _decoded(value: str) -> Any:
+    """A hyperparameter as JSON; SDK v3 and other clients send bare texts."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def _described_group(described: Mapping[str, Any], document: JobDocument | None) -> InstanceGroup:
@@ -195,9 +263,13 @@ def _described_group(described: Mapping[str, Any], document: JobDocument | None)
     )
 
 
-def _distribution_of(trainer: TrainerPart) -> DataParallel | None:
+def _distribution_of(trainer: TrainerPart) -> DataParallel | Mpi | None:
     if trainer.launch is Launch.PYTHON:
         return None
+    if trainer.launch is Launch.MPI:
+        return Mpi(
+            processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
+        )
     return DataParallel(
         processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout
     )

@@ -53,6 +53,15 @@ def test_a_document_has_the_lowest_version_that_can_say_it() -> None:
     assert JobDocument.from_json(with_command.to_json()) == with_command
 
 
+def test_only_mpi_needs_the_version_that_has_it() -> None:
+    trainer = TrainerPart(
+        entry_point="train.py", launch=Launch.MPI, processes_per_host=2, mpi_options=("-x", "A")
+    )
+    with_mpi = replace(DOCUMENT, trainer=trainer)
+    assert json.loads(with_mpi.to_json())["version"] == 3
+    assert JobDocument.from_json(with_mpi.to_json()) == with_mpi
+
+
 def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
     older = json.loads(DOCUMENT.to_json())
     del older["trainer"]["hang_timeout"]
@@ -61,7 +70,7 @@ def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
 
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 2"):
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 3"):
         JobDocument.from_json(newer)
 
 

@@ -103,15 +103,6 @@ def dollars_text(dollars: float | None) -> str:
     return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
 
 
-def duration_text(seconds: float) -> str:
-    """ "2h47m", "24h", "12m05s", "40s"."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes:02}m" if minutes else f"{hours}h"
-    return (f"{minutes}m{rest:02}s" if rest else f"{minutes}m") if minutes else f"{rest}s"
-
-
 def _sum(amounts: Iterable[float | None]) -> float | None:
     known = list(amounts)
     return None if None in known else sum(amount for amount in known if amount is not None)

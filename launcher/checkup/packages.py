@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.spec import JobSpec
+from launcher.spec import DataParallel, JobSpec
 
 #: torch takes seconds to import, and on a cold disk many.
 _PATIENCE_SECONDS = 120
@@ -24,7 +24,7 @@ print(json.dumps({"count": count, "names": names}))
 
 def check(spec: JobSpec | None) -> Iterator[Finding]:
     """torch and numpy; where a job needs one that is absent, that is a problem."""
-    yield _torch(is_needed=spec is not None and spec.distribution is not None)
+    yield _torch(is_needed=spec is not None and isinstance(spec.distribution, DataParallel))
     yield _numpy(is_needed=spec is not None and spec.data_service is not None)
 
 

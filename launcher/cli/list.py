@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from launcher.cli.answer import answers, print_json, tell
-from launcher.sessions.local import LocalSession
+from launcher.cli.options import cloud_option
+from launcher.cli.since import moment
+from launcher.sessions.finding import aws_session, local_session
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
@@ -17,15 +19,29 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 @click.command("list")
 @click.option("--name-contains", help="Only jobs whose name has this in it.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
+@click.option(
+    "--since", callback=moment, metavar="AGE", help="Only jobs younger than 90m, 12h or 2d."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
+@cloud_option
 @answers
-def list_jobs(name_contains: str | None, status: str | None, output: str) -> int:
+def list_jobs(
+    name_contains: str | None,
+    status: str | None,
+    since: datetime | None,
+    limit: int | None,
+    cloud: bool,
+    output: str,
+) -> int:
     """List the jobs of this machine, the newest first."""
-    answer = LocalSession().list_training_jobs(NameContains=name_contains, StatusEquals=status)
-    jobs = answer["TrainingJobSummaries"]
+    session = aws_session() if cloud else local_session()
+    jobs = session.list_training_jobs(
+        NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit
+    )["TrainingJobSummaries"]
     if output == "json":
         print_json({"jobs": [_plain(job) for job in jobs]})
     elif not jobs:
-        narrowed = name_contains or status
+        narrowed = name_contains or status or since or cloud
         tell("No such jobs." if narrowed else "No jobs. `launcher init` writes a first one.")
     else:
         width = max(len(job["TrainingJobName"]) for job in jobs)

@@ -10,8 +10,9 @@ from launcher.cli import candidates
 from launcher.cli.answer import answers
 from launcher.cli.ctrl_c import tell_detached
 from launcher.cli.follow import LinePrinter, tell_notice
+from launcher.cli.options import cloud_option
 from launcher.job import Job
-from launcher.sessions.local import LocalSession
+from launcher.sessions.finding import session_of
 
 
 @click.command()
@@ -19,13 +20,17 @@ from launcher.sessions.local import LocalSession
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("--group", help="Only the hosts of this group.", shell_complete=candidates.groups)
 @click.option("--host", help="Only this host, for example algo-2.", shell_complete=candidates.hosts)
+@cloud_option
 @answers
-def logs(name: str, follow: bool, group: str | None, host: str | None, output: str) -> int:
+def logs(
+    name: str, follow: bool, group: str | None, host: str | None, cloud: bool, output: str
+) -> int:
     """Print what the hosts of job NAME printed.
 
-    Each line stands behind its group and host. With -o json every line is one JSON object.
+    The lines of all hosts come by time, each behind its group and host. With -o json every line is
+    one JSON object.
     """
-    job = Job(name, LocalSession())
+    job = Job(name, session_of(name, in_cloud=cloud))
     show = LinePrinter(job, to_stderr=False)
     try:
         for line in job.logs(follow=follow, group=group, host=host, notices=tell_notice):

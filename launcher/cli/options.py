@@ -34,3 +34,8 @@ def local_host_options(verb: Verb) -> Verb:
 changes_option = click.option(
     "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
 )
+
+#: --cloud, for a verb that is about jobs that exist.
+cloud_option = click.option(
+    "--cloud", is_flag=True, help="Jobs of SageMaker, whatever this machine has."
+)

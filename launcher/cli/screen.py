@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -67,12 +65,13 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["exit_code"] is None:
         yield _row("Cost", f"known when the job has ended {at_most}")
         return
-    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}, an estimate without storage")
+    unknown = ", ".join(cost["unknown_prices"])
+    reason = f": no price of {unknown} is known" if unknown else ", an estimate without storage"
+    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}{reason}")
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
         yield _row("", ", ".join(each))
-    for source in cost["prices"]:
-        yield _row("", source)
+    yield from (_row("", source) for source in cost["prices"])
     if cost["spot_saving"] is not None:
         yield _row("Spot", f"{cost['spot_saving']:.1%} saved")
 
@@ -106,5 +105,5 @@ def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"  launcher logs -f {name}"
         yield f"  launcher stop {name}"
     elif summary["model_artifacts"]:
-        yield f"  tar -tzf {shlex.quote(unquote(urlsplit(summary['model_artifacts']).path))}"
+        yield f"  launcher download {name}"
     yield "  launcher list"

@@ -6,21 +6,23 @@ import click
 
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json
+from launcher.cli.options import cloud_option
 from launcher.cli.screen import summary_screen
 from launcher.job import Job
-from launcher.sessions.local import LocalSession
+from launcher.sessions.finding import session_of
 
 
 @click.command()
 @click.argument("name", shell_complete=candidates.jobs)
+@cloud_option
 @answers
-def status(name: str, output: str) -> int:
+def status(name: str, cloud: bool, output: str) -> int:
     """Show how job NAME stands.
 
     That is its status, hosts, data, metrics and model. The exit code is the job's
     own once it has ended; 0 while it goes on.
     """
-    summary = Job(name, LocalSession()).summary()
+    summary = Job(name, session_of(name, in_cloud=cloud)).summary()
     if output == "json":
         print_json(summary)
     else:

@@ -6,20 +6,22 @@ import click
 
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json, tell
+from launcher.cli.options import cloud_option
 from launcher.job import Job
 from launcher.sessions.base import TERMINAL_STATUSES
-from launcher.sessions.local import LocalSession
+from launcher.sessions.finding import session_of
 
 
 @click.command()
 @click.argument("name", shell_complete=candidates.jobs)
+@cloud_option
 @answers
-def stop(name: str, output: str) -> int:
+def stop(name: str, cloud: bool, output: str) -> int:
     """Ask job NAME to stop.
 
     Its hosts get 120 seconds to save their work.
     """
-    job = Job(name, LocalSession())
+    job = Job(name, session_of(name, in_cloud=cloud))
     before = job.status
     if before in TERMINAL_STATUSES:
         tell(f"Job {name} has ended already: {before}.")

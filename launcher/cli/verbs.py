@@ -35,6 +35,7 @@ VERBS = {
     "list": Verb(home="list:list_jobs", line="List the jobs of this machine, the newest first."),
     "status": Verb(home="status:status", line="Show how job NAME stands."),
     "logs": Verb(home="logs:logs", line="Print what the hosts of job NAME printed."),
+    "download": Verb(home="download:download", line="Fetch the model and the output of job NAME."),
     "stop": Verb(home="stop:stop", line="Ask job NAME to stop."),
     "interrupt": Verb(home="interrupt:interrupt", line="Interrupt job NAME as spot instances are."),
     "probe": Verb(home="probe:probe", line="Ask a platform what its documents leave open."),

@@ -25,6 +25,7 @@ class Launch(str, enum.Enum):
 
     PYTHON = "python"
     TORCHRUN = "torchrun"
+    MPI = "mpi"
 
 
 #: Seconds without progress after which a rank that waits for others is taken to hang.
@@ -36,12 +37,35 @@ class TrainerPart:
     """What the train group runs: a script below the code folder, and how.
 
     hang_timeout: seconds that a rank may wait in one place for others; 0 for ever.
+    mpi_options: the user's own words for mpirun.
     """
 
     entry_point: str
     launch: Launch = Launch.PYTHON
     processes_per_host: int = 1
     hang_timeout: int = DEFAULT_HANG_TIMEOUT
+    mpi_options: tuple[str, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        options = {"mpi_options": list(self.mpi_options)} if self.mpi_options else {}
+        return {
+            "entry_point": self.entry_point,
+            "launch": self.launch.value,
+            "processes_per_host": self.processes_per_host,
+            "hang_timeout": self.hang_timeout,
+            **options,
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> TrainerPart:
+        return cls(
+            entry_point=raw["entry_point"],
+            launch=Launch(raw["launch"]),
+            processes_per_host=raw["processes_per_host"],
+            hang_timeout=raw.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
+            mpi_options=tuple(raw.get("mpi_options", ())),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +147,11 @@ class JobDocument:
     It carries the *types* of the hyperparameters (bool, int, float, str, json); their values are
     read from hyperparameters.json alone, so whoever edits the request is obeyed.
 
-    A document says the lowest version that has what it says: commands came with version 2.
+    A document says the lowest version that has what it says: commands came with version 2, MPI
+    with version 3.
     """
 
-    VERSION = 2
+    VERSION = 3
 
     roles: Mapping[str, Role]
     trainer: TrainerPart
@@ -142,15 +167,10 @@ class JobDocument:
         commands = {group: part.to_fields() for group, part in self.commands.items()}
         return json.dumps(
             {
-                "version": 2 if commands else 1,
+                "version": self._lowest_version(),
                 **({"commands": commands} if commands else {}),
                 "roles": {group: role.value for group, role in self.roles.items()},
-                "trainer": {
-                    "entry_point": self.trainer.entry_point,
-                    "launch": self.trainer.launch.value,
-                    "processes_per_host": self.trainer.processes_per_host,
-                    "hang_timeout": self.trainer.hang_timeout,
-                },
+                "trainer": self.trainer.to_fields(),
                 "data": data
                 and {
                     "datasets": list(data.datasets),
@@ -163,6 +183,11 @@ class JobDocument:
             indent=2,
             sort_keys=True,
         )
+
+    def _lowest_version(self) -> int:
+        if self.trainer.launch is Launch.MPI:
+            return 3
+        return 2 if self.commands else 1
 
     @classmethod
     def from_json(cls, text: str) -> JobDocument:
@@ -184,15 +209,10 @@ class JobDocument:
 
     @classmethod
     def _from_fields(cls, raw: Mapping[str, Any]) -> JobDocument:
-        trainer, data = raw["trainer"], raw["data"]
+        data = raw["data"]
         return cls(
             roles={group: Role(role) for group, role in raw["roles"].items()},
-            trainer=TrainerPart(
-                entry_point=trainer["entry_point"],
-                launch=Launch(trainer["launch"]),
-                processes_per_host=trainer["processes_per_host"],
-                hang_timeout=trainer.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
-            ),
+            trainer=TrainerPart.from_fields(raw["trainer"]),
             data=data
             and DataPart(
                 datasets=tuple(data["datasets"]),

@@ -103,6 +103,11 @@ class Ports:
         return self.base + 2
 
     @property
+    def start(self) -> int:
+        """Where a train host starts MPI's daemon when the leader asks for it."""
+        return self.base + 3
+
+    @property
     def rendezvous(self) -> int:
         """torchrun's store, on the leader (7777 is what SageMaker's own images use)."""
         return self.base + 7

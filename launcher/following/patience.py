@@ -6,37 +6,21 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from launcher.errors import CloudError, CredentialsExpired, Unreachable
+from launcher.errors import CloudError, CredentialsExpired
 from launcher.following.durations import readable
 from launcher.following.source import Source
+from launcher.sessions.aws.retries import is_passing
 from launcher.sessions.base import LogEvent, LogStream
 
 Answer = TypeVar("Answer")
 
-#: AWS's words for "not so fast", and for trouble of its own.
-_TRANSIENT_CODES = frozenset(
-    {
-        "InternalError",
-        "InternalFailure",
-        "InternalServerError",
-        "LimitExceededException",
-        "RequestLimitExceeded",
-        "RequestTimeout",
-        "ServiceUnavailable",
-        "ServiceUnavailableException",
-        "SlowDown",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-    }
-)
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 
 
 def is_transient(error: CloudError) -> bool:
     """Whether the same question may be answered later."""
-    return isinstance(error, (Unreachable, CredentialsExpired)) or error.code in _TRANSIENT_CODES
+    return is_passing(error) or isinstance(error, CredentialsExpired)
 
 
 class PatientSession:
@@ -103,11 +87,14 @@ class PatientSession:
 
     def _tell_silence(self, error: CloudError) -> None:
         patience = readable(self._give_up_seconds)
-        self._tell(f"no answer: {_first_line(error)}. Asking again for {patience}. {self._hint}")
+        self._tell(
+            f"no answer: {error.headline.rstrip('.')}. Asking again for {patience}. {self._hint}"
+        )
 
     def _last(self, error: CloudError, since: float) -> CloudError:
+        last_word = error.headline.rstrip(".")
         return type(error)(
-            f"no answer for {_age(since)}; the last word: {_first_line(error)}. {self._hint}",
+            f"no answer for {_age(since)}; the last word: {last_word}. {self._hint}",
             code=error.code,
             request_id=error.request_id,
         )
@@ -119,7 +106,3 @@ class PatientSession:
 
 def _age(since: float) -> str:
     return readable(time.monotonic() - since)
-
-
-def _first_line(error: CloudError) -> str:
-    return str(error).partition("\n")[0].rstrip(".")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from launcher.catalogue.cost import dollars_text, duration_text
+from launcher.catalogue.cost import dollars_text
 from launcher.catalogue.prices import bring_a_price
 from launcher.errors import Problem, SpecError
+from launcher.following.durations import readable
 
 if TYPE_CHECKING:
     from launcher.plan.plan import Plan
@@ -25,20 +26,20 @@ def refuse_above(plan: Plan, max_cost: float, where: str) -> None:
 
 
 def _unknown(plan: Plan, max_cost: float, where: str) -> Problem:
-    types = ", ".join(plan.estimate.unknown_types)
+    types = ", ".join(plan.dearest.unknown_types)
     return Problem(
         what=f"the price of {types} is not known, so {dollars_text(max_cost)} cannot be kept",
         where=where,
-        fix=f"{bring_a_price(plan.estimate.unknown_types[0])}; or leave out {where}",
+        fix=f"{bring_a_price(plan.dearest.unknown_types[0])}; or leave out {where}",
     )
 
 
 def _above(plan: Plan, most: float, max_cost: float, where: str) -> Problem:
-    per_hour = plan.estimate.per_hour or 0.0
+    per_hour = plan.dearest.per_hour or 0.0
     seconds = max_cost / per_hour * 3600 - (plan.max_seconds - plan.spec.max_run)
     shorter = f"let it run for {int(seconds)} s at most (max_run), or " if seconds >= 1 else ""
     return Problem(
-        what=f"the job may cost {dollars_text(most)} in {duration_text(plan.max_seconds)}, "
+        what=f"the job may cost {dollars_text(most)} in {readable(plan.max_seconds)}, "
         f"more than {dollars_text(max_cost)}",
         where=where,
         fix=f"{shorter}take fewer or smaller instances",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.catalogue.cost import duration_text
 from launcher.catalogue.prices import bring_a_price
+from launcher.following.durations import readable
 
 if TYPE_CHECKING:
     from launcher.plan.plan import Plan
@@ -19,12 +19,18 @@ def notes(plan: Plan) -> list[tuple[str, str]]:
 
 def _money(plan: Plan) -> Iterator[tuple[str, str]]:
     spec = plan.spec
-    longest = f"after {duration_text(spec.max_run)} (max_run)"
-    yield "Estimate", f"max $ is reached {longest}; storage and traffic are not in it"
+    longest = f"max $ is reached after {readable(spec.max_run)} (max_run)"
+    if spec.keep_alive_period_in_seconds:
+        longest += f" and {readable(spec.keep_alive_period_in_seconds)} as a warm pool"
+    if plan.alternatives:
+        longest += " with the dearest types"
+    yield "Estimate", f"{longest}; storage and traffic are not in it"
     for source in plan.estimate.sources:
         yield "Prices", source
-    if unknown := plan.estimate.unknown_types:
+    if unknown := plan.dearest.unknown_types:
         yield "Unknown", f"what {', '.join(unknown)} costs: {bring_a_price(unknown[0])}"
+    if spec.training_plan:
+        yield "Paid", "in advance, by the training plan; these are the prices without it"
     if spec.use_spot_instances:
         yield "Spot", "costs less than this; how much less is known afterwards"
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from launcher import catalogue
-from launcher.catalogue.cost import Estimate, estimate
+from launcher.catalogue.cost import Estimate, GroupCost, estimate
 from launcher.errors import CloudError
 from launcher.plan.html import plan_html
 from launcher.plan.text import plan_text
 from launcher.request.builder import Placement
 from launcher.sessions.base import LOCAL_REGION, Session
-from launcher.spec import JobSpec
+from launcher.spec import InstanceGroup, JobSpec
 from launcher.spec.roles import assign_roles
 
 
@@ -19,24 +20,36 @@ from launcher.spec.roles import assign_roles
 class Plan:
     """A job that is not sent yet, and what it may cost: an estimate, without storage.
 
-    roles: by the name of a group; None where it is not clear yet. placement: None when it is not
-    known yet.
+    estimate: with the first type of each group; alternatives: the same groups with the types that
+    are tried when AWS has no capacity. roles: by the name of a group; None where it is not clear
+    yet. placement: None when it is not known yet.
     """
 
     spec: JobSpec
     estimate: Estimate
+    alternatives: tuple[GroupCost, ...]
     roles: dict[str, str | None]
     placement: Placement | None
 
     @property
     def max_seconds(self) -> int:
-        """The longest that its instances are billed for."""
-        return self.spec.max_run
+        """The longest that its instances are billed for: max_run, and then as a warm pool."""
+        return self.spec.max_run + (self.spec.keep_alive_period_in_seconds or 0)
+
+    @property
+    def dearest(self) -> Estimate:
+        """With the dearest type that each group may get; one without a price counts as that."""
+        groups = (max(self.choices(group), key=_dearness) for group in self.estimate.groups)
+        return Estimate(groups=tuple(groups), region=self.estimate.region)
 
     @property
     def max_dollars(self) -> float | None:
-        """USD when it runs for so long; None when a price is not known."""
-        return self.estimate.dollars(self.max_seconds)
+        """USD at most; None when a price is not known."""
+        return self.dearest.dollars(self.max_seconds)
+
+    def choices(self, group: GroupCost) -> list[GroupCost]:
+        """A group with each type that it may get, in the order in which they are tried."""
+        return [group, *(other for other in self.alternatives if other.name == group.name)]
 
     def __repr__(self) -> str:
         return plan_text(self)
@@ -50,17 +63,25 @@ def plan_job(spec: JobSpec, session: Session, placement: Placement | None = None
 
     Raises SpecError when the user's own file of prices is wrong.
     """
-    groups = [
-        (group.instance_group_name, group.instance_type, group.instance_count)
-        for group in spec.groups
-    ]
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    first = [_choice(group, group.instance_type) for group in spec.groups]
+    others = [_choice(group, each) for group in spec.groups for each in group.alternatives]
+    prices, region = catalogue.price_list(), _region(session)
     return Plan(
         spec=spec,
-        estimate=estimate(groups, catalogue.price_list(), _region(session)),
-        roles={name: roles[name].value if name in roles else None for name, _, _ in groups},
+        estimate=estimate(first, prices, region),
+        alternatives=estimate(others, prices, region).groups,
+        roles={name: roles[name].value if name in roles else None for name, _, _ in first},
         placement=placement,
     )
+
+
+def _choice(group: InstanceGroup, instance_type: str) -> tuple[str, str, int]:
+    return group.instance_group_name, instance_type, group.instance_count
+
+
+def _dearness(group: GroupCost) -> float:
+    return math.inf if group.per_hour is None else group.per_hour
 
 
 def _region(session: Session) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launcher import catalogue
@@ -16,18 +17,23 @@ NUMERIC = frozenset({"count", "vCPU", "$/h", "max $"})
 
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:
-    """A row for each group; a last one for all, where there are several."""
+    """A row for each group and its alternatives; a last one for all, where there are several."""
     groups = plan.estimate.groups
-    body = [_row(group, plan) for group in groups]
+    body = [row for group in groups for row in _rows_of(group, plan)]
     return body if len(groups) == 1 else [*body, _total(plan)]
 
 
-def _row(group: GroupCost, plan: Plan) -> tuple[str, ...]:
+def _rows_of(group: GroupCost, plan: Plan) -> Iterator[tuple[str, ...]]:
+    first, *alternatives = plan.choices(group)
+    yield (group.name, plan.roles[group.name] or "?", *_cells(first, plan))
+    for other in alternatives:
+        yield ("", "or", *_cells(other, plan))
+
+
+def _cells(group: GroupCost, plan: Plan) -> tuple[str, ...]:
     instance = catalogue.find(group.instance_type)
     vcpu = instance.vcpu if instance else None
     return (
-        group.name,
-        plan.roles[group.name] or "?",
         group.instance_type,
         str(group.count),
         "unknown" if vcpu is None else str(group.count * vcpu),

@@ -47,6 +47,16 @@ def build_bundle(spec: JobSpec) -> Bundle:
         [(f"{BUNDLE_CODE}/{file.path}", file) for file in user]
         + [(f"{BUNDLE_LIBRARY}/{file.path}", file) for file in job_world()]
     )
+    return _bundle(members, user)
+
+
+def build_source(spec: JobSpec) -> Bundle:
+    """Pack a spec's source folder alone, flat, as AWS's toolkit takes it; raises as above."""
+    user = SourceTree(spec).files
+    return _bundle([(file.path, file) for file in user], user)
+
+
+def _bundle(members: list[tuple[str, SourceFile]], user: tuple[SourceFile, ...]) -> Bundle:
     content = _pack(members)
     return Bundle(
         content=content,

@@ -59,10 +59,11 @@ def _observation(spec: JobSpec, output_uri: str) -> Iterator[tuple[str, Any]]:
         yield "DebugHookConfig", {**place, **(spec.debugger_hook_config or {})}
     if spec.rules:
         yield "DebugRuleConfigurations", [dict(rule) for rule in spec.rules]
-    if spec.disable_profiler:
+    profiler = spec.profiler_config or {}
+    if spec.disable_profiler or profiler.get("DisableProfiler"):
         yield "ProfilerConfig", {"DisableProfiler": True}
     elif spec.profiler_config is not None or spec.profiler_rules:
-        yield "ProfilerConfig", {**place, **(spec.profiler_config or {})}
+        yield "ProfilerConfig", {**place, **profiler}
     if spec.profiler_rules:
         yield "ProfilerRuleConfigurations", [dict(rule) for rule in spec.profiler_rules]
     if spec.enable_remote_debug is not None:

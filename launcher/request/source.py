@@ -1,10 +1,10 @@
-"""The user's source folder: which of its files travel with a job."""
+"""The user's code: which files travel with a job."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,15 +25,16 @@ class SourceFile:
 
 
 class SourceTree:
-    """What a spec's `source_dir` holds, without what is ignored; answers the rules of the spec.
+    """What travels with a spec, without what is ignored; answers the rules of the spec.
 
-    Without a `source_dir` the tree is the entry point's script alone, as in SDK v2.
+    That is what `source_dir` holds, or else the entry point's script alone; and each of the
+    `dependencies` beside it, under its last name, as in SDK v2.
     """
 
     def __init__(self, spec: JobSpec) -> None:
-        script = Path(spec.entry_point)
-        self.root = Path(spec.source_dir) if spec.source_dir is not None else script.parent
-        self.only = None if spec.source_dir is not None else script.name
+        self.folder = None if spec.source_dir is None else Path(spec.source_dir)
+        self.script = Path(spec.entry_point)
+        self.dependencies = tuple(map(Path, spec.dependencies))
 
     def exists(self, path: str) -> bool:
         """Whether a file, given relative to the tree, travels with the job."""
@@ -46,9 +47,20 @@ class SourceTree:
 
     @cached_property
     def files(self) -> tuple[SourceFile, ...]:
-        """Every file that travels, sorted by path; SpecError names all links that must not."""
+        """Every file that travels, sorted by path.
+
+        SpecError names all links that must not, and all dependencies that cannot.
+        """
         problems: list[Problem] = []
-        found = list(self._single() if self.only else self._walk(problems))
+        found = list(_walk(self.folder, "", problems) if self.folder else _single(self.script))
+        for dependency in self.dependencies:
+            taken = {file.path.partition("/")[0] for file in found}
+            if problem := _dependency_problem(dependency, taken):
+                problems.append(problem)
+            elif dependency.is_dir():
+                found += _walk(dependency, dependency.name + "/", problems)
+            else:
+                found += _single(dependency)
         if problems:
             raise SpecError(problems)
         return tuple(sorted(found, key=lambda file: file.path))
@@ -57,28 +69,42 @@ class SourceTree:
     def _by_path(self) -> dict[str, SourceFile]:
         return {file.path: file for file in self.files}
 
-    def _single(self) -> Iterator[SourceFile]:
-        script = self.root / str(self.only)
-        if script.is_file():
-            yield _source_file(script.name, script, script.stat())
 
-    def _walk(self, problems: list[Problem]) -> Iterator[SourceFile]:
-        rules = IgnoreRules(self.root)
-        home = self.root.resolve()
-        pending: list[tuple[Path, str, tuple[Path, ...]]] = [(self.root, "", (home,))]
-        while pending:
-            folder, prefix, ancestors = pending.pop()
-            for entry in _entries(folder):
-                path = prefix + entry.name
-                target = entry.resolve()
-                if rules.ignored(path, is_folder=entry.is_dir()):
-                    continue
-                if entry.is_symlink() and (problem := _link_problem(entry, target, home)):
-                    problems.append(problem)
-                elif entry.is_dir() and target not in ancestors:
-                    pending.append((entry, path + "/", (*ancestors, target)))
-                elif entry.is_file():
-                    yield _source_file(path, entry, entry.stat())
+def _single(file: Path) -> Iterator[SourceFile]:
+    if file.is_file():
+        yield _source_file(file.name, file, file.stat())
+
+
+def _walk(root: Path, top: str, problems: list[Problem]) -> Iterator[SourceFile]:
+    """The files of a folder; their paths in the bundle begin with `top`."""
+    rules = IgnoreRules(root)
+    home = root.resolve()
+    pending: list[tuple[Path, str, tuple[Path, ...]]] = [(root, "", (home,))]
+    while pending:
+        folder, prefix, ancestors = pending.pop()
+        for entry in _entries(folder):
+            path = prefix + entry.name
+            target = entry.resolve()
+            if rules.ignored(path, is_folder=entry.is_dir()):
+                continue
+            if entry.is_symlink() and (problem := _link_problem(entry, target, home)):
+                problems.append(problem)
+            elif entry.is_dir() and target not in ancestors:
+                pending.append((entry, path + "/", (*ancestors, target)))
+            elif entry.is_file():
+                yield _source_file(top + path, entry, entry.stat())
+
+
+def _dependency_problem(dependency: Path, taken: Collection[str]) -> Problem | None:
+    """Dependencies lie beside the source, so none may hide another or the source's own."""
+    if dependency.name in taken:
+        what = f'"{dependency.name}" is in the code already'
+        fix = "rename one of them: dependencies travel under their last names"
+    elif not dependency.exists():
+        what, fix = "there is no such file or folder", "check the path"
+    else:
+        return None
+    return Problem(what=what, where=f"dependencies: {dependency}", fix=fix)
 
 
 def _entries(folder: Path) -> list[Path]:

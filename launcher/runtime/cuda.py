@@ -44,7 +44,7 @@ def _driver_version(path: Path) -> tuple[int, ...]:
 def _library_version(link: Path) -> tuple[int, ...]:
     """The library is a link to libcuda.so.<version of the driver that it comes from>."""
     try:
-        return _numbers(str(link.readlink()).rpartition("libcuda.so.")[2])
+        return _numbers(link.readlink().name.rpartition("libcuda.so.")[2])
     except OSError:
         return ()
 

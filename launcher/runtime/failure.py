@@ -19,7 +19,8 @@ _ROOM_BYTES = 8192
 _PEER_LOST = re.compile(
     r"connection (closed|reset|refused|lost)|closed by peer|broken pipe|gloo|nccl|"
     r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout|"
-    r"RPC that terminated",  # gRPC's words for every error of a server, in the first line
+    r"RPC that terminated|"  # gRPC's words for every error of a server, in the first line
+    r"(mpirun|\(orted\)) ended: exit code",  # they end so when a rank does, on whatever host
     re.IGNORECASE,
 )
 

@@ -54,6 +54,7 @@ class Host:
         self.variables = dict(variables)  # what every child starts with
         self._stopping_since: float | None = None
         self._services: dict[str, Service] = {}
+        self._spared: set[int] = set()
 
     def obey_signals(self) -> None:
         """SIGTERM and SIGINT ask for the end; the watch loop raises StopRequested."""
@@ -114,6 +115,10 @@ class Host:
         with processes.stop_signals_blocked():  # its child is deaf to them from its first moment
             self._services[name] = Service(name, self.start(module))
 
+    def spare(self, child: subprocess.Popen[bytes]) -> None:
+        """Send no SIGTERM to a child and its process group: it ends when the workers have."""
+        self._spared.add(child.pid)
+
     def close_service(self, name: str) -> None:
         """End a service, where there is one of that name."""
         if service := self._services.pop(name, None):
@@ -158,6 +163,7 @@ class Host:
         processes.end_tree(
             lambda: [pid for pid in processes.descendants(os.getpid()) if pid not in services],
             grace=grace,
+            spared=self._spared,
         )
 
     def _close_services(self) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import threading
+from pathlib import Path
 
 #: Bytes that are remembered; a FailureReason has 1,024 characters.
 _REMEMBERED = 4096
@@ -22,6 +23,9 @@ class Output:
 
     def __init__(self) -> None:
         self._read_end, self.write_end = os.pipe()
+        self._prepare()
+
+    def _prepare(self) -> None:
         self._last = b""
         self._thread = threading.Thread(target=self._pass_on, name="output", daemon=True)
 
@@ -50,6 +54,26 @@ class Output:
             begun += chunk[end:]
         _print(begun)
         os.close(self._read_end)
+
+
+class NamedOutput(Output):
+    """A pipe that programs open by its path: those that others start for this host."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self._read_end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # else it waits for a writer
+        self.write_end = os.open(path, os.O_WRONLY)
+        os.set_blocking(self._read_end, True)
+        self._prepare()
+
+    def follow(self) -> None:
+        """Begin, before there is a program."""
+        self._thread.start()
+
+    def drain(self, patience: float = 0.5) -> None:
+        """Take no new programs, and wait for what is still in the pipe."""
+        os.close(self.write_end)
+        super().drain(patience)
 
 
 def print_whole_lines() -> None:

@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 #: A host's word to the services that it has started: end now.
@@ -104,18 +104,32 @@ def signal_all(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def end_tree(alive: Callable[[], Sequence[int]], *, grace: float, poll: float = 0.05) -> None:
+def end_tree(
+    alive: Callable[[], Sequence[int]],
+    *,
+    grace: float,
+    spared: Collection[int] = (),
+    poll: float = 0.05,
+) -> None:
     """SIGTERM to every process that `alive` lists, and SIGKILL to what is left after `grace` s.
 
-    The list is taken anew each time, for processes that start others while they end.
+    spared: process groups that get no SIGTERM. The list is taken anew each time, for processes that
+    start others while they end.
     """
-    signal_all(alive(), signal.SIGTERM)
+    signal_all([pid for pid in alive() if _group(pid) not in spared], signal.SIGTERM)
     deadline = time.monotonic() + grace
     while alive() and time.monotonic() < deadline:
         time.sleep(poll)
     while remaining := alive():
         signal_all(remaining, signal.SIGKILL)
         time.sleep(poll)
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def describe_exit(code: int) -> str:

@@ -1,4 +1,4 @@
-"""The role of the train group: torchrun (or plain Python) on the user's script."""
+"""The role of the train group: torchrun, MPI or plain Python on the user's script."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.hang import HangWatch
 from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
+from launcher.runtime.mpi import part as mpi
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
 
@@ -72,6 +73,9 @@ def _train(host: Host, reports: Path) -> None:
         raise host.failure(f"the entry point {trainer.entry_point} is not in the bundle")
     arguments = [str(script), *as_arguments(environment.hyperparameters)]
     variables = {REPORTS_VARIABLE: str(reports), HANG_VARIABLE: str(trainer.hang_timeout)}
+    if trainer.launch is Launch.MPI:
+        mpi.run(host, reports, lambda code: _failure(host, code, reports))
+        return
     if trainer.launch is Launch.TORCHRUN:
         _need(host, "torch", "torchrun")
         child = host.start(
@@ -147,9 +151,10 @@ def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
     """How the ranks of this host ended, by rank."""
     if host.environment.document.trainer.launch is Launch.PYTHON:
         return {host.environment.cluster.host_rank: code}
+    pattern = "exit-*" if host.environment.document.trainer.launch is Launch.MPI else "torchrun"
     return {
         int(rank): status
-        for exits in read_reports(reports, "torchrun")
+        for exits in read_reports(reports, pattern)
         for rank, status in exits.items()
     }
 

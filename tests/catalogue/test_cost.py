@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.catalogue import Price, PriceList
-from launcher.catalogue.cost import dollars_text, duration_text, estimate, spot_saving
+from launcher.catalogue.cost import dollars_text, estimate, spot_saving
 
 GROUPS = [("data", "ml.c5.9xlarge", 2), ("train", "ml.g5.12xlarge", 1)]
 
@@ -83,18 +83,3 @@ def test_the_saving_is_counted_as_aws_counts_it(
 )
 def test_dollars_as_text(dollars: float | None, text: str) -> None:
     assert dollars_text(dollars) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (40, "40s"),
-        (720, "12m"),
-        (725, "12m05s"),
-        (10_020, "2h47m"),
-        (86_400, "24h"),
-        (3599.6, "1h"),
-    ],
-)
-def test_durations_as_text(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text

@@ -45,6 +45,7 @@ def test_a_job_that_completes(terminal):
         "metrics": {"score": 0.75},
         "data": None,
         "failed_host": None,
+        "cost": None,
     }
     assert billable >= 1
     with tarfile.open(unquote(urlsplit(model).path)) as archive:

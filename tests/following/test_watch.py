@@ -13,8 +13,6 @@ from launcher.following.merge import MergedLog
 from launcher.following.patience import PatientSession
 from launcher.following.watch import StateChange, Watch
 
-START = datetime.now(timezone.utc) - timedelta(seconds=200)
-
 
 class Stage(PrintedLog):
     """A platform that is one description further with each pause."""
@@ -23,18 +21,19 @@ class Stage(PrintedLog):
         super().__init__(list(lines), delay)
         self._acts = list(acts)
         self._states = []
+        self._start = datetime.now(timezone.utc) - timedelta(seconds=200)
 
     def describe_training_job(self, *, TrainingJobName):  # noqa: N803 (AWS)
         self._may_fail()
         status, state = self._acts[0]
         if not self._states or self._states[-1]["Status"] != state:
-            started = START + timedelta(seconds=60 * len(self._states))
+            started = self._start + timedelta(seconds=60 * len(self._states))
             self._states.append({"Status": state, "StartTime": started})
         return {
             "TrainingJobName": "job",
             "TrainingJobStatus": status,
             "SecondaryStatus": state,
-            "CreationTime": START,
+            "CreationTime": self._start,
             "LastModifiedTime": datetime.now(timezone.utc),
             "SecondaryStatusTransitions": list(self._states),
         }

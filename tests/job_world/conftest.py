@@ -30,6 +30,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         prefetch_bytes: int = 1 << 20,
         entry_point: str = "train.py",
         hang_timeout: int = 0,
+        mpi_options: tuple[str, ...] = (),
         **options: object,
     ) -> Hosts:
         groups = {"data_group": data, "train_group": train} if data else {"train_group": train}
@@ -41,6 +42,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 launch=launch,
                 processes_per_host=processes_per_host,
                 hang_timeout=hang_timeout,
+                mpi_options=mpi_options,
             ),
             data=DataPart(
                 datasets=("pipeline:train_set",),

@@ -221,7 +221,7 @@ def _free_ports(address: str) -> int:
     for base in range(21000 + os.getpid() % 500 * 10, 30000, 10):
         ports = Ports(base)
         try:
-            for port in (ports.dispatcher, ports.receiver, ports.board):
+            for port in (ports.dispatcher, ports.receiver, ports.board, ports.start):
                 socket.create_server((address, port)).close()
             socket.create_server(("", ports.rendezvous)).close()  # torchrun listens on all
         except OSError:

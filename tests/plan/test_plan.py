@@ -48,7 +48,7 @@ def test_a_plan_of_two_groups_reads_so() -> None:
         "train_group  train  ml.g5.12xlarge      1    48  4 x A10G   $7.09  $28.36\n"
         "total                                   3                  $10.76  $43.05\n"
         "\n"
-        "Estimate max $ is reached after 4h (max_run); storage and traffic are not in it\n"
+        "Estimate max $ is reached after 4h00m (max_run); storage and traffic are not in it\n"
         "Prices   us-east-1 on-demand prices of November 2026; eu-west-1 differs\n"
         "Spot     costs less than this; how much less is known afterwards\n"
         "Region   eu-west-1, account 111122223333\n"
@@ -95,6 +95,39 @@ def test_on_this_machine_there_is_no_region(tmp_path: Path) -> None:
     assert "other regions differ" in text
 
 
+def test_alternatives_are_shown_and_the_dearest_counts() -> None:
+    dear = plan(
+        instance_groups=[
+            InstanceGroup("data_group", "ml.c5.9xlarge", 2),
+            InstanceGroup(
+                "train_group", "ml.g5.xlarge", 1, alternatives=["ml.g5.48xlarge", "ml.g5.2xlarge"]
+            ),
+        ]
+    )
+    assert repr(dear).splitlines()[2:6] == [
+        "train_group  train  ml.g5.xlarge        1     4  1 x A10G   $1.41   $5.63",
+        "             or     ml.g5.48xlarge      1   192  8 x A10G  $20.36  $81.44",
+        "             or     ml.g5.2xlarge       1     8  1 x A10G   $1.51   $6.06",
+        "total                                   3                   $5.08  $96.13",
+    ]
+    assert "with the dearest types" in repr(dear)
+    with pytest.raises(SpecError, match=r"\$96\.13"):
+        refuse_above(dear, 96, "--max-cost")
+
+
+def test_an_alternative_without_a_price_leaves_the_most_unknown() -> None:
+    group = InstanceGroup("all", "ml.g5.xlarge", 1, alternatives=["ml.p4d.24xlarge"])
+    assert plan(instance_groups=[group]).max_dollars is None
+
+
+def test_a_warm_pool_is_billed_after_the_job() -> None:
+    kept = plan(keep_alive_period_in_seconds=3600)
+    assert "4h00m (max_run) and 1h00m as a warm pool" in repr(kept)
+    assert kept.max_dollars == pytest.approx(43.048 * 5 / 4)
+    with pytest.raises(SpecError, match="3090 s"):
+        refuse_above(kept, 20, "--max-cost")
+
+
 @pytest.mark.parametrize("ceiling", [43.05, 100])
 def test_a_job_below_the_ceiling_may_be_sent(ceiling: float) -> None:
     refuse_above(plan(), ceiling, "--max-cost")
@@ -104,7 +137,7 @@ def test_a_job_above_the_ceiling_is_refused_with_the_time_that_would_do() -> Non
     with pytest.raises(SpecError) as caught:
         refuse_above(plan(), 20, "--max-cost")
     (problem,) = caught.value.problems
-    assert problem.what == "the job may cost $43.05 in 4h, more than $20.00"
+    assert problem.what == "the job may cost $43.05 in 4h00m, more than $20.00"
     assert problem.where == "--max-cost"
     assert "6690 s" in problem.fix
 

@@ -17,7 +17,9 @@ from launcher.request.submission import redacted
 from launcher.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"
-NAMES = ["homogeneous", "spot", "two_groups", "command_group"]
+NAMES = ["homogeneous", "spot", "two_groups", "command_group", "mpi"]
+#: Jobs that AWS's toolkit starts; nothing of Launcher is there to read a document.
+TOOLKIT = ["smddp", "smddp_one_group", "smp"]
 
 
 def placement(**fields):
@@ -29,6 +31,7 @@ def placement(**fields):
             "code_uri": "s3://my-bucket/code/job-1/code/",
             "output_uri": "s3://my-bucket/output",
             "token": "00112233445566778899aabbccddeeff",
+            "region": "us-east-1",
             **fields,
         }
     )
@@ -47,7 +50,7 @@ def golden_request(name):
     return build_request(spec, placement(**places, checkpoint_uri=spec.checkpoint_s3_uri))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *TOOLKIT])
 def test_the_request_is_the_golden_one(name):
     compare(golden_request(name), GOLDEN / f"{name}.json")
 
@@ -58,7 +61,7 @@ def test_the_job_document_is_the_golden_one(name):
     compare(json.loads(document.to_json()), GOLDEN / f"{name}.launcher.json")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *TOOLKIT])
 def test_boto_accepts_the_request(name):
     model = ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
     shape = model.operation_model("CreateTrainingJob").input_shape

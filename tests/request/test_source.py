@@ -138,3 +138,35 @@ def test_a_source_folder_that_is_not_there_is_a_problem(source):
     spec = JobSpec(entry_point="train.py", source_dir="/nowhere/at/all", instance_type="local")
     with pytest.raises(SpecError, match="source_dir: /nowhere/at/all"):
         SourceTree(spec).exists("train.py")
+
+
+# Dependencies ----------------------------------------------------------------------------------
+
+
+def test_dependencies_travel_beside_the_source_under_their_last_names(source, tmp_path):
+    more = type(source)(tmp_path / "elsewhere")
+    more.write_all({"shared/a.py": "", "shared/deep/b.py": "", "shared/.git/x": "", "one.py": ""})
+    spec = source.spec(dependencies=[str(more.root / "shared"), str(more.root / "one.py")])
+    found = [file.path for file in SourceTree(spec).files]
+    assert found == ["one.py", "shared/a.py", "shared/deep/b.py", "train.py"]
+
+
+def test_dependencies_travel_with_a_script_alone(source, tmp_path):
+    (tmp_path / "one.py").write_text("")
+    spec = JobSpec(
+        entry_point=str(source.root / "train.py"),
+        instance_type="local",
+        dependencies=[str(tmp_path / "one.py")],
+    )
+    assert [file.path for file in SourceTree(spec).files] == ["one.py", "train.py"]
+
+
+def test_dependencies_hide_nothing_and_exist(source, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    spec = source.spec(dependencies=[str(tmp_path / "train.py"), str(tmp_path / "absent")])
+    with pytest.raises(SpecError) as caught:
+        _ = SourceTree(spec).files
+    assert [problem.what for problem in caught.value.problems] == [
+        '"train.py" is in the code already',
+        "there is no such file or folder",
+    ]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from request_mutants import ELEVEN
 
 from launcher.errors import SpecError
 from launcher.request import Placement
@@ -30,24 +31,8 @@ def test_the_golden_requests_are_accepted(path):
     assert find_violations(json.loads(path.read_text())) == ()
 
 
-def bad_request():
-    """Eleven violations, of every kind that the model has."""
-    request = golden()
-    request["TrainingJobName"] = "my_job" * 11  # too long, and underscores
-    request["RoleArn"] = "arn:aws:iam::1111:role/Training"
-    request["AlgorithmSpecification"]["TrainingImage"] = "i" * 300
-    request["AlgorithmSpecification"]["TrainingInputMode"] = "Fast"
-    request["InputDataConfig"][0]["DataSource"]["S3DataSource"]["S3Uri"] = "/data"
-    request["InputDataConfig"][0]["CompressionType"] = "Zip"
-    request["ResourceConfig"]["KeepAlivePeriodInSeconds"] = 9_999_999
-    request["HyperParameters"] = {f"p{index}": "1" for index in range(300)}
-    request["HyperParameters"]["p0"] = "9" * 9999
-    request["RetryStrategy"] = {}
-    return request
-
-
 def test_eleven_violations_are_told_with_their_paths():
-    assert sorted(dotted(found.path) for found in find_violations(bad_request())) == [
+    assert sorted(dotted(found.path) for found in find_violations(ELEVEN.request)) == [
         "AlgorithmSpecification.TrainingImage",
         "AlgorithmSpecification.TrainingInputMode",
         "HyperParameters",

@@ -34,10 +34,15 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
 _NUMBERS = frozenset({"integer", "long", "float", "double"})
 
 
+class WrongType(Violation):
+    """A value that is not of its type; what is between fields cannot be judged with it."""
+
+
 def find_violations_of(shape: Any, value: Any, path: RequestPath = ()) -> Iterator[Violation]:
     """All of a value that its shape does not allow, in the order in which the value has it."""
-    if not _is_typed(shape, value):
-        yield _wrong_type(shape, value, path)
+    expected, word = _TYPES.get(shape.type_name, (object, ""))
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        yield _wrong_type(value, word, path)
         return
     yield from _size_violations(shape, value, path)
     if shape.type_name == "structure":
@@ -50,18 +55,6 @@ def find_violations_of(shape: Any, value: Any, path: RequestPath = ()) -> Iterat
         yield from _text_violations(shape, value, path)
 
 
-def is_typed(shape: Any, value: Any) -> bool:
-    """Whether a value and everything in it, as far as the model knows it, has the model's types."""
-    if not _is_typed(shape, value):
-        return False
-    if shape.type_name == "structure":
-        known = shape.members
-        return all(is_typed(known[name], item) for name, item in value.items() if name in known)
-    if shape.type_name == "map":
-        return all(isinstance(k, str) and is_typed(shape.value, v) for k, v in value.items())
-    return shape.type_name != "list" or all(is_typed(shape.member, item) for item in value)
-
-
 def missing(path: RequestPath, fix: str = "") -> Violation:
     """A field that has to be there."""
     return Violation(
@@ -72,15 +65,8 @@ def missing(path: RequestPath, fix: str = "") -> Violation:
     )
 
 
-def _is_typed(shape: Any, value: Any) -> bool:
-    python_type, _ = _TYPES.get(shape.type_name, (object, ""))
-    is_number = shape.type_name in _NUMBERS
-    return isinstance(value, python_type) and not (is_number and isinstance(value, bool))
-
-
-def _wrong_type(shape: Any, value: Any, path: RequestPath) -> Violation:
-    word = _TYPES[shape.type_name][1]
-    return Violation(
+def _wrong_type(value: Any, word: str, path: RequestPath) -> WrongType:
+    return WrongType(
         path=path,
         what=f"{shown(value)} is not {word}",
         fix=f"write {word}",
@@ -156,23 +142,25 @@ def _size_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Viol
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
     if least is None and most is None:
         return
-    if shape.type_name in _NUMBERS:
-        word, size, what = "value", value, f"{_named(path)} is {value}"
-    else:
-        unit = "characters" if shape.type_name == "string" else "entries"
-        word, size, what = "length", len(value), f"{_named(path)} has {len(value)} {unit}"
-    fix = f"use {least or 0} to {most}" if most is not None else f"use {least} or more"
+    size = value if shape.type_name in _NUMBERS else len(value)
     if most is not None and size > most:
-        constraint = f"Member must have {word} less than or equal to {most}"
-        yield _broken(path, value, what, fix, constraint)
+        yield _wrong_size(shape, value, path, f"less than or equal to {most}")
     if least is not None and size < least:
-        constraint = f"Member must have {word} greater than or equal to {least}"
-        yield _broken(path, value, what, fix, constraint)
+        yield _wrong_size(shape, value, path, f"greater than or equal to {least}")
 
 
-def _named(path: RequestPath) -> str:
-    """The last words of a path: "InstanceCount", or "Subnets[0]"."""
-    return dotted(path[-2:] if isinstance(path[-1], int) else path[-1:])
+def _wrong_size(shape: Any, value: Any, path: RequestPath, limit: str) -> Violation:
+    least, most = shape.metadata.get("min", 0), shape.metadata.get("max")
+    is_number = shape.type_name in _NUMBERS
+    unit = "characters" if shape.type_name == "string" else "entries"
+    name = dotted(path[-2:] if isinstance(path[-1], int) else path[-1:])
+    return _broken(
+        path,
+        value,
+        what=f"{name} is {value}" if is_number else f"{name} has {len(value)} {unit}",
+        fix=f"use {least} or more" if most is None else f"use {least} to {most}",
+        constraint=f"Member must have {'value' if is_number else 'length'} {limit}",
+    )
 
 
 def _text_violations(shape: Any, value: str, path: RequestPath) -> Iterator[Violation]:

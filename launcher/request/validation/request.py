@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from launcher.request.validation.limits import find_violations_of, is_typed
+from launcher.request.validation.limits import WrongType, find_violations_of
 from launcher.request.validation.model import input_shape
 from launcher.request.validation.rules import RULES
 from launcher.request.validation.violations import Violation
@@ -16,12 +16,7 @@ def find_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
 
     The rules between fields are asked once every value is of its type.
     """
-    return tuple(_violations(request))
-
-
-def _violations(request: Mapping[str, Any]) -> Iterator[Violation]:
-    shape = input_shape()
-    yield from find_violations_of(shape, request)
-    if is_typed(shape, request):
-        for rule in RULES:
-            yield from rule(request)
+    of_the_model = tuple(find_violations_of(input_shape(), request))
+    if any(isinstance(found, WrongType) for found in of_the_model):
+        return of_the_model
+    return of_the_model + tuple(found for rule in RULES for found in rule(request))

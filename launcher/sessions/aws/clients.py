@@ -13,7 +13,7 @@ from launcher.errors import CredentialsExpired
 from launcher.sessions.aws.translation import no_region, translated
 
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
-#: Of one client at a time; more threads than that wait for each other's.
+#: That a client keeps open; more threads than that open more.
 _CONNECTIONS = 50
 _THIS_MACHINE = ("127.0.0.1", "localhost")
 #: S3's transfers are tried again by boto itself, part by part; all else is tried again by us, who

@@ -45,16 +45,15 @@ class Creation:
     def run(self, patience: Patience = _PATIENCE) -> str:
         """The job's ARN.
 
-        Raises Refused for what will not be better soon, and Unreachable, which says how to find out
-        whether the job was created.
+        Raises CloudError, which says how to find out whether the job was created, if that is open.
         """
         try:
             return retry(self._attempt, patience, _may_be_better, self._tell)
-        except Unreachable as error:
+        except CloudError as error:
             if self._is_open:
                 error.add(
-                    f"  whether job {self._name} was created is not known: `launcher status "
-                    f"{self._name}` says it; creating it again under this name is safe"
+                    f"  whether job {self._name} was created is not known, and `launcher status "
+                    f"{self._name}` says it; a second job of this name is never made"
                 )
             raise
 
@@ -81,6 +80,7 @@ class Creation:
         except JobNotFound:
             return None
         if found["CreationTime"] < self._begun or not is_answered_by(self._request, found):
+            self._is_open = False
             raise Refused(
                 f"the name {self._name!r} was used for another job before\n"
                 "  fix: give another name, or none",

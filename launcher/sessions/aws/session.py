@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import Problem, SpecError
+from launcher.request.images import image_of
 from launcher.request.submission import redacted
 from launcher.sessions.aws import identity, jobs, logs, storage
 from launcher.sessions.aws.bucket import DefaultBucket
 from launcher.sessions.aws.clients import Clients
 from launcher.sessions.aws.creation import Creation
+from launcher.sessions.aws.shelf import Shelf
 from launcher.sessions.base import LogEvent, LogStream, Progress
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class AwsSession:
         self._tell = tell
         self._account: str | None = None
         self._bucket: DefaultBucket | None = None
+        self._shelf = Shelf(self._clients)
         self._lock = threading.RLock()
 
     # identity ----------------------------------------------------------------------------------
@@ -74,8 +77,8 @@ class AwsSession:
         return f"s3://{self._default_bucket.name}"
 
     def default_image(self, spec: JobSpec) -> str | None:
-        """None: a job on AWS says which image it runs in."""
-        return None
+        """AWS's own image of the job's framework_version; None for a job that names none."""
+        return image_of(spec, self.region)
 
     # jobs --------------------------------------------------------------------------------------
 
@@ -138,7 +141,7 @@ class AwsSession:
         if shared is None:
             storage.upload(self._clients, content, uri, kms_key)
         else:
-            storage.upload_once(self._clients, content, uri, shared, kms_key)
+            self._shelf.store(content, uri, shared, kms_key)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         storage.download(self._clients, uri, path, progress)

@@ -1,9 +1,7 @@
-"""Objects in S3: stored whole, copied inside S3 where the same bytes are there, fetched."""
+"""Objects in S3: stored, copied without their bytes passing here, fetched."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import io
 import threading
 from collections.abc import Callable, Mapping
@@ -13,9 +11,6 @@ from typing import Any
 from launcher.errors import Refused
 from launcher.sessions.aws.clients import Clients
 from launcher.sessions.base import Progress
-
-_ABSENT = ("NoSuchKey", "404", "NotFound")
-_DENIED = ("AccessDenied", "403", "Forbidden")
 
 
 def address(uri: str) -> tuple[str, str]:
@@ -35,23 +30,10 @@ def upload(clients: Clients, content: bytes, uri: str, kms_key: str | None = Non
         s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
 
 
-def upload_once(
-    clients: Clients, content: bytes, uri: str, shared: str, kms_key: str | None = None
-) -> None:
-    """Store one object whose content is also kept at `shared`, for the next that has the same.
-
-    The bytes travel once. What was copied is compared by the checksum that S3 makes of it, so that
-    an object that somebody has changed is not used.
-    """
-    if copy(clients, shared, uri, kms_key) != _checksum(content):
-        upload(clients, content, uri, kms_key)
-        copy(clients, uri, shared, kms_key)
-
-
 def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) -> str | None:
-    """Copy an object inside S3, without its bytes passing here; its checksum, None if it is absent.
+    """Copy an object inside S3; its SHA-256 in base64, as S3 has found it.
 
-    So is an object that we may not read or write: what is kept for the next job is no duty.
+    None where S3 refuses: the object is not there, or we may not read or write it.
     """
     bucket, key = address(uri)
     from_bucket, from_key = address(source)
@@ -64,9 +46,7 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
                 ChecksumAlgorithm="SHA256",
                 **encryption(kms_key),
             )
-    except Refused as error:
-        if error.code not in (*_ABSENT, *_DENIED):
-            raise
+    except Refused:
         return None
     checksum: str | None = answer["CopyObjectResult"].get("ChecksumSHA256")
     return checksum
@@ -89,10 +69,6 @@ def download(clients: Clients, uri: str, path: Path, progress: Progress | None) 
 def encryption(kms_key: str | None) -> Mapping[str, Any]:
     """The arguments of S3 for a KMS key; none for the bucket's own default."""
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
-
-
-def _checksum(content: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()
 
 
 def _told(progress: Progress | None, size: int) -> Callable[[int], None] | None:

@@ -33,11 +33,13 @@ _CHOICES = {
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
     """What is wrong with the channels."""
-    if len(spec.inputs) > _CHANNELS_LIMIT:
+    most = _CHANNELS_LIMIT - (spec.model_uri is not None)
+    if len(spec.inputs) > most:
         what = f"{len(spec.inputs)} channels"
-        fix = f"use {_CHANNELS_LIMIT} at most (SageMaker takes 20, and the code needs one)"
-        yield Finding(path=_INPUTS, what=what, fix=fix)
+        fix = f"use {most} at most (SageMaker takes 20, those of code and model included)"
+        yield Finding(path=_INPUTS, about=(("model_uri",),), what=what, fix=fix)
     yield from _reach_problems(spec)
+    yield from _model_problems(spec)
     for name in spec.inputs:
         yield from _name_problems(name, (*_INPUTS, name))
     for name, channel in spec.s3_inputs.items():
@@ -47,6 +49,19 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
         yield from _manifest_problems(spec, channel, path)
         yield from _routing_problems(spec, channel, path)
         yield from _sharding_problems(spec, channel, path)
+
+
+def _model_problems(spec: JobSpec) -> Iterator[Finding]:
+    """A model to start from has a channel beside the user's."""
+    if spec.model_uri is None:
+        return
+    yield from uri_problems(spec.model_uri, ("model_uri",))
+    path, name = ("model_channel_name",), spec.model_channel_name
+    yield from _name_problems(name, path)
+    if name in spec.inputs:
+        what = f'the channel "{name}" is given twice: by inputs, and for model_uri'
+        fix = "give another model_channel_name"
+        yield Finding(path=path, about=((*_INPUTS, name),), what=what, fix=fix)
 
 
 def uri_problems(uri: str, path: FieldPath) -> Iterator[Finding]:

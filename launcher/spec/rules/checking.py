@@ -9,16 +9,33 @@ from launcher.errors import Problem, SpecError
 from launcher.spec.findings import Finding, Where
 from launcher.spec.job import JobSpec
 from launcher.spec.reading import Reading, read_spec, shown, written_fields
-from launcher.spec.rules import channels, commands, interruption, limits, machines, source
+from launcher.spec.rules import (
+    channels,
+    commands,
+    distributions,
+    image,
+    interruption,
+    limits,
+    machines,
+    mounts,
+    observation,
+    resources,
+    source,
+)
 from launcher.spec.rules.source import Source
 from launcher.spec.writing import plain_values
 
 #: What looks at the specification alone.
 _RULES = (
     machines.find_problems,
+    resources.find_problems,
+    image.find_problems,
     commands.find_problems,
+    distributions.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
+    mounts.find_problems,
+    observation.find_problems,
     limits.find_problems,
     interruption.find_problems,
 )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from launcher.contract import TOKEN_VARIABLE, TOOLKIT_NAMES, TOOLKIT_PREFIX
+from launcher.spec.distribution import DataParallel
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.job import JobSpec
 from launcher.spec.rules.channels import INPUT_MODES, uri_problems
@@ -26,7 +27,6 @@ _NO_VARIABLE = re.compile("[\0\ud800-\udfff]")
 _TAGS_LIMIT, _TAG_KEY, _TAG_VALUE = 50, 128, 256
 _TAG = re.compile(r"[\w\s.:/=+\-@]*")
 _METRICS_LIMIT, _METRIC_NAME, _METRIC_REGEX = 40, 255, 500
-_IMAGE_LIMIT = 255
 _SUBNETS_LIMIT, _SECURITY_GROUPS_LIMIT = 16, 5
 _NETWORK_ID = re.compile(r"[-0-9a-zA-Z]{1,32}")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
@@ -47,37 +47,31 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _number_problems(spec: JobSpec) -> Iterator[Finding]:
-    yield from _range(("max_run",), spec.max_run, 1, _MAX_RUN_LIMIT, "seconds (28 days)")
-    yield from _range(("volume_size",), spec.volume_size, 1, _VOLUME_LIMIT, "GB")
-    if spec.distribution and spec.distribution.processes_per_host is not None:
-        path = ("distribution", "data_parallel", "processes_per_host")
-        yield from _range(path, spec.distribution.processes_per_host, 1)
-    if spec.distribution:
-        path = ("distribution", "data_parallel", "hang_timeout")
-        yield from _range(path, spec.distribution.hang_timeout, 0)
+    yield from range_problems(("max_run",), spec.max_run, 1, _MAX_RUN_LIMIT, "seconds (28 days)")
+    yield from range_problems(("volume_size",), spec.volume_size, 1, _VOLUME_LIMIT, "GB")
+    if isinstance(spec.distribution, DataParallel):
+        path = ("distribution", "data_parallel")
+        if spec.distribution.processes_per_host is not None:
+            processes = spec.distribution.processes_per_host
+            yield from range_problems((*path, "processes_per_host"), processes, 1)
+        yield from range_problems((*path, "hang_timeout"), spec.distribution.hang_timeout, 0)
     if spec.data_service and spec.data_service.workers_per_host is not None:
-        yield from _range(
+        yield from range_problems(
             ("data_service", "workers_per_host"), spec.data_service.workers_per_host, 1
         )
     if spec.data_service:
-        yield from _range(("data_service", "start_timeout"), spec.data_service.start_timeout, 1)
+        yield from range_problems(
+            ("data_service", "start_timeout"), spec.data_service.start_timeout, 1
+        )
     if spec.data_service and spec.data_service.prefetch_bytes < _PREFETCH_LEAST:
         what = f"prefetch_bytes is {spec.data_service.prefetch_bytes}, too little to hold batches"
         fix = f"use {_PREFETCH_LEAST} (1 MiB) or more; 268435456 is the default"
         yield Finding(path=("data_service", "prefetch_bytes"), what=what, fix=fix)
 
 
-def _range(
-    path: FieldPath, value: int, least: int, most: int | None = None, unit: str = ""
-) -> Iterator[Finding]:
-    if value < least or (most is not None and value > most):
-        fix = f"use {least} to {most} {unit}" if most is not None else f"use {least} or more"
-        yield Finding(path=path, what=f"{path[-1]} is {value}", fix=fix)
-
-
 def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
     path = ("hyperparameters",)
-    yield from _count(path, spec.hyperparameters, _HYPERPARAMETERS_LIMIT)
+    yield from count_problems(path, spec.hyperparameters, _HYPERPARAMETERS_LIMIT)
     for name, value in spec.hyperparameters.items():
         here = (*path, name)
         if name.startswith(TOOLKIT_PREFIX) or name in TOOLKIT_NAMES:
@@ -121,7 +115,7 @@ def _can_be_variable(value: object) -> bool:
 
 def _environment_problems(spec: JobSpec) -> Iterator[Finding]:
     path = ("environment",)
-    yield from _count(path, spec.environment, _VARIABLES_LIMIT)
+    yield from count_problems(path, spec.environment, _VARIABLES_LIMIT)
     for name, value in spec.environment.items():
         here = (*path, name)
         if name == TOKEN_VARIABLE:
@@ -142,7 +136,7 @@ def _environment_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _tag_problems(spec: JobSpec) -> Iterator[Finding]:
-    yield from _count(("tags",), spec.tags, _TAGS_LIMIT)
+    yield from count_problems(("tags",), spec.tags, _TAGS_LIMIT)
     for key, value in spec.tags.items():
         path = ("tags", key)
         if key.lower().startswith("aws:"):
@@ -159,7 +153,7 @@ def _tag_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _metric_problems(spec: JobSpec) -> Iterator[Finding]:
-    yield from _count(("metric_definitions",), spec.metric_definitions, _METRICS_LIMIT)
+    yield from count_problems(("metric_definitions",), spec.metric_definitions, _METRICS_LIMIT)
     for index, metric in enumerate(spec.metric_definitions):
         path = ("metric_definitions", index)
         if not 1 <= len(metric.name) <= _METRIC_NAME:
@@ -192,8 +186,10 @@ def _network_problems(spec: JobSpec) -> Iterator[Finding]:
         what = f"{given} without {missing}"
         fix = f"write {missing} too: a VPC needs both"
         yield Finding(path=(given,), about=((missing,),), what=what, fix=fix)
-    yield from _count(("subnets",), spec.subnets, _SUBNETS_LIMIT)
-    yield from _count(("security_group_ids",), spec.security_group_ids, _SECURITY_GROUPS_LIMIT)
+    yield from count_problems(("subnets",), spec.subnets, _SUBNETS_LIMIT)
+    yield from count_problems(
+        ("security_group_ids",), spec.security_group_ids, _SECURITY_GROUPS_LIMIT
+    )
     for field, ids in both.items():
         for index, identity in enumerate(ids):
             if not _NETWORK_ID.fullmatch(identity):
@@ -205,10 +201,6 @@ def _name_problems(spec: JobSpec) -> Iterator[Finding]:
     if spec.input_mode not in INPUT_MODES:
         what = f'"{spec.input_mode}" is no known input_mode'
         yield Finding(path=("input_mode",), what=what, fix=choice_fix(spec.input_mode, INPUT_MODES))
-    if spec.image_uri is not None and not re.fullmatch(rf"\S{{1,{_IMAGE_LIMIT}}}", spec.image_uri):
-        what = f'"{spec.image_uri}" cannot be an image'
-        fix = f"write registry/name:tag, {_IMAGE_LIMIT} characters at most"
-        yield Finding(path=("image_uri",), what=what, fix=fix)
     if spec.role is not None:
         pattern = _ROLE_ARN if spec.role.startswith("arn:") else _ROLE_NAME
         if not pattern.fullmatch(spec.role):
@@ -221,8 +213,18 @@ def _name_problems(spec: JobSpec) -> Iterator[Finding]:
             yield from uri_problems(location, (field,))
 
 
-def _count(
+def range_problems(
+    path: FieldPath, value: int, least: int, most: int | None = None, unit: str = ""
+) -> Iterator[Finding]:
+    """A number that is too small or too large."""
+    if value < least or (most is not None and value > most):
+        fix = f"use {least} to {most} {unit}" if most is not None else f"use {least} or more"
+        yield Finding(path=path, what=f"{path[-1]} is {value}", fix=fix)
+
+
+def count_problems(
     path: FieldPath, items: Mapping[str, object] | tuple[object, ...], most: int
 ) -> Iterator[Finding]:
+    """Too many items."""
     if len(items) > most:
         yield Finding(path=path, what=f"{len(items)} {path[0]}", fix=f"use {most} at most")

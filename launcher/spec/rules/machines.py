@@ -28,7 +28,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
     """What is wrong with the machines."""
     yield from _one_way_to_say_it(spec)
     for path, group in groups_with_paths(spec):
-        yield from _type_problems(group, (*path, "instance_type"))
+        yield from type_problems(group.instance_type, (*path, "instance_type"))
         if group.instance_count < 1:
             yield Finding(
                 path=(*path, "instance_count"),
@@ -75,9 +75,8 @@ def _is_typo(instance_type: str) -> bool:
     )
 
 
-def _type_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Finding]:
+def type_problems(name: str, path: FieldPath) -> Iterator[Finding]:
     """A type that only the catalogue does not know is a warning: AWS adds types all the time."""
-    name = group.instance_type
     if catalogue.find(name):
         return
     near = catalogue.near(name)

@@ -22,11 +22,9 @@ from launcher.request.validation.violations import (
 
 _RESOURCES = "ResourceConfig"
 _COUNT, _TYPE, _GROUPS = "InstanceCount", "InstanceType", "InstanceGroups"
-_PREFERENCES, _SPOT, _KEEP = (
-    "InstancePreferences",
-    "EnableManagedSpotTraining",
-    "KeepAlivePeriodInSeconds",
-)
+_PREFERENCES, _KEEP = "InstancePreferences", "KeepAlivePeriodInSeconds"
+_SPOT = "EnableManagedSpotTraining"
+_OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
 #: Families with NVMe disks of their own: a d among the letters after the number, and these.
 _NVME = re.compile(r"ml\.([a-z]+\d+[a-z]*d[a-z]*|g[567]e?|p[56][a-z]*(-\w+)?|trn\d+n?)\..+")
 _FRAMEWORK = re.compile(r".*/(pytorch|tensorflow)-training:(\d+)\.(\d+).*")
@@ -41,14 +39,11 @@ def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
     if _GROUPS in resources:
         for name in (_TYPE, _COUNT):
             if name in resources:
-                yield _conflict(resources, name, _GROUPS, _OWN_WORDS)
+                yield _conflict((_RESOURCES, name), resources[name], _GROUPS, _OWN_WORDS)
     elif _PREFERENCES not in resources:
         for name in (_TYPE, _COUNT):
             if name not in resources:
                 yield missing((_RESOURCES, name), f"write {name}, or {_GROUPS}")
-
-
-_OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
 
 
 def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
@@ -61,7 +56,7 @@ def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
     for path, item in counted.items():
         if item.get(_COUNT, 1) == 0:
             yield _too_few((*path, _COUNT), 0, "value", "there are no hosts")
-    if resources.get(_GROUPS, (1,)) in ([], ()):
+    if _GROUPS in resources and not resources[_GROUPS]:
         yield _too_few((_RESOURCES, _GROUPS), [], "length", "there are no groups")
 
 
@@ -87,9 +82,9 @@ def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
         return
     for name in (_TYPE, _GROUPS, "InstancePlacementConfig"):
         if name in resources:
-            yield _conflict(resources, name, _PREFERENCES)
+            yield _conflict((_RESOURCES, name), resources[name], _PREFERENCES)
     if request.get(_SPOT):
-        yield _conflict(request, _SPOT, _PREFERENCES)
+        yield _conflict((_SPOT,), True, _PREFERENCES)
     counts = [_COUNT in preference for preference in preferences]
     if any(counts) != all(counts) or any(counts) == (_COUNT in resources):
         path = (_RESOURCES, _PREFERENCES)
@@ -133,7 +128,7 @@ def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violatio
     if not resources.get(_KEEP):
         return
     if _GROUPS in resources:
-        yield _conflict(resources, _KEEP, _GROUPS)
+        yield _conflict((_RESOURCES, _KEEP), resources[_KEEP], _GROUPS)
     if request.get(_SPOT):
         yield Violation(
             path=(_RESOURCES, _KEEP),
@@ -192,14 +187,11 @@ def _too_few(path: RequestPath, value: Any, word: str, what: str) -> Violation:
     return Violation(path=path, what=what, fix="use 1 or more", aws_message=message)
 
 
-def _conflict(
-    holder: Mapping[str, Any], name: str, other: str, message: str | None = None
-) -> Violation:
-    path = (_RESOURCES, name) if name != _SPOT else (name,)
+def _conflict(path: RequestPath, value: Any, other: str, message: str | None = None) -> Violation:
     constraint = f"Member must not be set together with {other}"
     return Violation(
         path=path,
-        what=f"{name} is given together with {other}",
-        fix=f"remove {name} or {other}",
-        aws_message=message or constraint_message(path, holder[name], constraint),
+        what=f"{path[-1]} is given together with {other}",
+        fix=f"remove {path[-1]} or {other}",
+        aws_message=message or constraint_message(path, value, constraint),
     )

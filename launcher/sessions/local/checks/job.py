@@ -24,21 +24,22 @@ _NOT_DONE = (
     "EnableNetworkIsolation",
     "EnableInterContainerTrafficEncryption",
     "RetryStrategy",
+    "ResourceConfig.VolumeKmsKeyId",
+    "ResourceConfig.KeepAlivePeriodInSeconds",
+    "ResourceConfig.TrainingPlanArn",
+    "ResourceConfig.InstancePlacementConfig",
+    "OutputDataConfig.KmsKeyId",
+    "AlgorithmSpecification.TrainingImageConfig",
+    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
+    "ExperimentConfig",
     "TensorBoardOutputConfig",
     "DebugHookConfig",
     "DebugRuleConfigurations",
     "ProfilerConfig",
     "ProfilerRuleConfigurations",
     "RemoteDebugConfig",
-    "InfraCheckConfig",
-    "ExperimentConfig",
     "SessionChainingConfig",
-)
-_RESOURCES_NOT_DONE = (
-    "VolumeKmsKeyId",
-    "KeepAlivePeriodInSeconds",
-    "TrainingPlanArn",
-    "InstancePlacementConfig",
+    "InfraCheckConfig",
 )
 _IMAGE_IS_PLAYED = (
     "the image is not run: its script mode is played in this machine's Python, without installing "
@@ -48,16 +49,13 @@ _IMAGE_IS_PLAYED = (
 
 def not_done(request: Mapping[str, Any]) -> list[str]:
     """A note for each part of the request that a local job ignores."""
-    notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if request.get(field)]
-    resources = request["ResourceConfig"]
-    notes += [
-        f"ResourceConfig {field} has no effect on a local job"
-        for field in _RESOURCES_NOT_DONE
-        if resources.get(field)
-    ]
-    if is_script_mode(request):
-        notes.append(_IMAGE_IS_PLAYED)
-    return notes
+    notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
+    return [*notes, _IMAGE_IS_PLAYED] if is_script_mode(request) else notes
+
+
+def _at(request: Mapping[str, Any], field: str) -> Any:
+    top, _, below = field.partition(".")
+    return request.get(top, {}).get(below) if below else request.get(top)
 
 
 def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,0 +1,76 @@
+"""What a job left behind: model.tar.gz and output.tar.gz, and fetching them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import LauncherError, PlatformError, Refused
+from launcher.sessions.base import Session
+
+#: Told of a file's name, the bytes copied so far, and all that there are (None: not known).
+FileProgress = Callable[[str, int, "int | None"], None]
+#: S3's words for an object that is not there.
+_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+
+
+def download_artifacts(
+    session: Session,
+    description: Mapping[str, Any],
+    folder: Path,
+    progress: FileProgress | None = None,
+) -> list[Path]:
+    """Fetch what a described job left into a folder, which is made; the files that are there now.
+
+    Raises LauncherError for artifacts that are no archives, PlatformError for a folder that cannot
+    be written, and what the session raises.
+    """
+    if description["OutputDataConfig"].get("CompressionType") == "NONE":
+        place = _place(description)
+        raise LauncherError(
+            f"the results of job {description['TrainingJobName']} are not packed: "
+            f"`aws s3 cp --recursive {place} {folder}` fetches them"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        uris = _uris(description)
+        return [
+            folder / name
+            for name, uri in uris.items()
+            if _fetch(session, uri, folder / name, progress)
+        ]
+    except OSError as error:
+        raise PlatformError(
+            f"{folder} cannot be written: {error.strerror}: choose another folder"
+        ) from error
+
+
+def _uris(description: Mapping[str, Any]) -> dict[str, str]:
+    """Where the files may be; the model is not named before it is there."""
+    uris = {"output.tar.gz": _place(description) + "output.tar.gz"}
+    if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
+        uris = {"model.tar.gz": str(model), **uris}
+    return uris
+
+
+def _place(description: Mapping[str, Any]) -> str:
+    """Source of the layout: API reference, OutputDataConfig."""
+    base = description["OutputDataConfig"]["S3OutputPath"].rstrip("/")
+    return f"{base}/{description['TrainingJobName']}/output/"
+
+
+def _fetch(session: Session, uri: str, file: Path, progress: FileProgress | None) -> bool:
+    """Whether there was something to fetch."""
+
+    def tell(copied: int, size: int | None) -> None:
+        if progress:
+            progress(file.name, copied, size)
+
+    try:
+        session.download(uri, file, tell)
+    except (PlatformError, Refused) as error:
+        if isinstance(error, Refused) and error.code not in _ABSENT:
+            raise
+        return False
+    return True

@@ -1,0 +1,50 @@
+"""What mpirun runs instead of ssh: `python -m launcher.runtime.mpi.agent HOST COMMAND...`.
+
+It asks the host to start the command, waits for its end, and ends like it. What the command prints
+stands in that host's log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from launcher.contract import TOKEN_VARIABLE
+from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
+from launcher.runtime import lines
+from launcher.runtime.processes import ignore_stop_signals
+
+#: The port on every train host, for the agent; and the seconds that hosts may start apart.
+PORT_VARIABLE = "LAUNCHER_MPI_PORT"
+PATIENCE_VARIABLE = "LAUNCHER_MPI_PATIENCE"
+#: What ssh says when it has lost the other side.
+LOST = 255
+
+
+def main() -> int:
+    host, *words = sys.argv[1:]
+    ignore_stop_signals()  # the daemons end when their ranks have
+    try:
+        return _run(host, " ".join(words))
+    except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return LOST
+
+
+def _run(host: str, command: str) -> int:
+    connection = lines.LineConnection(
+        lines.connect(
+            (host, int(os.environ[PORT_VARIABLE])),
+            os.environ[TOKEN_VARIABLE],
+            patience=float(os.environ[PATIENCE_VARIABLE]),
+            what=f"the train host {host}",
+        )
+    )
+    connection.send({"start": command})
+    answer = connection.receive()
+    code = LOST if answer is None else int(answer["exit"])
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

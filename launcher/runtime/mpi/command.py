@@ -1,0 +1,60 @@
+"""The command line of Open MPI's mpirun. Pure.
+
+Source of the options: https://docs.open-mpi.org/en/v4.1.x/ (mpirun(1), ompi_info), and what AWS's
+toolkit gives it (mpi.py of sagemaker-training 5.1.4).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+
+def mpirun_command(
+    addresses: Sequence[str],
+    processes_per_host: int,
+    interface: str | None,
+    agent: str,
+    custom: Sequence[str],
+    program: Sequence[str],
+) -> list[str]:
+    """mpirun over the hosts, ranks in their order; the user's own options replace ours.
+
+    interface: None where mpirun is to find it itself. agent: what mpirun runs instead of ssh.
+    """
+    given = _names(custom)
+    slots = ",".join(f"{address}:{processes_per_host}" for address in addresses)
+    options = [
+        ["--allow-run-as-root"],
+        ["--host", slots],
+        ["-np", str(len(addresses) * processes_per_host)],
+        ["--map-by", "slot"],
+        ["--bind-to", "none"],  # ranks of training have threads of their own
+        *(["--mca", name, value] for name, value in _parameters(interface, agent)),
+    ]
+    ours = [option for option in options if not given & _names(option)]
+    return ["mpirun", *itertools.chain(*ours), *custom, *program]
+
+
+def _parameters(interface: str | None, agent: str) -> list[tuple[str, str]]:
+    networks = ("btl_tcp_if_include", "oob_tcp_if_include") if interface else ()
+    return [
+        ("plm_rsh_agent", agent),
+        ("plm_rsh_no_tree_spawn", "1"),  # only the leader starts daemons
+        ("orte_leave_session_attached", "1"),  # a daemon is a child of its host, and ends with it
+        ("pml", "ob1"),
+        ("btl", "^openib"),
+        ("btl_vader_single_copy_mechanism", "none"),  # it needs ptrace, which containers lack
+        *((name, str(interface)) for name in networks),
+    ]
+
+
+def _names(options: Sequence[str]) -> set[str]:
+    """The options and parameters that are said there; mpirun refuses to hear one twice."""
+    words = [word.lstrip("-") for word in options if word.startswith("-")]
+    parameters = [
+        name
+        for word, name in itertools.pairwise(options)
+        if word.lstrip("-") in ("mca", "gmca") and word.startswith("-")
+    ]
+    return {*words, *parameters} - {"mca", "gmca"}

@@ -1,0 +1,73 @@
+"""A train host's port on which the leader's mpirun asks for its daemon.
+
+    agent -> host     {"start": COMMAND}   a command line for sh, as mpirun would give it to ssh
+    host -> agent     {"exit": CODE}       when it has ended
+
+Only who knows the job's token is heard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+
+from launcher.errors import AuthenticationError, WireError
+from launcher.runtime import handshake, lines, processes
+from launcher.runtime.environment import Environment
+from launcher.runtime.events import emit
+
+
+class Daemons:
+    """What was started on this host for the leader's mpirun: one daemon, as long as all is well.
+
+    variables: what a daemon starts with, and its ranks after it. spare: called with the daemon.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        variables: Mapping[str, str],
+        spare: Callable[[subprocess.Popen[bytes]], None],
+    ) -> None:
+        self._environment = environment
+        self._variables = dict(variables)
+        self._spare = spare
+        self._exit: int | None = None
+        address = (environment.cluster.bind_address, environment.ports.start)
+        self._listener = socket.create_server(address)
+
+    @property
+    def exit(self) -> int | None:
+        """How the daemon ended; None before that."""
+        return self._exit
+
+    def serve(self) -> None:
+        """Hear the leader, in threads of this process."""
+        threading.Thread(target=self._accept, name="daemons", daemon=True).start()
+
+    def _accept(self) -> None:
+        for connection, peer in lines.accepted(self._listener, "start"):
+            threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
+
+    def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+        try:
+            handshake.greet(connection, self._environment.token)
+            agent = lines.LineConnection(connection)
+            command = (agent.receive() or {})["start"]
+        except (AuthenticationError, WireError, OSError, KeyError) as error:
+            emit("stranger_refused", peer=peer[0], port="start", why=str(error))
+            connection.close()
+            return
+        daemon = processes.start(
+            ["/bin/sh", "-c", command],
+            environment=self._variables,
+            folder=self._environment.paths.library,
+        )
+        self._spare(daemon)
+        code = daemon.wait()
+        with contextlib.suppress(OSError):  # mpirun has gone, and needs no word any more
+            agent.send({"exit": code})
+        self._exit = code

@@ -1,0 +1,127 @@
+"""A train host's part in MPI: it starts mpirun or its daemon, and watches over its own ranks."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from launcher.runtime import processes
+from launcher.runtime.host import Host, HostFailed
+from launcher.runtime.mpi.agent import PATIENCE_VARIABLE, PORT_VARIABLE
+from launcher.runtime.mpi.command import mpirun_command
+from launcher.runtime.mpi.daemons import Daemons
+from launcher.runtime.mpi.rank import OUTPUT
+from launcher.runtime.output import NamedOutput, Output
+from launcher.runtime.reports import REPORTS_VARIABLE
+
+_RANK = "launcher.runtime.mpi.rank"
+_AGENT = "launcher.runtime.mpi.agent"
+_CHECK_SECONDS = 30.0
+
+
+def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None:
+    """Run this host's ranks to their end.
+
+    failure: what is known of the ranks' failures, given an exit status. Raises HostFailed,
+    StopRequested or JobOver.
+    """
+    _need_open_mpi(host)
+    ranks = NamedOutput(reports / OUTPUT)
+    ranks.follow()
+
+    def look() -> None:
+        if any(reports.glob("exit-*.json")):
+            raise failure(1)
+
+    part = _lead if host.environment.cluster.is_leader else _follow
+    try:
+        part(host, _variables(host, reports), look)
+    finally:
+        ranks.drain()
+    look()
+
+
+def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
+    """Run mpirun; it starts the ranks of this host itself, or asks for a daemon here, too."""
+    if len(host.environment.cluster.train_group.hosts) > 1:
+        Daemons(host.environment, variables, host.spare).serve()
+    output = Output()
+    child = processes.start(
+        _command(host),
+        environment=variables,
+        folder=host.environment.paths.library,
+        output=output.write_end,
+    )
+    output.follow()
+    host.spare(child)  # at SIGTERM it ends all ranks at once, which may be saving their work
+    code = host.wait(child, look)
+    if code != 0:
+        output.drain()
+        look()
+        # The host of the rank that failed knows more, and says so.
+        cause = f"mpirun ended: {processes.describe_exit(code)}"
+        raise host.failure(cause, detail=output.last_lines())
+
+
+def _follow(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
+    """Start the daemon when the leader asks for it, and wait for its end."""
+    daemons = Daemons(host.environment, variables, host.spare)
+    daemons.serve()
+    while (code := daemons.exit) is None:
+        host.check()
+        look()
+        host.pause()
+    if code != 0:
+        look()
+        raise host.failure(f"MPI's daemon (orted) ended: {processes.describe_exit(code)}")
+
+
+def _command(host: Host) -> list[str]:
+    environment, cluster = host.environment, host.environment.cluster
+    hosts = cluster.train_group.hosts
+    present = [name for _, name in socket.if_nameindex()]
+    return mpirun_command(
+        addresses=[cluster.address(name) for name in hosts] if len(hosts) > 1 else ["localhost"],
+        processes_per_host=environment.document.trainer.processes_per_host,
+        interface=cluster.interface if cluster.interface in present else None,
+        agent=f"{sys.executable} -m {_AGENT}",
+        custom=environment.document.trainer.mpi_options,
+        program=[sys.executable, "-m", _RANK],
+    )
+
+
+def _variables(host: Host, reports: Path) -> dict[str, str]:
+    """What mpirun, the daemons and the ranks of this host start with; none is sent by mpirun."""
+    environment, cluster = host.environment, host.environment.cluster
+    return {
+        **host.variables,
+        REPORTS_VARIABLE: str(reports),
+        "MASTER_ADDR": cluster.address(cluster.leader),
+        "MASTER_PORT": str(environment.ports.rendezvous),
+        PORT_VARIABLE: str(environment.ports.start),
+        PATIENCE_VARIABLE: str(environment.document.start_timeout),
+    }
+
+
+def _need_open_mpi(host: Host) -> None:
+    """Raise HostFailed here rather than let hosts wait for each other in vain."""
+    mend = "use an image that has Open MPI 4 (AWS's training images do; apt-get: openmpi-bin)"
+    if shutil.which("mpirun", path=host.variables.get("PATH")) is None:
+        raise host.failure(f"MPI needs mpirun, which is not on PATH: {mend}")
+    said = subprocess.run(
+        ["mpirun", "--version"],
+        capture_output=True,
+        text=True,
+        env=host.variables,
+        timeout=_CHECK_SECONDS,
+        check=False,
+    ).stdout
+    if " " in sys.executable:
+        # mpirun splits the command of its agent there, and knows no quotes.
+        raise host.failure(f"MPI needs a Python whose path has no blanks: {sys.executable!r}")
+    if "Open MPI" not in said:
+        raise host.failure(f"mpirun is not Open MPI's, but {said.strip()[:80]!r}: {mend}")

@@ -1,0 +1,86 @@
+"""What mpirun starts: one rank of the user's script, and a process that sees how it ends.
+
+The script and its arguments are those that this host knows, so that no word of them passes through
+mpirun. The rank finds its place as torchrun would tell it, and prints to its own host's log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from launcher.contract import CPUS_VARIABLE
+from launcher.runtime import rank
+from launcher.runtime.reports import REPORTS_VARIABLE, write_report
+
+#: The pipe, below the folder of the reports, that this host's ranks print to.
+OUTPUT = "output"
+#: What Open MPI tells a rank, by torchrun's names for it.
+_PLACE = {
+    "RANK": "OMPI_COMM_WORLD_RANK",
+    "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
+    "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+    "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
+}
+#: Where Open MPI keeps the memory that ranks of a host share.
+_SHARED_MEMORY = "OMPI_MCA_btl_vader_backing_directory"
+_STOPS = {signal.SIGTERM, signal.SIGINT}
+
+
+def place(environ: Mapping[str, str]) -> dict[str, str]:
+    """The rank's place, for scripts that were written for torchrun."""
+    return {name: environ[told] for name, told in _PLACE.items()}
+
+
+def main() -> int:
+    reports = Path(os.environ[REPORTS_VARIABLE])
+    os.environ.update(place(os.environ))
+    if CPUS_VARIABLE in os.environ:  # Open MPI knows hosts by the name of the machine they share
+        os.environ[_SHARED_MEMORY] = str(reports)
+    _print_to(reports / OUTPUT)
+    child = os.fork()
+    return _look_on(child, reports) if child else _run()
+
+
+def _print_to(pipe: Path) -> None:
+    descriptor = os.open(pipe, os.O_WRONLY)
+    for standard in (1, 2):
+        os.dup2(descriptor, standard)
+    os.close(descriptor)
+
+
+def _run() -> int:
+    script = Path(os.environ["SM_MODULE_DIR"], os.environ["SM_USER_ENTRY_POINT"])
+    sys.argv = [sys.argv[0], str(script), *json.loads(os.environ["SM_USER_ARGS"])]
+    code = rank.main()
+    if code:
+        # At a regular exit MPI waits for the other ranks, which wait for this one. Without, mpirun
+        # ends them (`python -m mpi4py` is there for the same).
+        sys.stdout.flush()
+        os._exit(code)
+    return 0
+
+
+def _look_on(child: int, reports: Path) -> int:
+    """Wait for the rank and report how it ended; a shell's exit code for it.
+
+    A rank that ends when it was told to has not failed: mpirun would end the others at once, while
+    they may be saving their work.
+    """
+    told: list[int] = []
+    for number in _STOPS:
+        signal.signal(number, lambda received, _frame: told.append(received))
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if told or code == 0:
+        return 0
+    write_report(reports, f"exit-{os.environ['RANK']}", {os.environ["RANK"]: code})
+    return code if code > 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Content kept for all jobs: a bundle that was uploaded once is copied inside S3 ever after."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+
+from launcher.sessions.aws import storage
+from launcher.sessions.aws.clients import Clients
+
+
+class Shelf:
+    """Stores objects beside a copy of each, at a URI that names its content."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._known: set[str] = set()
+        self._first = threading.Lock()
+
+    def store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
+        """Store content at `uri`; `shared` is where it is kept.
+
+        Of many jobs that are sent at once, the first uploads it while the others wait.
+        """
+        with self._first:
+            if shared not in self._known:
+                self._store(content, uri, shared, kms_key)
+                self._known.add(shared)
+                return
+        self._store(content, uri, shared, kms_key)
+
+    def _store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
+        # The checksum is S3's own of the copy: an object that somebody has changed is not used.
+        if storage.copy(self._clients, shared, uri, kms_key) != _checksum(content):
+            storage.upload(self._clients, content, uri, kms_key)
+            # Where S3 refuses the next line, the next job's bundle travels again.
+            storage.copy(self._clients, uri, shared, kms_key)
+
+
+def _checksum(content: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(content).digest()).decode()

@@ -1,0 +1,260 @@
+"""A job is created exactly once, whatever happens to the answers; then described and stopped."""
+
+import pytest
+from front import Alter, Cut, Hold, Refuse
+
+from launcher import CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
+from launcher.sessions.aws import clients, creation
+from launcher.sessions.aws.creation import Creation, is_answered_by
+from launcher.sessions.aws.retries import Patience
+
+THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
+
+
+@pytest.fixture
+def request_(prepared, session):
+    """A request whose bucket is there."""
+    submission = prepared("job-1")
+    session._default_bucket.ensure()
+    return dict(submission.request)
+
+
+def created(front):
+    """How many calls made a job at moto."""
+    return sum(
+        call.fault is None or (isinstance(call.fault, Cut) and call.fault.after)
+        for call in front.of("CreateTrainingJob")
+    )
+
+
+# Created once -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param((), id="at once"),
+        pytest.param((THROTTLED, THROTTLED), id="throttled twice"),
+        pytest.param((Refuse("InternalFailure", "", 500),), id="AWS broke"),
+        pytest.param((Cut(after=False),), id="cut before AWS has heard it"),
+        pytest.param((Cut(after=True),), id="cut after AWS has made the job"),
+        pytest.param((Cut(after=True), Refuse("ResourceInUse")), id="cut, and then in use"),
+        pytest.param((THROTTLED, Cut(after=True)), id="throttled, then cut"),
+    ],
+)
+def test_a_job_is_created_exactly_once(session, front, request_, faults):
+    front.meet("CreateTrainingJob", *faults)
+    answer = session.create_training_job(**request_)
+    assert answer["TrainingJobArn"].endswith(":training-job/job-1")
+    assert created(front) == 1
+    assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
+    session, front, request_, monkeypatch
+):
+    monkeypatch.setattr(clients, "_READ_SECONDS", 1)
+    front.meet("CreateTrainingJob", Hold())
+    session.create_training_job(**request_)
+    assert front.count("CreateTrainingJob") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Could not assume role arn:aws:iam::123456789012:role/Training. Please ensure that ...",
+        "Access denied to OutputDataConfig S3 bucket: s3://b. Please ensure ...",
+    ],
+)
+def test_a_role_that_is_not_known_everywhere_yet_is_waited_for(
+    session, front, told, request_, text
+):
+    front.meet("CreateTrainingJob", Refuse("ValidationException", text))
+    session.create_training_job(**request_)
+    assert created(front) == 1
+    (line,) = told
+    assert text in line
+    assert "trying again in" in line
+
+
+@pytest.mark.parametrize(
+    ("fault", "within"),
+    [
+        pytest.param(
+            Refuse("AccessDeniedException", "not authorized to perform: iam:PassRole on R"),
+            "hand this role to SageMaker",
+            id="pass role",
+        ),
+        pytest.param(
+            Refuse(
+                "AccessDeniedException", "not authorized to perform: sagemaker:CreateTrainingJob"
+            ),
+            "your own identity may not create training jobs",
+            id="create",
+        ),
+        pytest.param(Refuse("ResourceLimitExceeded"), "servicequotas", id="quota"),
+        pytest.param(Refuse("ResourceInUse"), "give another name", id="name"),
+        pytest.param(Refuse("ValidationException", "1 validation error"), "1 valid", id="invalid"),
+    ],
+)
+def test_what_will_not_be_better_is_said_at_once(session, front, request_, fault, within):
+    front.meet("CreateTrainingJob", fault)
+    with pytest.raises(Refused, match=within) as refused:
+        session.create_training_job(**request_)
+    assert (refused.value.code, refused.value.request_id) == (fault.code, "request-1")
+    assert fault.code in str(refused.value)
+    assert front.count("CreateTrainingJob") == 1
+
+
+def test_the_job_of_somebody_else_is_not_taken_for_ours(session, front, past, request_):
+    past("sagemaker").create_training_job(
+        **{**request_, "OutputDataConfig": {"S3OutputPath": "s3://elsewhere"}}
+    )
+    front.meet("CreateTrainingJob", Cut(after=False))
+    with pytest.raises(Refused, match="used for another job") as refused:
+        session.create_training_job(**request_)
+    assert refused.value.code == "ResourceInUse"
+    assert created(front) == 0
+
+
+def test_where_aws_is_gone_one_is_told_how_to_find_the_job(session, front, request_, monkeypatch):
+    monkeypatch.setattr(creation, "_LOOK", Patience(seconds=0))
+    front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
+    front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
+    with pytest.raises(Unreachable, match="whether job job-1 was created is not known"):
+        Creation(session._clients, request_, print).run(Patience(seconds=2))
+
+
+@pytest.mark.parametrize(
+    ("change", "is_ours"),
+    [
+        pytest.param({}, True, id="the same"),
+        pytest.param({"TrainingJobStatus": "InProgress"}, True, id="more fields"),
+        pytest.param({"RoleArn": "another"}, False, id="another role"),
+        pytest.param({"Environment": {"LAUNCHER_TOKEN": "another"}}, False, id="another token"),
+        pytest.param(
+            {"Environment": {"LAUNCHER_TOKEN": "secret", "A": "1"}}, True, id="more variables"
+        ),
+        pytest.param(
+            {"Groups": [{"Name": "a", "Count": 1}, {"Name": "b"}]}, False, id="more groups"
+        ),
+        pytest.param({"Groups": [{"Name": "a", "Count": 2}]}, False, id="another count"),
+    ],
+)
+def test_how_a_job_is_recognised(change, is_ours):
+    asked = {
+        "RoleArn": "role",
+        "Environment": {"LAUNCHER_TOKEN": "secret"},
+        "Groups": [{"Name": "a", "Count": 1}],
+        "Tags": [{"Key": "never", "Value": "described"}],
+    }
+    described = {**{key: value for key, value in asked.items() if key != "Tags"}, **change}
+    assert is_answered_by(asked, described) is is_ours
+
+
+# Described, stopped, listed ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["describe_training_job", "stop_training_job"])
+def test_a_name_that_aws_does_not_know(session, front, method):
+    operation = "".join(word.capitalize() for word in method.split("_"))
+    front.meet(operation, Refuse("ValidationException", "Requested resource not found."))
+    with pytest.raises(JobNotFound, match="absent"):
+        getattr(session, method)(TrainingJobName="absent")
+
+
+def test_a_name_that_moto_does_not_know(session):
+    with pytest.raises(JobNotFound):
+        session.describe_training_job(TrainingJobName="absent")
+
+
+def test_the_token_is_never_shown(session, front, request_):
+    """Moto describes no Environment; SageMaker does."""
+    session.create_training_job(**request_)
+    variables = {"LAUNCHER_TOKEN": "secret", "A": "1"}
+    front.meet("DescribeTrainingJob", Alter({"Environment": variables}))
+    shown = session.describe_training_job(TrainingJobName="job-1")
+    assert shown["Environment"] == {"LAUNCHER_TOKEN": "<redacted>", "A": "1"}
+
+
+def test_stopping_a_job_that_has_ended_is_no_error(session, front, request_):
+    session.create_training_job(**request_)
+    text = "The request was rejected because the training job is in status Completed."
+    front.meet("StopTrainingJob", Refuse("ValidationException", text))
+    session.stop_training_job(TrainingJobName="job-1")
+    assert front.count("StopTrainingJob") == 1
+
+
+def test_what_else_a_stop_meets_is_an_error(session, front, request_):
+    session.create_training_job(**request_)
+    front.meet("StopTrainingJob", Refuse("AccessDeniedException", "sagemaker:StopTrainingJob"))
+    with pytest.raises(Refused, match="StopTrainingJob"):
+        session.stop_training_job(TrainingJobName="job-1")
+
+
+def test_pages_of_jobs_and_their_filters(session, front, past, request_):
+    direct = past("sagemaker")
+    for number in range(120):
+        direct.create_training_job(**{**request_, "TrainingJobName": f"many-{number}"})
+    direct.create_training_job(**{**request_, "TrainingJobName": "other"})
+
+    def names(**filters):
+        found = session.list_training_jobs(**filters)["TrainingJobSummaries"]
+        return {entry["TrainingJobName"] for entry in found}
+
+    assert len(names()) == 121
+    assert front.count("ListTrainingJobs") == 2
+    assert names(NameContains="many") == {f"many-{number}" for number in range(120)}
+    assert len(names(limit=7)) == 7
+    assert len(names(limit=110)) == 110
+    assert names(StatusEquals="Failed") == set()
+
+
+# AWS that is slow, silent or unsure ---------------------------------------------------------------
+
+
+def test_throttled_questions_are_asked_again(session, front, request_):
+    session.create_training_job(**request_)
+    front.meet("DescribeTrainingJob", THROTTLED, THROTTLED)
+    assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
+
+
+@pytest.mark.parametrize(
+    "fault", [Cut(after=False), Hold()], ids=["connections are reset", "no answer comes"]
+)
+def test_a_lost_answer_is_said_at_once(session, front, monkeypatch, fault):
+    monkeypatch.setattr(clients, "_READ_SECONDS", 1)
+    front.meet("DescribeTrainingJob", fault)
+    with pytest.raises(Unreachable, match="check the network"):
+        session.describe_training_job(TrainingJobName="job-1")
+    assert front.count("DescribeTrainingJob") == 1
+
+
+def test_expired_credentials_are_renewed_by_another_program(session, front, tmp_path, credentials):
+    keys = tmp_path / "keys"
+
+    def write(key):
+        keys.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = made-up\n")
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        credentials.delenv(name)
+    credentials.setenv("AWS_SHARED_CREDENTIALS_FILE", str(keys))
+    write("AKIAOLD")
+    front.meet(
+        "ListTrainingJobs", Refuse("ExpiredTokenException", "The security token ... expired")
+    )
+    with pytest.raises(CredentialsExpired, match="aws sso login"):
+        session.list_training_jobs()
+    write("AKIANEW")
+    session.list_training_jobs()
+    old, new = front.of("ListTrainingJobs")
+    assert "AKIAOLD" in old.headers["Authorization"]
+    assert "AKIANEW" in new.headers["Authorization"]
+
+
+def test_without_credentials(session, front, credentials, monkeypatch):
+    credentials.delenv("AWS_ACCESS_KEY_ID")
+    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(CloudError, match="aws configure"):
+        session.list_training_jobs()
+    assert front.calls == []

@@ -1,0 +1,123 @@
+"""Logs in CloudWatch: every stream, every line, in order, whatever is throttled."""
+
+import time
+
+import pytest
+from front import Alter, Cut, Refuse
+
+from launcher import JobNotFound, Unreachable
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
+
+
+@pytest.fixture
+def write(past):
+    """Write lines into a stream, which is made for it."""
+    logs = past("logs")
+    logs.create_log_group(logGroupName=GROUP)
+
+    def put(stream, *lines, start=None):
+        start = start or time.time() - 60
+        if not logs.describe_log_streams(logGroupName=GROUP, logStreamNamePrefix=stream)[
+            "logStreams"
+        ]:
+            logs.create_log_stream(logGroupName=GROUP, logStreamName=stream)
+        events = [
+            {"timestamp": int(start * 1000) + number, "message": line}
+            for number, line in enumerate(lines)
+        ]
+        if events:
+            logs.put_log_events(logGroupName=GROUP, logStreamName=stream, logEvents=events)
+
+    return put
+
+
+@pytest.fixture
+def job(past, prepared, session):
+    past("sagemaker").create_training_job(**prepared("job-1").request)
+    return "job-1"
+
+
+def texts(session, stream, position=None, **options):
+    events, after = session.read_log("job-1", stream, position, **options)
+    return [event.text for event in events], after
+
+
+def test_a_job_whose_log_is_not_there_yet(session, job, past):
+    assert session.log_streams(job) == []
+    assert session.read_log(job, "job-1/algo-1-1") == ([], "")
+    past("logs").create_log_group(logGroupName=GROUP)
+    assert session.log_streams(job) == []
+    assert session.read_log(job, "job-1/algo-1-1", "") == ([], "")
+
+
+def test_logs_of_a_job_that_does_not_exist(session):
+    with pytest.raises(JobNotFound):
+        session.log_streams("absent")
+    with pytest.raises(JobNotFound):
+        session.read_log("absent", "absent/algo-1-1")
+
+
+def test_more_than_fifty_hosts_in_numeric_order_and_of_this_job_alone(session, front, write, job):
+    for number in range(120, 0, -1):
+        write(f"job-1/algo-{number}-100")
+    write("job-1/algo-2-99")  # the start before, of spot instances that were taken back
+    write("job-10/algo-1-100")
+    found = session.log_streams(job)
+    hosts = [f"algo-{number}" for number in range(1, 121)]
+    hosts.insert(1, "algo-2")
+    assert [stream.host for stream in found] == hosts
+    assert [stream.name for stream in found[:3]] == [
+        "job-1/algo-1-100",
+        "job-1/algo-2-99",
+        "job-1/algo-2-100",
+    ]
+    assert front.count("DescribeLogStreams") == 3
+
+
+def test_each_line_is_read_once_page_by_page(session, write, job):
+    write("job-1/algo-1-1", *(f"line {number}" for number in range(25)))
+    seen, position = [], None
+    while True:
+        lines, position = texts(session, "job-1/algo-1-1", position, limit=10)
+        if not lines:
+            break
+        assert len(lines) <= 10
+        seen += lines
+    assert seen == [f"line {number}" for number in range(25)]
+    write("job-1/algo-1-1", "one more\n", start=time.time())
+    assert texts(session, "job-1/algo-1-1", position)[0] == ["one more"]
+
+
+def test_a_line_has_its_time(session, write, job):
+    start = round(time.time()) - 5.0
+    write("job-1/algo-1-1", "line", start=start)
+    ((event,), _) = session.read_log(job, "job-1/algo-1-1")
+    assert event.time == start
+
+
+def test_an_empty_page_is_not_the_end(session, front, write, job):
+    """CloudWatch may answer with no event and a token that moves, before the last events."""
+    write("job-1/algo-1-1", "first", "second")
+    _, position = texts(session, "job-1/algo-1-1", limit=1)
+    front.meet("GetLogEvents", Alter({"events": [], "nextForwardToken": f"f/{0:056d}"}))
+    assert texts(session, "job-1/algo-1-1")[0] == ["second"]
+    assert front.count("GetLogEvents") == 3
+    assert position == f"f/{0:056d}"
+
+
+def test_throttling_loses_nothing(session, front, write, job):
+    write("job-1/algo-1-1", "line")
+    front.meet("DescribeLogStreams", *[THROTTLED] * 3)
+    front.meet("GetLogEvents", *[THROTTLED] * 4)
+    (stream,) = session.log_streams(job)
+    assert texts(session, stream.name)[0] == ["line"]
+
+
+def test_a_lost_answer_is_said_at_once(session, front, write, job):
+    write("job-1/algo-1-1", "line")
+    front.meet("GetLogEvents", Cut(after=True))
+    with pytest.raises(Unreachable):
+        session.read_log(job, "job-1/algo-1-1")
+    assert front.count("GetLogEvents") == 1

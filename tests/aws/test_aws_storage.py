@@ -1,0 +1,123 @@
+"""Objects in S3: stored whole, copied where the same bytes are, fetched without half files."""
+
+import hashlib
+
+import pytest
+from front import Cut, Refuse
+
+from launcher import Refused
+from launcher.sessions.submission import send
+
+BUCKET = "of-the-team"
+SHARED = f"s3://{BUCKET}/bundles/hash"
+
+
+@pytest.fixture
+def bucket(past):
+    past("s3").create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    return past("s3")
+
+
+def content(bucket, key):
+    return bucket.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(0, id="empty"),
+        pytest.param(1000, id="small"),
+        pytest.param(20 * 2**20, id="in several parts"),
+    ],
+)
+def test_what_was_stored_comes_back(session, bucket, tmp_path, size):
+    data = bytes(range(250)) * (size // 250)
+    session.upload(data, f"s3://{BUCKET}/some/key")
+    told = []
+    target = tmp_path / "file"
+    session.download(f"s3://{BUCKET}/some/key", target, lambda *counts: told.append(counts))
+    assert target.read_bytes() == data
+    assert told[-1] == (len(data), len(data))
+    assert sorted(told) == told
+
+
+def test_no_half_file_is_left(session, bucket, front, tmp_path):
+    session.upload(b"content", f"s3://{BUCKET}/key")
+    target = tmp_path / "file"
+    target.write_text("what was there before")
+    front.meet("GET", *[Refuse("AccessDenied", "", 403)] * 5)
+    with pytest.raises(Refused, match=f"s3://{BUCKET}/key"):
+        session.download(f"s3://{BUCKET}/key", target)
+    assert target.read_text() == "what was there before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_object_that_is_not_there_is_named(session, bucket, tmp_path):
+    with pytest.raises(Refused, match=f"s3://{BUCKET}/absent"):
+        session.download(f"s3://{BUCKET}/absent", tmp_path / "file")
+
+
+def test_a_cut_connection_is_tried_again(session, bucket, front, tmp_path):
+    front.meet("PUT", Cut(after=False))
+    session.upload(b"content", f"s3://{BUCKET}/key")
+    front.meet("GET", Cut(after=True))
+    session.download(f"s3://{BUCKET}/key", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+# The same content again ---------------------------------------------------------------------------
+
+
+def upload(session, data, job):
+    session.upload(data, f"s3://{BUCKET}/{job}/bundle", shared=SHARED)
+
+
+def test_the_same_content_travels_once(session, bucket, front):
+    data = b"bundle" * 1000
+    upload(session, data, "job-1")
+    sent = len(front.of("PUT"))
+    upload(session, data, "job-2")
+    assert sent == 1
+    assert len(front.of("PUT")) == 1
+    assert content(bucket, "job-1/bundle") == content(bucket, "job-2/bundle") == data
+
+
+def test_content_that_somebody_changed_is_not_used(session, bucket):
+    bucket.put_object(Bucket=BUCKET, Key="bundles/hash", Body=b"something else")
+    upload(session, b"bundle", "job-1")
+    assert content(bucket, "job-1/bundle") == content(bucket, "bundles/hash") == b"bundle"
+
+
+def test_what_may_not_be_copied_is_sent(session, bucket, front):
+    front.meet("COPY", *[Refuse("AccessDenied", "", 403)] * 2)
+    upload(session, b"bundle", "job-1")
+    assert content(bucket, "job-1/bundle") == b"bundle"
+
+
+def test_the_key_encrypts_what_is_sent_and_what_is_copied(session, bucket):
+    key = "arn:aws:kms:eu-west-1:123456789012:key/one"
+    for job in ("job-1", "job-2"):
+        session.upload(b"bundle", f"s3://{BUCKET}/{job}/bundle", shared=SHARED, kms_key=key)
+    for name in ("job-1/bundle", "job-2/bundle", "bundles/hash"):
+        head = bucket.head_object(Bucket=BUCKET, Key=name)
+        assert (head["ServerSideEncryption"], head["SSEKMSKeyId"]) == ("aws:kms", key)
+
+
+def test_the_bundle_is_named_by_its_content(session, front, past, prepared):
+    """Two jobs of the same code: the second sends its small files alone."""
+    first, second = prepared(), prepared()
+    send(first, session)
+    before = len(front.calls)
+    send(second, session)
+    bundles = [data for uri, data in second.objects.items() if uri.endswith("bundle.tar.gz")]
+    sent = [call for call in front.calls[before:] if call.operation == "PUT"]
+    assert sum(len(call.body) for call in sent) < 4000 < len(bundles[0])
+    keys = [
+        entry["Key"]
+        for entry in past("s3").list_objects_v2(Bucket="sagemaker-eu-west-1-123456789012")[
+            "Contents"
+        ]
+    ]
+    assert f"bundles/{hashlib.sha256(bundles[0]).hexdigest()}.tar.gz" in keys

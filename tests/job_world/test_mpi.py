@@ -1,0 +1,279 @@
+"""MPI over the train group: real mpirun, daemons and ranks; hosts are processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts, eventually
+from programs import PIPELINE, READER
+
+from launcher.contract import Launch
+from launcher.runtime.mpi.command import mpirun_command
+
+needs_mpirun = pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="Open MPI is not installed"
+)
+MakeHosts = Callable[..., Hosts]
+
+#: All add up their ranks through MPI's own library; each says who it is.
+SUM = """
+import ctypes, os, sys
+mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+world, kind, add = (
+    ctypes.byref(ctypes.c_char.in_dll(mpi, name))
+    for name in ("ompi_mpi_comm_world", "ompi_mpi_int", "ompi_mpi_op_sum")
+)
+assert mpi.MPI_Init(None, None) == 0
+mine, total = ctypes.c_int(int(os.environ["RANK"])), ctypes.c_int()
+assert mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(total), 1, kind, add, world) == 0
+print(
+    "rank", os.environ["OMPI_COMM_WORLD_RANK"], "of", os.environ["OMPI_COMM_WORLD_SIZE"],
+    "local", os.environ["LOCAL_RANK"], "of", os.environ["LOCAL_WORLD_SIZE"],
+    "on", os.environ["SM_CURRENT_HOST"], "sum", total.value, sys.argv[1:],
+)
+import atexit
+atexit.register(mpi.MPI_Finalize)
+"""
+#: Ends by regular means, so at the exit MPI would wait for ranks that wait for others.
+SUM_AND_RAISE = (
+    SUM
+    + """
+if os.environ["RANK"] == "3":
+    raise ValueError("rank three has enough")
+mpi.MPI_Barrier(world)
+"""
+)
+WAIT = """
+import os, time
+print("waits", os.environ["RANK"], os.getpid())
+time.sleep(600)
+"""
+#: Rank 0 saves for a while when it is told to stop; the others end at once.
+SAVE = """
+import os, signal, sys, time
+def save(*_):
+    time.sleep(2)
+    print("saved", os.environ["RANK"])
+    sys.exit(0)
+if os.environ["RANK"] == "0":
+    signal.signal(signal.SIGTERM, save)
+print("waits", os.environ["RANK"], os.getpid())
+time.sleep(600)
+"""
+TORCH = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank()])
+dist.all_reduce(total)
+print("rank", dist.get_rank(), "of", dist.get_world_size(), "sum", int(total))
+dist.destroy_process_group()
+"""
+
+
+def start(make_hosts: MakeHosts, script: str, **options: object) -> Hosts:
+    options = {"train": 2, "processes_per_host": 2, "launch": Launch.MPI, **options}
+    hosts = make_hosts({"train.py": script, "pipeline.py": PIPELINE}, **options)
+    hosts.start()
+    return hosts
+
+
+def said(hosts: Hosts, word: str) -> list[str]:
+    """The lines of all hosts that begin with a word, sorted."""
+    return sorted(re.findall(rf"^{word}\b.*$", hosts.output(), re.MULTILINE))
+
+
+def wait_for_ranks(hosts: Hosts) -> dict[int, int]:
+    """The process of each rank, once all four are there."""
+    eventually(lambda: len(said(hosts, "waits")) == 4, what="four ranks")
+    return {int(rank): int(pid) for _, rank, pid in map(str.split, said(hosts, "waits"))}
+
+
+# Running ---------------------------------------------------------------------------------------
+
+
+@needs_mpirun
+def test_ranks_of_all_train_hosts_compute_together(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, SUM, data=1, hyperparameters={"sign": ": ; $HOME 'x"})
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    arguments = """['--sign', ": ; $HOME 'x"]"""
+    for name, ranks in {"algo-2": (0, 1), "algo-3": (2, 3)}.items():
+        lines = [line for line in hosts[name].output.splitlines() if line.startswith("rank ")]
+        assert sorted(lines) == [
+            f"rank {rank} of 4 local {rank % 2} of 2 on {name} sum 6 {arguments}" for rank in ranks
+        ]
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_one_train_host_needs_no_daemon(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, SUM, train=1)
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert len(said(hosts, "rank")) == 2
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_batches_reach_the_ranks_as_they_do_under_torchrun(make_hosts: MakeHosts) -> None:
+    seen = []
+    for launch in (Launch.MPI, Launch.TORCHRUN):
+        hosts = start(make_hosts, READER, data=1, launch=launch)
+        assert set(hosts.wait().values()) == {0}, hosts.output()
+        seen.append(said(hosts, "rank=[0-9]"))
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 8  # four ranks, two epochs
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_torch_finds_its_peers(make_hosts: MakeHosts) -> None:
+    pytest.importorskip("torch")
+    hosts = start(make_hosts, TORCH)
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert said(hosts, "rank") == [f"rank {rank} of 4 sum 6" for rank in range(4)]
+
+
+# Failing ---------------------------------------------------------------------------------------
+
+
+@needs_mpirun
+def test_a_rank_that_is_killed_fails_the_job_with_its_name(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, WAIT)
+    os.kill(wait_for_ranks(hosts)[2], signal.SIGKILL)
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    assert (hosts["algo-2"].failure or "").startswith(
+        "host algo-2 (train_group), rank 2: killed by SIGKILL"
+    )
+    assert hosts["algo-1"].failure is None
+    assert hosts.processes() == []
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_an_exception_ends_ranks_that_wait_in_mpi(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, SUM_AND_RAISE)
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    assert (hosts["algo-2"].failure or "").startswith(
+        "host algo-2 (train_group), rank 3: ValueError: rank three has enough\nTraceback"
+    )
+    assert hosts.processes() == []
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_a_lost_host_ends_the_others(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, WAIT)
+    wait_for_ranks(hosts)
+    hosts.kill("algo-2")
+    assert hosts.wait()["algo-1"] == 1
+    assert "algo-2" in hosts["algo-1"].output
+    assert hosts.processes() == []
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_what_mpirun_complains_of_is_the_reason(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, SUM, mpi_options=("--no-such-option",))
+    assert set(hosts.wait().values()) == {1}, hosts.output()
+    reason = hosts["algo-1"].failure or ""
+    assert reason.startswith("host algo-1 (train_group): mpirun ended: exit code 1")
+    assert "no-such-option" in reason
+
+
+@pytest.mark.parametrize(
+    ("mpirun", "reason"),
+    [
+        pytest.param(None, "MPI needs mpirun, which is not on PATH", id="none"),
+        pytest.param(
+            "echo HYDRA build details", "mpirun is not Open MPI's, but 'HYDRA", id="other"
+        ),
+    ],
+)
+def test_without_open_mpi_the_reason_says_so(
+    make_hosts: MakeHosts, tmp_path: Path, mpirun: str | None, reason: str
+) -> None:
+    path = tmp_path / "bin"
+    path.mkdir()
+    if mpirun:
+        (path / "mpirun").write_text(f"#!/bin/sh\n{mpirun}\n")
+        (path / "mpirun").chmod(0o755)
+    hosts = start(make_hosts, SUM, environment={"PATH": str(path)})
+    assert set(hosts.wait().values()) == {1}
+    assert any(reason in (host.failure or "") for host in hosts.hosts.values()), hosts.output()
+
+
+# Stopping --------------------------------------------------------------------------------------
+
+
+@needs_mpirun
+def test_a_stop_lets_a_rank_save_while_others_end_at_once(make_hosts: MakeHosts) -> None:
+    hosts = start(make_hosts, SAVE)
+    wait_for_ranks(hosts)
+    for host in hosts.hosts.values():
+        assert host.process is not None
+        host.process.send_signal(signal.SIGTERM)
+    assert set(hosts.wait().values()) == {143}, hosts.output()
+    assert said(hosts, "saved") == ["saved 0"]
+    assert hosts.processes() == []
+
+
+# The port that starts daemons ------------------------------------------------------------------
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_a_stranger_cannot_start_anything(make_hosts: MakeHosts, tmp_path: Path) -> None:
+    hosts = start(make_hosts, WAIT)
+    wait_for_ranks(hosts)
+    address = (hosts.addresses["algo-2"], hosts.port_base + 3)
+    with socket.create_connection(address, timeout=30) as stranger:
+        stranger.recv(64)
+        stranger.sendall(b"0" * 32 + b" " + b"0" * 64 + b"\n")
+        with contextlib.suppress(ConnectionError):  # it was hung up on, sooner or later
+            stranger.sendall(b'{"start": "touch %s/here"}\n' % str(tmp_path).encode())
+            assert stranger.recv(64) == b""
+    eventually(lambda: hosts["algo-2"].events("stranger_refused"), what="the refusal")
+    (refused,) = hosts["algo-2"].events("stranger_refused")
+    assert refused["port"] == "start"
+    assert not (tmp_path / "here").exists()
+
+
+# The command -----------------------------------------------------------------------------------
+
+
+def command(*custom: str, interface: str | None = "eth0") -> str:
+    addresses = ["algo-2", "algo-3"]
+    return " ".join(
+        mpirun_command(addresses, 2, interface, "/agent", custom, ["python", "-m", "rank"])
+    )
+
+
+def test_the_command_names_hosts_and_interface() -> None:
+    words = command()
+    assert words.startswith("mpirun --allow-run-as-root --host algo-2:2,algo-3:2 -np 4 ")
+    assert words.endswith(" python -m rank")
+    assert "--mca btl_tcp_if_include eth0" in words
+    assert "--mca oob_tcp_if_include eth0" in words
+    assert "if_include" not in command(interface=None)
+
+
+@pytest.mark.parametrize(
+    ("custom", "replaced"),
+    [
+        pytest.param(("--bind-to", "core"), "--bind-to none", id="option"),
+        pytest.param(("-bind-to", "core"), "--bind-to none", id="one dash"),
+        pytest.param(("--mca", "pml", "ucx"), "--mca pml ob1", id="parameter"),
+        pytest.param(("-mca", "btl", "tcp,self"), "--mca btl ^openib", id="parameter, one dash"),
+    ],
+)
+def test_the_users_options_replace_ours(custom: tuple[str, ...], replaced: str) -> None:
+    assert replaced in command()
+    assert replaced not in command(*custom)
+    assert f"{' '.join(custom)} python" in command(*custom)
