@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,17 @@ _RUNS_HERE = (
 class Jobs:
     """Creates, describes, stops and forgets jobs; every document has its region, account and ARN.
 
-    account: 12 digits; session: runs the jobs.
+    account: 12 digits; open_session: for the jobs of a region, whose platform processes find the
+    objects of that region.
     """
 
-    def __init__(self, session: LocalSession, account: str) -> None:
-        self.session = session
+    def __init__(
+        self, root: Path, account: str, open_session: Callable[[str], LocalSession]
+    ) -> None:
         self._account = account
-        self._store = Store(session.root)
-        self.registry = Registry(session.root / "endpoint")
+        self._open_session = open_session
+        self._store = Store(root)
+        self.registry = Registry(root / "endpoint")
         self._lock = threading.Lock()
         self._names_in_hand: set[str] = set()
 
@@ -62,7 +65,7 @@ class Jobs:
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
             self.registry.write(name, Entry(region=region, tags=tags))
             try:
-                self.session.create_training_job(**request)
+                self._open_session(region).create_training_job(**request)
             except PlatformError as error:
                 self.registry.remove(name)
                 raise invalid(str(error)) from error
@@ -72,7 +75,7 @@ class Jobs:
         """One job's document; Refusal when this region has none of that name."""
         entry = self.registry.read(name)
         try:
-            document = self.session.describe_training_job(TrainingJobName=name)
+            document = self._open_session(region).describe_training_job(TrainingJobName=name)
         except JobNotFound:
             entry = None
         if entry is None or entry.region != region:
@@ -81,7 +84,7 @@ class Jobs:
 
     def all(self, region: str) -> Iterator[dict[str, Any]]:
         """The documents of a region's jobs, in no order."""
-        for summary in self.session.list_training_jobs()["TrainingJobSummaries"]:
+        for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
             # Another region's, removed just now, or damaged.
             with contextlib.suppress(Refusal, PlatformError):
                 yield self.describe(summary["TrainingJobName"], region)
@@ -92,7 +95,7 @@ class Jobs:
             raise invalid(
                 f"The request was rejected because the training job is in status {status}"
             )
-        self.session.stop_training_job(TrainingJobName=name)
+        self._open_session(region).stop_training_job(TrainingJobName=name)
 
     def delete(self, name: str, region: str) -> None:
         """Forget a job that has ended; its name is free again."""

@@ -99,15 +99,25 @@ def opened(setup: Setup) -> Iterator[Endpoint]:
 def _application(setup: Setup, port: int, key: AccessKey) -> Application:
     objects = Objects(setup.root / "s3", DEFAULT_ACCOUNT_ID)
     objects.load()
-    session = LocalSession(setup.root, setup.isolation, host_failure=setup.host_failure)
-    jobs = Jobs(session, DEFAULT_ACCOUNT_ID)
+    jobs = Jobs(setup.root, DEFAULT_ACCOUNT_ID, partial(_session, setup, port, key))
     return Application(
         gate=Gate(port, partial(_secret, key)),
         throttle=Throttle(setup.rates),
         operations=Operations(jobs, objects),
-        logs=Logs(session, jobs.registry, DEFAULT_ACCOUNT_ID),
+        logs=Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID),
         objects=objects,
         moto=DomainDispatcherApplication(create_backend_app),
+    )
+
+
+def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSession:
+    """What runs a region's jobs, and fetches and stores their objects here."""
+    variables = client_environment(f"http://{LOOPBACK}:{port}", key, region)
+    return LocalSession(
+        setup.root,
+        setup.isolation,
+        host_failure=setup.host_failure,
+        platform_environment=variables,
     )
 
 
