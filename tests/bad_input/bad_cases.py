@@ -41,7 +41,10 @@ FILES = {
         "no_train_group": "One group trains",
         "two_train_groups": "Only one group trains",
         "nothing_served": "A data group has datasets to serve",
-        "distribution": "A distribution is data_parallel",
+        "distribution": "A distribution is data_parallel, mpi, or one of AWS's libraries",
+        "mpi_options": "mpirun's hosts are Launcher's to say",
+        "toolkit": "AWS's libraries have what they need beside them",
+        "toolkit_on_a_group": "AWS's libraries start on a group where its toolkit can",
     },
     "Programs of a group": {
         "command_missing": "A command group has a command",
@@ -243,7 +246,7 @@ _PLACES: Sequence[_Row] = [
     ),
     ("A job for AWS needs a region", "no `--local`", _without_aws),
     (
-        "A distribution of SDK v2 is known",
+        "A distribution of SDK v2 has a known name",
         '`distribution={"horovod": {"enabled": True}}`',
         _fit(distribution={"horovod": {"enabled": True}}),
     ),
