@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, Ready, TrainingInput
+from launcher.spec import (
+    DataParallel,
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    Mpi,
+    Ready,
+    TrainingInput,
+)
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.rules import examine
 
@@ -87,6 +95,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "processes": (
         {"distribution": DataParallel(processes_per_host=1)},
         {"distribution": DataParallel(processes_per_host=0)},
+        "processes_per_host is 0",
+    ),
+    "processes of mpi": (
+        {"distribution": Mpi(processes_per_host=1)},
+        {"distribution": Mpi(processes_per_host=0)},
         "processes_per_host is 0",
     ),
     "workers": (
