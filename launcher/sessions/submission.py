@@ -71,7 +71,7 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
-        region=_region_of(str(spec.image_uri)),
+        region=_region_of(image),
     )
 
 
