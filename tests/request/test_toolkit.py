@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Folder
+from source_folder import Folder
 
 from launcher.contract import Role
 from launcher.errors import SpecError
