@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.cli.answer import tell_warnings
@@ -13,7 +15,7 @@ from launcher.job import Job
 from launcher.plan import plan_job
 from launcher.request.submission import Submission, prepare
 from launcher.sessions.base import Session
-from launcher.sessions.submission import place, place_offline, send
+from launcher.sessions.submission import place, place_offline, send, upload
 from launcher.spec import JobSpec
 
 
@@ -42,6 +44,11 @@ class Launch:
         if not self.is_local:
             show_plan(plan_job(spec, self.session, placement), self.max_cost)
         return submission
+
+    def upload(self, submission: Submission) -> Mapping[str, Any]:
+        """Store what the request refers to; the request, with the token that its hosts need."""
+        upload(submission, self.session)
+        return submission.request
 
     def run(self, spec: JobSpec, name: str, first: Submission) -> Job:
         """The job that got its instances; where the user does not stay, the only one.

@@ -35,6 +35,11 @@ from launcher.spec import JobSpec
     is_flag=True,
     help="With --dry-run: ask AWS for what the job leaves open, and look at what it names.",
 )
+@click.option(
+    "--upload",
+    is_flag=True,
+    help="With --dry-run: store the code too, so that any client of AWS can send what is printed.",
+)
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(
     "--max-cost",
@@ -53,6 +58,7 @@ def run(
     host_failure: str,
     dry_run: bool,
     resolve: bool,
+    upload: bool,
     name: str | None,
     max_cost: float | None,
     yes: bool,
@@ -68,12 +74,12 @@ def run(
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
     local = local or spec.is_local
-    if resolve and (local or not dry_run):
-        raise click.UsageError("--resolve goes with the --dry-run of a job for AWS")
+    if (resolve or upload) and (local or not dry_run):
+        raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
     launch = Launch(
         session=_session(local, isolation, host_failure),
         is_local=local,
-        is_offline=dry_run and not (local or resolve),
+        is_offline=dry_run and not (local or resolve or upload),
         max_cost=max_cost,
         is_left=detach,
     )
@@ -81,7 +87,7 @@ def run(
     with nothing_sent(name):
         submission = launch.prepare(spec, name)
         if dry_run:
-            print_json(redacted(submission.request))
+            print_json(launch.upload(submission) if upload else redacted(submission.request))
             return 0 if is_fine else SpecError.exit_code
         if not (local or yes):
             ask(name)

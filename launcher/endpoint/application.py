@@ -77,7 +77,11 @@ class Application:
             return self._cloudwatch_logs(request, operation, scope.region)
         if scope.service == "s3":
             return self._s3(request)
-        return Response.from_app(self._moto, request.environ)
+        try:
+            return Response.from_app(self._moto, request.environ)
+        except NotImplementedError as error:  # such as SimulatePrincipalPolicy
+            # The code after which clients go on without what they may not ask.
+            raise Refusal("AccessDenied", f"launcher endpoint does not have it: {error}") from error
 
     def _sagemaker(self, request: Request, operation: str, region: str) -> Response:
         arguments = _arguments(request)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from launcher import Estimator, SpecError
+
 JOB = """\
 entry_point: train.py
 source_dir: .
@@ -89,4 +91,22 @@ def test_check_judges_the_request_that_would_be_sent(terminal, account, credenti
     result = terminal("check", terminal.write(job=JOB), "--cloud", "-o", "json")
     findings = json.loads(result.stdout)["findings"]
     assert [f["level"] for f in findings if f["part"] == "job"] == ["ok"]
+    assert account() == before
+
+
+def test_an_estimator_resolves_too(terminal, account):
+    terminal.write()
+    before = account()
+    estimator = Estimator(
+        image_uri="image:1",
+        role="Training",
+        instance_count=1,
+        instance_type="ml.m5.xlarge",
+        entry_point="train.py",
+        source_dir=str(terminal.folder),
+    )
+    with pytest.raises(SpecError, match="the request needs output_path"):
+        estimator.request()
+    request = estimator.request(resolve=True)
+    assert request["RoleArn"] == "arn:aws:iam::123456789012:role/Training"
     assert account() == before

@@ -13,7 +13,8 @@ from launcher.cli import main
 from launcher.endpoint import serve
 
 #: Less than AWS grants: most questions are refused at first.
-RATES = {"DescribeTrainingJob": 3.0, "GetLogEvents": 4.0, "DescribeLogStreams": 3.0}
+THROTTLED = {"DescribeTrainingJob": 3.0, "GetLogEvents": 4.0, "DescribeLogStreams": 3.0}
+UNLIMITED = dict.fromkeys(THROTTLED, float("inf"))
 COUNTS = """\
 import pathlib, sys, time
 for number in range(100_000):
@@ -118,9 +119,15 @@ def launcher(tmp_path):
     return launcher
 
 
-def test_every_verb_finds_a_job_that_only_sagemaker_has(tmp_path, use, launcher):
-    """Nearly every question is throttled at first, which nobody notices."""
-    with serve(tmp_path / "endpoint", rates=RATES, isolation="process") as endpoint:
+@pytest.mark.parametrize(
+    "rates",
+    [
+        pytest.param(UNLIMITED, id="unlimited"),
+        pytest.param(THROTTLED, id="throttled", marks=pytest.mark.slow),
+    ],
+)
+def test_every_verb_finds_a_job_that_only_sagemaker_has(tmp_path, use, launcher, rates):
+    with serve(tmp_path / "endpoint", rates=rates, isolation="process") as endpoint:
         use(endpoint)
         ran = launcher("run", tmp_path / "job.yaml", "--yes", "--name", "cloud-1")
         assert ran.exit_code == 0, ran.stderr

@@ -14,7 +14,8 @@ from launcher import (
     TrainingInput,
 )
 from launcher.contract import Role
-from launcher.porting import as_distribution, as_groups, as_inputs, as_tags
+from launcher.porting import as_groups, as_inputs, as_tags
+from launcher.spec.strategies import as_distribution
 
 
 def foreign_group(name="dnn", instance_type="ml.p3.8xlarge", count=2):

@@ -15,6 +15,7 @@ from launcher.spec import (
     FileSystemInput,
     InstanceGroup,
     JobSpec,
+    Mpi,
     Ready,
     TrainingInput,
 )
@@ -132,6 +133,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "processes": (
         {"distribution": DataParallel(processes_per_host=1)},
         {"distribution": DataParallel(processes_per_host=0)},
+        "processes_per_host is 0",
+    ),
+    "processes of mpi": (
+        {"distribution": Mpi(processes_per_host=1)},
+        {"distribution": Mpi(processes_per_host=0)},
         "processes_per_host is 0",
     ),
     "workers": (
