@@ -201,9 +201,10 @@ def test_dependencies_and_a_model_reach_the_script(folder, tmp_path):
         keep_alive_period_in_seconds=60,
         extra_request={"StoppingCondition": {"MaxPendingTimeInSeconds": 7200}},
     )
-    job = trainer.fit(logs="None")
+    job = trainer.fit(logs="None", experiment_config={"RunName": "one"})
     said = [line.text for line in job.logs() if "launcher:" not in line.text]
     assert said == ["hello 1.5", "['--model_dir', '/opt/ml/model']"]
+    assert job.description()["ExperimentConfig"] == {"RunName": "one"}
     assert "DebugHookConfig has no effect on a local job" in job.description()["LocalNotes"]
 
     again = TensorFlow.attach(job.name).spec
