@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from bench import Bench, channel, group
 
 from launcher.errors import PlatformError
+from launcher.sessions.local.checks import not_done
 
 Request = dict[str, Any]
 
@@ -168,6 +170,36 @@ def test_all_problems_come_at_once(plain_bench: Bench) -> None:
 def test_what_has_no_effect_here_is_said(plain_bench: Bench) -> None:
     description = plain_bench.run("pass", VpcConfig={"Subnets": ["s"], "SecurityGroupIds": ["g"]})
     assert description["LocalNotes"] == ["VpcConfig has no effect on a local job"]
+
+
+GOLDEN = Path(__file__).parents[1] / "request" / "golden"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        (
+            "watched",
+            ["AlgorithmSpecification.EnableSageMakerMetricsTimeSeries", "ExperimentConfig"],
+        ),
+        ("watched", ["TensorBoardOutputConfig", "DebugHookConfig", "DebugRuleConfigurations"]),
+        ("watched", ["ProfilerConfig", "ProfilerRuleConfigurations"]),
+        ("watched", ["RemoteDebugConfig", "InfraCheckConfig"]),
+        ("vpc_kms_tags", ["ResourceConfig.VolumeKmsKeyId", "OutputDataConfig.KmsKeyId"]),
+        ("vpc_kms_tags", ["SessionChainingConfig"]),
+        ("vpc_kms_tags", ["AlgorithmSpecification.TrainingImageConfig"]),
+        ("warm_pool", ["ResourceConfig.KeepAlivePeriodInSeconds", "RetryStrategy"]),
+        ("extra_request", ["ResourceConfig.TrainingPlanArn"]),
+        ("extra_request", ["ResourceConfig.InstancePlacementConfig"]),
+    ],
+)
+def test_all_that_has_no_effect_here_is_known(name: str, fields: list[str]) -> None:
+    notes = not_done(json.loads((GOLDEN / f"{name}.json").read_text()))
+    assert {f"{field} has no effect on a local job" for field in fields} <= set(notes)
+
+
+def test_a_plain_job_has_all_its_effects() -> None:
+    assert not_done(json.loads((GOLDEN / "two_groups.json").read_text())) == []
 
 
 def test_storage(plain_bench: Bench, tmp_path: Path) -> None:

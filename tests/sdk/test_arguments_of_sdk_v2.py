@@ -195,7 +195,7 @@ ELSEWHERE = {
     "wait": "of fit; tests/sdk/test_estimator.py",
     "logs": "of fit; tests/sdk/test_estimator.py",
     "job_name": "of fit; tests/sdk/test_estimator.py",
-    "experiment_config": "of fit, below",
+    "experiment_config": "of fit; tests/sdk/test_estimator.py",
 }
 CONSTRUCTORS = """
     role instance_count instance_type keep_alive_period_in_seconds volume_size volume_kms_key

@@ -22,6 +22,7 @@ from launcher import (
     LocalSession,
     PyTorch,
     SpecError,
+    TensorFlow,
     TrainingInput,
 )
 
@@ -174,6 +175,42 @@ def test_a_job_runs_here(folder, instance_type, make_session, fit, capsys):
     with tarfile.open(unquote(urlsplit(trainer.model_data).path)) as model:
         assert model.extractfile("model.txt").read() == b"1 2 3"
         assert model.extractfile("arguments.txt").read() == b"--epochs 3"
+
+
+def test_dependencies_and_a_model_reach_the_script(folder, tmp_path):
+    """Also with parts of the request that mean nothing here: they are noted, and harmless."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "words.py").write_text("WORD = 'hello'\n")
+    (tmp_path / "weights.bin").write_text("1.5")
+    (folder / "train.py").write_text(
+        "import os, pathlib, sys\n"
+        "from shared.words import WORD\n"
+        "print(WORD, pathlib.Path(os.environ['SM_CHANNEL_START'], 'weights.bin').read_text())\n"
+        "print(sys.argv[1:])\n"
+    )
+    trainer = TensorFlow(
+        entry_point="train.py",
+        source_dir=str(folder),
+        dependencies=["shared"],
+        instance_type="local",
+        instance_count=1,
+        model_uri="file://weights.bin",
+        model_channel_name="start",
+        model_dir="/opt/ml/model",
+        debugger_hook_config=True,
+        keep_alive_period_in_seconds=60,
+        extra_request={"StoppingCondition": {"MaxPendingTimeInSeconds": 7200}},
+    )
+    job = trainer.fit(logs="None", experiment_config={"RunName": "one"})
+    said = [line.text for line in job.logs() if "launcher:" not in line.text]
+    assert said == ["hello 1.5", "['--model_dir', '/opt/ml/model']"]
+    assert job.description()["ExperimentConfig"] == {"RunName": "one"}
+    assert "DebugHookConfig has no effect on a local job" in job.description()["LocalNotes"]
+
+    again = TensorFlow.attach(job.name).spec
+    assert again.model_channel_name == "start"
+    assert again.keep_alive_period_in_seconds == 60
+    assert again.debugger_hook_config == trainer.request()["DebugHookConfig"]
 
 
 def test_logs_of_any_length_come_to_the_end(folder):
