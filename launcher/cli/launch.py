@@ -21,19 +21,22 @@ from launcher.spec import JobSpec
 class Launch:
     """The jobs of one run, most often one.
 
+    is_offline: nothing is asked of AWS; the job has to say all itself.
     is_left: the user does not stay to follow them, from the start or since Ctrl-C.
     """
 
     session: Session
     is_local: bool
-    is_dry: bool
+    is_offline: bool
     max_cost: float | None
     is_left: bool
 
     def prepare(self, spec: JobSpec, name: str) -> Submission:
         """The request and its files; shows the plan of a job that costs money."""
-        is_offline = self.is_dry and not self.is_local
-        placement = place_offline(spec, name) if is_offline else place(spec, self.session, name)
+        if self.is_offline:
+            placement = place_offline(spec, name)
+        else:
+            placement = place(spec, self.session, name)
         submission = prepare(spec, placement)
         tell_warnings(submission.warnings)
         if not self.is_local:

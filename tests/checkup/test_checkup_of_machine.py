@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from launcher.checkup import Level, isolations, jobfile, machine, packages
 from launcher.cli import main
+from launcher.sessions.local import LocalSession
 from launcher.sessions.local.isolation import Isolation, obstacles
 from launcher.spec import DataParallel, DataService, JobSpec, Mpi
 
@@ -75,7 +76,8 @@ def test_with_cloud_the_lines_of_aws_count(offline, job):
 
 
 def of_job(path, *, cloud=False):
-    return jobfile.read(path, (), cloud=cloud)[1]
+    spec, unreadable = jobfile.read(path, ())
+    return unreadable or jobfile.judge(path, spec, lambda: None if cloud else LocalSession())
 
 
 def test_every_problem_of_the_job_file_is_told(offline, job):

@@ -193,7 +193,7 @@ MUTANTS = (
     _set("max_retry_attempts is 31", max_retry_attempts=31),
     _set("attempts is 0", capacity_retry=CapacityRetry(attempts=0)),
     _set("wait_seconds is 0", capacity_retry=CapacityRetry(wait_seconds=0)),
-    _groups("is an alternative of", _typed(GPU, alternatives=("local",))),
+    _groups("cannot be an alternative of", _typed(GPU, alternatives=("local",))),
     _groups("is listed before", _typed(GPU, alternatives=("ml.p3.8xlarge",))),
     _groups("is not an instance type", _typed(GPU, alternatives=("ml.p3.8xlrage",))),
     # the image, and whose program runs in it
