@@ -39,7 +39,9 @@ if TYPE_CHECKING:
         InstanceGroup,
         JobSpec,
         MetricDefinition,
+        Mpi,
         Ready,
+        Toolkit,
         TrainingInput,
     )
 
@@ -55,6 +57,8 @@ _HOMES = {
     "TrainingInput": "spec",
     "FileSystemInput": "spec",
     "DataParallel": "spec",
+    "Mpi": "spec",
+    "Toolkit": "spec",
     "DataService": "spec",
     "MetricDefinition": "spec",
     "JobSpec": "spec",
@@ -89,6 +93,8 @@ __all__ = [
     "TrainingInput",
     "FileSystemInput",
     "DataParallel",
+    "Mpi",
+    "Toolkit",
     "DataService",
     "MetricDefinition",
     "JobSpec",

@@ -8,15 +8,15 @@ from typing import Any
 
 from launcher.errors import Problem, SpecError
 from launcher.porting import (
-    as_distribution,
     as_groups,
     as_hook,
     as_request_part,
     as_rules,
     as_tags,
 )
-from launcher.spec import CapacityRetry, DataParallel, DataService, JobSpec
+from launcher.spec import CapacityRetry, DataParallel, DataService, JobSpec, Mpi, Toolkit
 from launcher.spec.findings import did_you_mean
+from launcher.spec.strategies import as_distribution
 
 #: Arguments of SDK v2 that Launcher does not take, and what to do instead.
 NOT_TAKEN = {
@@ -59,7 +59,7 @@ class JobArguments:
         training_plan: str | None = None,
         instance_placement_config: Mapping[str, Any] | None = None,
         capacity_retry: CapacityRetry | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         data_service: DataService | None = None,
         algorithm_arn: str | None = None,
         framework: str | None = None,

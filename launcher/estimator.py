@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launcher.arguments import JobArguments
+from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
@@ -20,7 +21,7 @@ from launcher.request.submission import prepare
 from launcher.sessions.base import LOCAL_REGION, Session
 from launcher.sessions.finding import session_of
 from launcher.sessions.submission import new_job_name, place, place_offline, send
-from launcher.spec import DataParallel, JobSpec
+from launcher.spec import DataParallel, JobSpec, Mpi, Toolkit
 from launcher.spec.anchoring import anchored
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
@@ -61,16 +62,19 @@ class Estimator(JobArguments):
             spec = spec.replace(experiment_config=experiment_config)
         session = self._session(spec, local)
         name = job_name or new_job_name(spec)
-        submission = prepare(spec, place(spec, session, name))
-        for warning in submission.warnings:
-            warnings.warn(warning, stacklevel=2)
-        if max_cost is not None and session.region != LOCAL_REGION:
-            refuse_above(plan_job(spec, session), max_cost, "max_cost")
-        send(submission, session)
-        job = self.latest_training_job = Job(name, session)
-        if wait:
-            _follow(job, logs not in (None, False, "None"))
-            job.raise_for_status()
+
+        def attempt(tried: JobSpec, its_name: str) -> Job:
+            job = self.latest_training_job = _send(tried, session, its_name, max_cost)
+            if wait:
+                _follow(job, logs not in (None, False, "None"))
+            return job
+
+        if not wait:
+            if warning := needs_somebody_who_waits(spec):
+                warnings.warn(warning, stacklevel=2)
+            return attempt(spec, name)
+        job = pursue(spec, name, attempt, tell=_print_notice)
+        job.raise_for_status()
         return job
 
     def plan(self, inputs: Any = None) -> Plan:
@@ -81,11 +85,18 @@ class Estimator(JobArguments):
         spec = self._with_inputs(inputs)
         return plan_job(spec, self._session(spec, local=None))
 
-    def request(self, job_name: str | None = None, inputs: Any = None) -> dict[str, Any]:
-        """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded."""
+    def request(
+        self, job_name: str | None = None, inputs: Any = None, *, resolve: bool = False
+    ) -> dict[str, Any]:
+        """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
+
+        resolve: ask AWS for what is left open: role, bucket, image; else nothing is asked.
+        """
         spec = self._with_inputs(inputs)
         name = job_name or new_job_name(spec)
         session = self._own_session(spec, local=None)
+        if session is None and resolve:
+            session = _aws_session(self.sagemaker_session)
         placement = place(spec, session, name) if session else place_offline(spec, name)
         return dict(prepare(spec, placement).request)
 
@@ -146,7 +157,7 @@ class PyTorch(Estimator):
         source_dir: Any = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(
@@ -175,7 +186,7 @@ class TensorFlow(Estimator):
         framework_version: str | None = None,
         model_dir: str | bool | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mapping[str, Any] | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         *,
         entry_point: Any,
         hyperparameters: Mapping[str, Any] | None = None,
@@ -224,6 +235,17 @@ def _find(name: str, sagemaker_session: Any) -> Job:
     if is_local_mode(sagemaker_session):
         return Job(name, _local_session())
     return Job(name, _as_session(sagemaker_session) or _aws_session(sagemaker_session))
+
+
+def _send(spec: JobSpec, session: Session, name: str, max_cost: float | None) -> Job:
+    """Create a job, unless it may cost more than `max_cost` on AWS."""
+    submission = prepare(spec, place(spec, session, name))
+    for warning in submission.warnings:
+        warnings.warn(warning, stacklevel=4)  # where fit was called
+    if max_cost is not None and session.region != LOCAL_REGION:
+        refuse_above(plan_job(spec, session), max_cost, "max_cost")
+    send(submission, session)
+    return Job(name, session)
 
 
 def _follow(job: Job, logs: bool) -> None:

@@ -23,19 +23,33 @@ from launcher.spec import (
     DataService,
     FileSystemInput,
     InstanceGroup,
+    Mpi,
     TrainingInput,
 )
+from launcher.spec.findings import choice_fix
+from launcher.spec.names import names
 
 #: The channel that SDK v2 gives to an input without a name.
 DEFAULT_CHANNEL = "training"
-#: SDK v2's words for the strategy that is a DistributedDataParallel script under torchrun.
-_TORCHRUN_STRATEGIES = ("torch_distributed", "pytorchddp")
 
 
 def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, ...]:
-    """Instance groups of either package; SDK v2's distribution names the one that trains."""
+    """Instance groups of either package; SDK v2's distribution names the one that trains.
+
+    Raises SpecError where that is no group of the job.
+    """
     named = distribution.get("instance_groups", ()) if isinstance(distribution, Mapping) else ()
-    trains = {getattr(group, "instance_group_name", group) for group in named}
+    trains = set(names(named))
+    known = names(groups)
+    if absent := sorted(trains - set(known)):
+        raise SpecError(
+            Problem(
+                what=f"the distribution is to start on the group {name!r}, which the job has not",
+                where="distribution.instance_groups",
+                fix=choice_fix(name, known) if known else "remove it: the job has no groups",
+            )
+            for name in absent
+        )
     return tuple(_group(group, trains) for group in groups)
 
 
@@ -49,25 +63,6 @@ def _group(group: Any, trains: set[str]) -> InstanceGroup:
 def _foreign_group(group: Any) -> InstanceGroup:
     role = getattr(group, "role", None)
     return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
-
-
-def as_distribution(distribution: DataParallel | Mapping[str, Any] | None) -> DataParallel | None:
-    """DataParallel, or SDK v2's {"torch_distributed": {"enabled": True}}; None for neither."""
-    if distribution is None or isinstance(distribution, DataParallel):
-        return distribution
-    strategies = {key: value for key, value in distribution.items() if key != "instance_groups"}
-    unknown = [key for key in strategies if key not in _TORCHRUN_STRATEGIES]
-    if unknown:
-        raise SpecError(
-            Problem(
-                what=f"this version cannot run the distribution {key!r}",
-                where="distribution",
-                fix='use DataParallel() or {"torch_distributed": {"enabled": True}}',
-            )
-            for key in unknown
-        )
-    enabled = any(strategy.get("enabled") for strategy in strategies.values())
-    return DataParallel() if enabled else None
 
 
 def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:
@@ -210,9 +205,13 @@ def _described_group(described: Mapping[str, Any], document: JobDocument | None)
     )
 
 
-def _distribution_of(trainer: TrainerPart) -> DataParallel | None:
+def _distribution_of(trainer: TrainerPart) -> DataParallel | Mpi | None:
     if trainer.launch is Launch.PYTHON:
         return None
+    if trainer.launch is Launch.MPI:
+        return Mpi(
+            processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
+        )
     return DataParallel(
         processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout
     )

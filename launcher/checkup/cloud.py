@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator
 
-from launcher.checkup import image, quotas, role
+from launcher.checkup import buckets, image, network, quotas, role
 from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
 from launcher.errors import CloudError, Refused, Unreachable
@@ -18,7 +18,7 @@ _FIRST_CONTACT_SECONDS = 10
 
 
 def check(spec: JobSpec | None, *, ask_instance: bool) -> Iterator[Finding]:
-    """Region and credentials; where those do, the job's role, image and quotas."""
+    """Region and credentials; where those do, what the job names, and its quotas."""
     connection = Connection(ask_instance=ask_instance)
     try:
         yield _region(connection)
@@ -34,6 +34,8 @@ def check(spec: JobSpec | None, *, ask_instance: bool) -> Iterator[Finding]:
     if spec is not None:
         if spec.image_uri is not None:
             yield image.check(connection, spec.image_uri)
+        yield from buckets.check(connection, spec)
+        yield from network.check(connection, spec)
         if connection.region is not None:  # each region has its own
             yield from quotas.check(connection, spec)
 

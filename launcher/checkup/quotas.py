@@ -1,7 +1,8 @@
 """How many instances of each type AWS lets the account use for training jobs at a time.
 
-SageMaker's quotas are named "ml.g5.xlarge for training job usage"; their codes differ by type, so
-the list is read until every type of the job was seen.
+SageMaker's quotas are named "ml.g5.xlarge for training job usage", those of spot instances "...for
+spot training job usage"; their codes differ by type, so the list is read until every type of the
+job was seen.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from launcher.errors import CloudError
 from launcher.sessions.aws.translation import translated
 from launcher.spec import JobSpec
 
-_SUFFIX = " for training job usage"
+_ON_DEMAND, _SPOT = " for training job usage", " for spot training job usage"
 #: The API's largest.
 _PAGE = 100
 
@@ -28,41 +29,39 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
             wanted[group.instance_type] += group.instance_count
     if not wanted:
         return
+    suffix = _SPOT if spec.use_spot_instances else _ON_DEMAND
     try:
-        allowed = _read(connection, set(wanted))
+        allowed = _read(connection, {name + suffix for name in wanted})
     except CloudError as error:
         yield _finding(Level.WARNING, f"they cannot be seen from here ({error.headline})")
         return
     for instance_type, count in wanted.items():
-        yield _judged(instance_type, count, allowed.get(instance_type))
+        quota = instance_type + suffix
+        yield _judged(instance_type, count, quota, allowed.get(quota))
 
 
 def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
-    """The quota of each type, as far as the account has one."""
+    """The quotas of these names, as far as the account has them."""
     found: dict[str, int] = {}
     with translated():
         pages = connection.client("service-quotas").get_paginator("list_service_quotas")
         for page in pages.paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": _PAGE}):
             for quota in page["Quotas"]:
-                name = quota["QuotaName"]
-                if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX) in wanted:
-                    found[name.removesuffix(_SUFFIX)] = int(quota["Value"])
+                if quota["QuotaName"] in wanted:
+                    found[quota["QuotaName"]] = int(quota["Value"])
             if found.keys() == wanted:
                 break
     return found
 
 
-def _judged(instance_type: str, count: int, allowed: int | None) -> Finding:
+def _judged(instance_type: str, count: int, quota: str, allowed: int | None) -> Finding:
     if allowed is None:
         return _finding(Level.WARNING, f"{instance_type}: the account's list has no such quota")
     have = f"{instance_type}: {allowed} at a time, and the job needs {count}"
     if count <= allowed:
         return _finding(Level.OK, have)
-    return _finding(
-        Level.PROBLEM,
-        have,
-        f'ask for more in the Service Quotas console: "{instance_type}{_SUFFIX}"',
-    )
+    fix = f'ask for more in the Service Quotas console: "{quota}"'
+    return _finding(Level.PROBLEM, have, fix)
 
 
 def _finding(level: Level, what: str, fix: str | None = None) -> Finding:

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import click
 
+from launcher.checkup import examine_aws
 from launcher.cli import candidates
-from launcher.cli.answer import answers, print_json, tell_warnings
-from launcher.cli.approval import ask, nothing_sent, show_plan
-from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
-from launcher.cli.follow import follow, tell_started
+from launcher.cli.answer import answers, print_json
+from launcher.cli.approval import ask, nothing_sent
+from launcher.cli.findings import tell_findings
+from launcher.cli.launch import Launch
 from launcher.cli.options import changes_option, local_host_options
 from launcher.cli.screen import summary_screen
+from launcher.errors import SpecError
 from launcher.job import Job
-from launcher.plan import plan_job
-from launcher.request.submission import Submission, prepare, redacted
+from launcher.request.submission import redacted
 from launcher.sessions.base import Session
+from launcher.sessions.finding import aws_session
 from launcher.sessions.local import LocalSession
-from launcher.sessions.submission import new_job_name, place, place_offline, send
+from launcher.sessions.submission import new_job_name
 from launcher.spec import JobSpec
 
 
@@ -28,6 +30,16 @@ from launcher.spec import JobSpec
 @local_host_options
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
+@click.option(
+    "--resolve",
+    is_flag=True,
+    help="With --dry-run: ask AWS for what the job leaves open, and look at what it names.",
+)
+@click.option(
+    "--upload",
+    is_flag=True,
+    help="With --dry-run: store the code too, so that any client of AWS can send what is printed.",
+)
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(
     "--max-cost",
@@ -45,6 +57,8 @@ def run(
     detach: bool,
     host_failure: str,
     dry_run: bool,
+    resolve: bool,
+    upload: bool,
     name: str | None,
     max_cost: float | None,
     yes: bool,
@@ -60,41 +74,38 @@ def run(
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
     local = local or spec.is_local
-    session = _session(local, isolation, host_failure)
+    if (resolve or upload) and (local or not dry_run):
+        raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
+    launch = Launch(
+        session=_session(local, isolation, host_failure),
+        is_local=local,
+        is_offline=dry_run and not (local or resolve or upload),
+        max_cost=max_cost,
+        is_left=detach,
+    )
+    is_fine = not resolve or tell_findings(examine_aws(spec))
     with nothing_sent(name):
-        offline = dry_run and not local
-        placement = place_offline(spec, name) if offline else place(spec, session, name)
-        submission = prepare(spec, placement)
-        tell_warnings(submission.warnings)
-        if not local:
-            show_plan(plan_job(spec, session, placement), max_cost)
+        submission = launch.prepare(spec, name)
         if dry_run:
-            print_json(redacted(submission.request))
-            return 0
+            print_json(launch.upload(submission) if upload else redacted(submission.request))
+            return 0 if is_fine else SpecError.exit_code
         if not (local or yes):
             ask(name)
-    return _run(submission, Job(name, session), detach, output)
+    job = launch.run(spec, name, submission)
+    return _answer(job, output, is_left=launch.is_left)
 
 
 def _session(local: bool, isolation: str | None, host_failure: str) -> Session:
     if local:
         return LocalSession(isolation=isolation, host_failure=host_failure)
-    from launcher.sessions.aws import AwsSession  # boto3 is loaded where it is needed
-
-    return AwsSession()
+    return aws_session()
 
 
-def _run(submission: Submission, job: Job, detach: bool, output: str) -> int:
-    """Send a job, follow it, and answer; the exit code."""
-    with hold_ctrl_c() as is_pressed:
-        send(submission, job.session)
-        tell_started(job)
-    if detach := detach or is_pressed():
-        tell_detached(job.name)
-    finished = not detach and follow(job)
+def _answer(job: Job, output: str, *, is_left: bool) -> int:
+    """What became of the job; the exit code."""
     summary = job.summary()
     if output == "json":
         print_json(summary)
     else:
-        click.echo(summary_screen(summary) if finished else job.name)
-    return summary["exit_code"] if finished else 0
+        click.echo(job.name if is_left else summary_screen(summary))
+    return 0 if is_left else summary["exit_code"]

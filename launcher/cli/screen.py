@@ -65,12 +65,13 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["exit_code"] is None:
         yield _row("Cost", f"known when the job has ended {at_most}")
         return
-    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}, an estimate without storage")
+    unknown = ", ".join(cost["unknown_prices"])
+    reason = f": no price of {unknown} is known" if unknown else ", an estimate without storage"
+    yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}{reason}")
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
         yield _row("", ", ".join(each))
-    for source in cost["prices"]:
-        yield _row("", source)
+    yield from (_row("", source) for source in cost["prices"])
     if cost["spot_saving"] is not None:
         yield _row("Spot", f"{cost['spot_saving']:.1%} saved")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from launcher.endpoint.registry import Entry, Registry
 from launcher.errors import JobNotFound, PlatformError
 from launcher.sessions.base import TERMINAL_STATUSES
 from launcher.sessions.local import LocalSession
+from launcher.sessions.local.files import open_up
 from launcher.sessions.local.store import Store
 
 #: What AWS answers for a job whose request left it out.
@@ -32,14 +34,17 @@ _RUNS_HERE = (
 class Jobs:
     """Creates, describes, stops and forgets jobs; every document has its region, account and ARN.
 
-    account: 12 digits; session: runs the jobs.
+    account: 12 digits; open_session: for the jobs of a region, whose platform processes find the
+    objects of that region.
     """
 
-    def __init__(self, session: LocalSession, account: str) -> None:
-        self.session = session
+    def __init__(
+        self, root: Path, account: str, open_session: Callable[[str], LocalSession]
+    ) -> None:
         self._account = account
-        self._store = Store(session.root)
-        self.registry = Registry(session.root / "endpoint")
+        self._open_session = open_session
+        self._store = Store(root)
+        self.registry = Registry(root / "endpoint")
         self._lock = threading.Lock()
         self._names_in_hand: set[str] = set()
 
@@ -62,7 +67,7 @@ class Jobs:
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
             self.registry.write(name, Entry(region=region, tags=tags))
             try:
-                self.session.create_training_job(**request)
+                self._open_session(region).create_training_job(**request)
             except PlatformError as error:
                 self.registry.remove(name)
                 raise invalid(str(error)) from error
@@ -72,18 +77,26 @@ class Jobs:
         """One job's document; Refusal when this region has none of that name."""
         entry = self.registry.read(name)
         try:
-            document = self.session.describe_training_job(TrainingJobName=name)
+            document = self._open_session(region).describe_training_job(TrainingJobName=name)
         except JobNotFound:
             entry = None
+        except PlatformError as error:
+            raise Refusal("InternalFailure", str(error), 500) from error
         if entry is None or entry.region != region:
             raise not_found()
         return self._presented(document, entry)
 
+    def summaries(self, region: str) -> Iterator[dict[str, Any]]:
+        """What a list of jobs says of each of a region's, the newest first."""
+        names = set(self.registry.names(region))
+        for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
+            if (name := summary["TrainingJobName"]) in names:
+                yield summary | {"TrainingJobArn": self.arn(name, region)}
+
     def all(self, region: str) -> Iterator[dict[str, Any]]:
-        """The documents of a region's jobs, in no order."""
-        for summary in self.session.list_training_jobs()["TrainingJobSummaries"]:
-            # Another region's, removed just now, or damaged.
-            with contextlib.suppress(Refusal, PlatformError):
+        """The documents of a region's jobs, the newest first."""
+        for summary in self.summaries(region):
+            with contextlib.suppress(Refusal):  # removed just now
                 yield self.describe(summary["TrainingJobName"], region)
 
     def stop(self, name: str, region: str) -> None:
@@ -92,7 +105,7 @@ class Jobs:
             raise invalid(
                 f"The request was rejected because the training job is in status {status}"
             )
-        self.session.stop_training_job(TrainingJobName=name)
+        self._open_session(region).stop_training_job(TrainingJobName=name)
 
     def delete(self, name: str, region: str) -> None:
         """Forget a job that has ended; its name is free again."""
@@ -101,8 +114,8 @@ class Jobs:
             raise invalid(
                 f"The request was rejected because the training job is in status {status}"
             )
-        self.registry.remove(name)
         _remove(self._store.find(name).path)
+        self.registry.remove(name)
 
     @contextmanager
     def _claimed(self, name: str, region: str) -> Iterator[None]:
@@ -147,7 +160,8 @@ def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _remove(folder: Path) -> None:
-    """A name without a folder is free at once; the folder goes afterwards."""
-    gone = folder.with_name(f".gone-{folder.name}")
-    folder.rename(gone)
-    shutil.rmtree(gone)
+    """The name is free at once; the folder goes afterwards, whatever modes its job has set."""
+    gone = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
+    folder.rename(gone / folder.name)
+    open_up(gone)
+    shutil.rmtree(gone, ignore_errors=True)

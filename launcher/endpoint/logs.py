@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from moto.logs.models import logs_backends
@@ -16,9 +17,13 @@ from moto.logs.models import logs_backends
 from launcher.endpoint.registry import Registry
 from launcher.errors import JobNotFound
 from launcher.sessions.base import LogEvent
-from launcher.sessions.local import LocalSession
+from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.logs import log_streams, read_log
+from launcher.sessions.local.store import Store
 
 GROUP = "/aws/sagemaker/TrainingJobs"
+#: Lines that are published at once.
+_PIECE = 10_000
 
 Arguments = dict[str, Any]
 
@@ -26,8 +31,8 @@ Arguments = dict[str, Any]
 class Logs:
     """Publishes what hosts have printed as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
 
-    def __init__(self, session: LocalSession, registry: Registry, account: str) -> None:
-        self._session = session
+    def __init__(self, root: Path, registry: Registry, account: str) -> None:
+        self._store = Store(root)
         self._registry = registry
         self._account = account
         self._lock = threading.Lock()
@@ -48,33 +53,52 @@ class Logs:
                     arguments = self._without_prefix(arguments, region)
             yield arguments
 
+    def forget(self, job: str, region: str) -> None:
+        """A job was deleted: another of its name may have streams of the same names."""
+        with self._lock:
+            group = logs_backends[self._account][region].groups.get(GROUP)
+            for key in [key for key in self._positions if key[0] == job]:
+                del self._positions[key]
+                if group:
+                    group.streams.pop("/".join(key), None)
+
     def _jobs_meant(self, arguments: Arguments, region: str) -> Iterator[str]:
         """The jobs whose streams a request may read."""
-        names = _stream_names(arguments)
-        begins = [names] if isinstance(names, str) else names
-        for job in self._registry.names(region):
-            if any(_may_meet(job, begin) for begin in begins):
-                yield job
+        wanted = _stream_names(arguments)
+        begins = {name.partition("/") for name in ([wanted] if isinstance(wanted, str) else wanted)}
+        for job, slash, _ in begins:
+            if slash:
+                entry = self._registry.read(job)
+                yield from [job] if entry and entry.region == region else []
+            else:
+                yield from (name for name in self._registry.names(region) if name.startswith(job))
 
     def _publish(self, job: str, region: str, arguments: Arguments) -> None:
         backend = logs_backends[self._account][region]
+        wanted = _stream_names(arguments)
         try:
-            streams = self._session.log_streams(job)
+            folder = self._store.find(job)
         except JobNotFound:
             return
-        wanted = _stream_names(arguments)
-        for stream in streams:
+        for stream in log_streams(folder):
             name = f"{job}/{stream.name}"
             if name.startswith(wanted) if isinstance(wanted, str) else name in wanted:
                 backend.ensure_log_stream(GROUP, name)
-                while events := self._next_events(job, stream.name):
+                for events in self._new_events(folder, stream.name):
                     # Not put_log_events of the backend: that refuses lines of two weeks ago.
                     backend.groups[GROUP].streams[name].put_log_events([_put(e) for e in events])
 
-    def _next_events(self, job: str, stream: str) -> list[LogEvent]:
-        position = self._positions.get((job, stream))
-        events, self._positions[job, stream] = self._session.read_log(job, stream, position)
-        return events
+    def _new_events(self, folder: JobFolder, stream: str) -> Iterator[list[LogEvent]]:
+        """What a stream has had since the last time, in pieces of bounded size."""
+        key = (folder.name, stream)
+        size = (folder.logs / f"{stream}.log").stat().st_size
+        # A local position is a number of bytes; most streams of a large job have nothing new.
+        while self._positions.get(key) != str(size):
+            position = self._positions.get(key)
+            events, self._positions[key] = read_log(folder, stream, position, _PIECE)
+            if not events:
+                return
+            yield events
 
     def _without_prefix(self, arguments: Arguments, region: str) -> Arguments:
         rest = dict(arguments)
@@ -99,11 +123,6 @@ def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
     if several := arguments.get("logStreamNames"):
         return tuple(several)
     return str(arguments.get("logStreamNamePrefix") or "")
-
-
-def _may_meet(job: str, begin: str) -> bool:
-    """Whether streams of a job may have names that begin so."""
-    return f"{job}/".startswith(begin) or begin.startswith(f"{job}/")
 
 
 def _put(event: LogEvent) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from typing import Any
 import botocore.session
 from botocore.validate import ParamValidator
 
-from launcher.endpoint.refusal import Refusal
+from launcher.endpoint.refusal import Refusal, invalid
+from launcher.request.validation import aws_answer, find_violations
+from launcher.request.validation.limits import find_violations_of
 
 #: Required by the model, and yet AWS leaves it out until there are any (seen in answers of AWS).
 _OFTEN_ABSENT = 'Missing required parameter in input: "ModelArtifacts"'
@@ -58,13 +60,18 @@ def _shaped(value: Any, shape: Any) -> Any:
 def taken(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that an operation has; what it does not know is ignored, as AWS does.
 
-    Raises Refusal (SerializationException) for a value of another type.
+    Raises Refusal: SerializationException for a value of another type, ValidationException for what
+    the model or, of a new job, the rules between fields do not allow.
     """
     shape = operation_model(name).input_shape
     known: dict[str, Any] = _known(arguments, shape)
     for complaint in _complaints(known, shape):
         if complaint.startswith("Invalid type"):
             raise Refusal("SerializationException", complaint)
+    is_new_job = name == "CreateTrainingJob"
+    found = find_violations(known) if is_new_job else find_violations_of(shape, known)
+    if message := aws_answer(found):
+        raise invalid(message)
     return known
 
 
@@ -74,11 +81,12 @@ def _complaints(value: Any, shape: Any) -> list[str]:
 
 
 def _known(value: Any, shape: Any) -> Any:
+    """What a shape has of a value, in the order in which it was sent."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         return {
-            name: _known(value[name], member)
-            for name, member in shape.members.items()
-            if value.get(name) is not None
+            name: _known(each, shape.members[name])
+            for name, each in value.items()
+            if name in shape.members and each is not None
         }
     if shape.type_name == "list" and isinstance(value, list):
         return [_known(each, shape.member) for each in value]

@@ -24,7 +24,8 @@ from launcher.contract import (
 from launcher.request.channels import build_channels
 from launcher.request.extra import add_extra
 from launcher.request.options import build_options, present
-from launcher.spec import DataService, InstanceGroup, JobSpec, infer_roles
+from launcher.request.toolkit import build_hyperparameters
+from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, Mpi, infer_roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class Placement:
     output_uri: the prefix under which <job name>/output/ will appear;
     checkpoint_uri: the prefix of the checkpoints, None for a job without;
     token: the job's secret, used only when the job has more than one host;
+    region: the job's AWS region, "" where it is not known; only AWS's toolkit needs it;
     on_aws: whether SageMaker will judge the request, or this machine, which takes file:// URIs.
     """
 
@@ -46,6 +48,7 @@ class Placement:
     output_uri: str
     token: str
     checkpoint_uri: str | None = None
+    region: str = ""
     on_aws: bool = True
 
 
@@ -62,13 +65,23 @@ def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
         "OutputDataConfig": _output(spec, placement),
         "ResourceConfig": _resources(spec),
         "StoppingCondition": _stopping_condition(spec),
-        "HyperParameters": {
-            name: json.dumps(value) for name, value in spec.hyperparameters.items()
-        },
+        "HyperParameters": _hyperparameters(spec, placement),
         "Environment": _environment(spec, placement),
     }
     request.update(build_options(spec, placement.output_uri, placement.checkpoint_uri))
     return add_extra(present(request), spec)
+
+
+def _hyperparameters(spec: JobSpec, placement: Placement) -> dict[str, str]:
+    toolkits = build_hyperparameters(
+        spec,
+        job_name=placement.job_name,
+        region=placement.region,
+        code_uri=placement.code_uri,
+        output_uri=placement.output_uri,
+    )
+    values = {**spec.hyperparameters, **toolkits}
+    return {name: json.dumps(value) for name, value in values.items()}
 
 
 def build_document(spec: JobSpec) -> JobDocument:
@@ -176,14 +189,23 @@ def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:
 
 
 def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
-    if spec.distribution is None:
-        return TrainerPart(entry_point=spec.script)
-    return TrainerPart(
-        entry_point=spec.script,
-        launch=Launch.TORCHRUN,
-        processes_per_host=spec.distribution.processes_on(group.instance_type),
-        hang_timeout=spec.distribution.hang_timeout,
-    )
+    distribution = spec.distribution
+    if isinstance(distribution, DataParallel):
+        return TrainerPart(
+            entry_point=spec.script,
+            launch=Launch.TORCHRUN,
+            processes_per_host=distribution.processes_on(group.instance_type),
+            hang_timeout=distribution.hang_timeout,
+        )
+    if isinstance(distribution, Mpi):
+        return TrainerPart(
+            entry_point=spec.script,
+            launch=Launch.MPI,
+            processes_per_host=distribution.processes_on(group.instance_type),
+            hang_timeout=0,  # the programs of MPI have waits of their own
+            mpi_options=distribution.custom_options,
+        )
+    return TrainerPart(entry_point=spec.script)
 
 
 def _data_part(spec: JobSpec) -> DataPart | None:

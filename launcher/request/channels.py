@@ -6,7 +6,8 @@ from typing import Any
 
 from launcher.contract import CODE_CHANNEL
 from launcher.request.options import present
-from launcher.spec import FileSystemInput, JobSpec, TrainingInput
+from launcher.request.toolkit import SOURCE_FILE
+from launcher.spec import FileSystemInput, JobSpec, Toolkit, TrainingInput
 
 #: What SDK v2 says of the channel of a `model_uri`.
 _MODEL_CONTENT = "application/x-sagemaker-model"
@@ -36,6 +37,9 @@ def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
         channels[spec.model_channel_name] = model
     if spec.starts_launcher:
         channels[CODE_CHANNEL] = TrainingInput(code_uri, input_mode="File")
+    elif isinstance(spec.distribution, Toolkit) and spec.enable_network_isolation:
+        mode = None if spec.input_mode == "File" else "File"
+        channels[CODE_CHANNEL] = TrainingInput(code_uri + SOURCE_FILE, input_mode=mode)
     return channels
 
 

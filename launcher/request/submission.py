@@ -16,10 +16,11 @@ from launcher.contract import (
 )
 from launcher.errors import Problem, SpecError
 from launcher.request.builder import Placement, build_document, build_request
-from launcher.request.bundle import build_bundle, launch_script
+from launcher.request.bundle import build_bundle, build_source, launch_script
 from launcher.request.source import SourceTree
+from launcher.request.toolkit import SOURCE_FILE
 from launcher.request.validation import Violation, find_violations
-from launcher.spec import JobSpec, check
+from launcher.spec import JobSpec, Toolkit, check
 from launcher.spec.findings import dotted
 
 
@@ -45,12 +46,17 @@ def prepare(spec: JobSpec, placement: Placement) -> Submission:
     request = build_request(spec, placement)
     if placement.on_aws:
         warnings += _accepted_by_aws(request)
-    objects, more = _code(spec, placement.code_uri) if spec.starts_launcher else ({}, ())
+    objects, more = _code(spec, placement.code_uri)
     return Submission(request=request, objects=objects, warnings=(*warnings, *more))
 
 
 def _code(spec: JobSpec, uri: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """What travels with a job that has a script, by URI; and what to say about it."""
+    if isinstance(spec.distribution, Toolkit):
+        source = build_source(spec)
+        return {uri + SOURCE_FILE: source.content}, source.warnings
+    if not spec.starts_launcher:
+        return {}, ()
     bundle = build_bundle(spec)
     objects = {
         LAUNCH_SCRIPT: launch_script(),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
 from launcher.contract import BUNDLE_FILE
 from launcher.errors import CloudError, JobNotFound, Problem, SpecError
 from launcher.request.builder import Placement
+from launcher.request.images import image_of
 from launcher.request.names import check_name, job_name
 from launcher.request.submission import Submission
 from launcher.sessions.base import Session
@@ -27,10 +30,8 @@ def new_job_name(spec: JobSpec) -> str:
 
 def place(spec: JobSpec, session: Session, name: str) -> Placement:
     """Where a session runs a spec; SpecError when the spec must say more for this session."""
-    problems = check_name(name)
-    image = _image_of(spec) or session.default_image(spec)
-    if image is None:
-        problems.append(_missing("image_uri", "the URI of a training image"))
+    image, problems = _image(spec, session.default_image)
+    problems += check_name(name)
     if _scheme(session.default_location()) == "s3":
         problems += _places_of_this_machine(spec)
     if problems:
@@ -39,21 +40,20 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
     return Placement(
         job_name=name,
         role_arn=session.role_arn(spec.role),
-        image_uri=str(image),
+        image_uri=image,
         code_uri=f"{code}/{name}/code/",
         output_uri=_own_location(spec.output_path, session),
         checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
+        region=session.region,
         on_aws=_scheme(session.default_location()) == "s3",
     )
 
 
 def place_offline(spec: JobSpec, name: str) -> Placement:
     """Where SageMaker would run a spec, from the spec alone; SpecError names what it must say."""
-    problems = check_name(name)
-    image = _image_of(spec)
-    if image is None:
-        problems.append(_missing("image_uri", "the URI of a training image"))
+    image, problems = _image(spec, _image_offline)
+    problems += check_name(name)
     if spec.role is None or not spec.role.startswith("arn:"):
         problems.append(_missing("role", "the ARN of the job's IAM role"))
     if spec.output_path is None:
@@ -66,12 +66,45 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
     return Placement(
         job_name=name,
         role_arn=str(spec.role),
-        image_uri=str(image),
+        image_uri=image,
         code_uri=f"{code}/{name}/code/",
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
+        region=_region_of(image),
     )
+
+
+def _region_of(image_uri: str) -> str:
+    """The region of an image of ECR; "" for another one."""
+    found = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", image_uri)
+    return found[1] if found else ""
+
+
+def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:
+    """The job's image, and what is wrong with it; an algorithm stands in its place."""
+    if named := spec.image_uri or spec.algorithm_arn:
+        return named, []
+    try:
+        image = find(spec)
+    except SpecError as error:
+        return "", list(error.problems)
+    meaning = "the URI of a training image, or framework and framework_version for one of AWS's"
+    return image or "", [] if image else [_missing("image_uri", meaning)]
+
+
+def _image_offline(spec: JobSpec) -> str | None:
+    """AWS's image for the region that is configured here, of which AWS need not be asked."""
+    from launcher.sessions.aws.clients import Clients
+
+    if spec.framework_version is None:
+        return None
+    try:
+        return image_of(spec, Clients(None).region)
+    except CloudError as error:
+        what = f"each region has images of its own: {error.headline}"
+        fix = "export AWS_DEFAULT_REGION=us-east-1 (your own), or give image_uri"
+        raise SpecError([Problem(what=what, where="image_uri", fix=fix)]) from error
 
 
 def send(submission: Submission, session: Session) -> None:
@@ -80,23 +113,23 @@ def send(submission: Submission, session: Session) -> None:
     Raises SpecError for a name that was used before, whose job's code would be overwritten; and
     what the session raises for a request that it cannot run, before anything is uploaded.
     """
-    request = submission.request
-    _refuse_used(request["TrainingJobName"], session)
-    session.check_training_job(request, submission.objects.keys())
-    _upload(submission, session)
+    upload(submission, session)
     try:
-        session.create_training_job(**request)
+        session.create_training_job(**submission.request)
     except CloudError as error:
         for uri in submission.objects:
             error.add(f"  left behind: {uri}")
         raise
 
 
-def _upload(submission: Submission, session: Session) -> None:
-    """Each object, encrypted with the output's key where it lies in the output's bucket.
+def upload(submission: Submission, session: Session) -> None:
+    """Store what the request refers to, so that whoever sends the request creates the job.
 
-    The bundle of the job before is mostly the same, and need not travel again.
+    Objects are encrypted with the output's key where they lie in the output's bucket. The bundle of
+    the job before is mostly the same, and need not travel again. Raises as `send` does.
     """
+    _refuse_used(submission.request["TrainingJobName"], session)
+    session.check_training_job(submission.request, submission.objects.keys())
     output = submission.request["OutputDataConfig"]
     for uri, content in submission.objects.items():
         shared = _shared_uri(uri, content) if uri.endswith(f"/{BUNDLE_FILE}") else None
@@ -122,11 +155,6 @@ def _refuse_used(name: str, session: Session) -> None:
         return
     what = f"the name {name!r} was used for a job before"
     raise SpecError([Problem(what=what, where="job name", fix="give another name, or none")])
-
-
-def _image_of(spec: JobSpec) -> str | None:
-    """The image that a spec names itself; an algorithm stands in its place."""
-    return spec.image_uri or spec.algorithm_arn
 
 
 def _places_of_this_machine(spec: JobSpec) -> list[Problem]:

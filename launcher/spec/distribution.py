@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from launcher import catalogue
 from launcher.contract import DEFAULT_HANG_TIMEOUT
+from launcher.spec.forms import plain
 from launcher.spec.names import names
 
 
@@ -23,10 +26,59 @@ class DataParallel:
 
     def processes_on(self, instance_type: str) -> int:
         """Processes on one host of that type; one where the catalogue does not know the type."""
-        if self.processes_per_host is not None:
-            return self.processes_per_host
-        known = catalogue.find(instance_type)
-        return known.processes if known else 1
+        return _processes(self.processes_per_host, instance_type)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mpi:
+    """The training script under Open MPI's mpirun, over the hosts of the train group only.
+
+    The image must have Open MPI; neither ssh nor keys are needed.
+
+    processes_per_host: as for DataParallel. custom_options: words for mpirun, which replace
+        Launcher's own where they say the same: ("--mca", "btl_tcp_links", "4").
+    """
+
+    processes_per_host: int | None = None
+    custom_options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "custom_options", names(self.custom_options))
+
+    def processes_on(self, instance_type: str) -> int:
+        """Processes on one host of that type; one where the catalogue does not know the type."""
+        return _processes(self.processes_per_host, instance_type)
+
+
+#: What AWS's own libraries are called in SDK v2's `distribution`.
+TOOLKIT_STRATEGIES = (
+    "smdistributed",
+    "parameter_server",
+    "multi_worker_mirrored_strategy",
+    "pytorchxla",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolkit:
+    """One of AWS's own libraries, started by the toolkit in AWS's image, as SDK v2 has it.
+
+    Nothing of Launcher runs in such a job: no data service, no commands, no reasons of hosts.
+
+    strategies: SDK v2's `distribution`, without its instance_groups: the train group has the role.
+    """
+
+    strategies: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategies", plain(self.strategies))
+
+
+def _processes(given: int | None, instance_type: str) -> int:
+    if given is not None:
+        return given
+    known = catalogue.find(instance_type)
+    return known.processes if known else 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from launcher.contract import HOMOGENEOUS_GROUP, Role
-from launcher.spec.distribution import DataParallel, DataService
+from launcher.spec.distribution import DataParallel, DataService, Mpi, Toolkit
 from launcher.spec.findings import Where, dotted
 from launcher.spec.forms import kept_forms
 from launcher.spec.groups import CapacityRetry, InstanceGroup
@@ -39,7 +39,7 @@ class JobSpec:
     instance_count: int | None = None
 
     # What runs on them; without a distribution the script runs once per train host.
-    distribution: DataParallel | None = None
+    distribution: DataParallel | Mpi | Toolkit | None = None
     data_service: DataService | None = None
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -136,8 +136,8 @@ class JobSpec:
 
     @property
     def starts_launcher(self) -> bool:
-        """Whether Launcher runs in the container; without a script nothing of it is there."""
-        return bool(self.entry_point)
+        """Whether Launcher runs in the container: not without a script, nor under AWS's toolkit."""
+        return bool(self.entry_point) and not isinstance(self.distribution, Toolkit)
 
     @property
     def s3_inputs(self) -> Mapping[str, TrainingInput]:

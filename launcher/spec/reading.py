@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.contract import Ready
-from launcher.spec.distribution import DataParallel, DataService
+from launcher.spec.distribution import (
+    TOOLKIT_STRATEGIES,
+    DataParallel,
+    DataService,
+    Mpi,
+    Toolkit,
+)
 from launcher.spec.findings import FieldPath, Finding, choice_fix, did_you_mean
 from launcher.spec.groups import CapacityRetry, InstanceGroup
 from launcher.spec.inputs import FileSystemInput, TrainingInput
@@ -30,6 +36,8 @@ _NOUNS: dict[Any, str] = {
     FileSystemInput: "an input from a file system",
     CapacityRetry: "capacity_retry",
     DataParallel: "a distribution",
+    Mpi: "the distribution mpi",
+    Toolkit: "a distribution",
     DataService: "data_service",
     MetricDefinition: "a metric definition",
     str: "text",
@@ -82,8 +90,17 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
 
 def _meant(choices: tuple[Any, ...], value: Any) -> Any:
     """Of a union's members the one that a value is of: X of "X | None", or a kind of input."""
+    if DataParallel in choices:
+        return _distribution_meant(value)
     is_file_system = isinstance(value, Mapping) and "file_system_id" in value
     return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
+
+
+def _distribution_meant(value: Any) -> Any:
+    words = {value} if isinstance(value, str) else set(value if isinstance(value, Mapping) else ())
+    if words & set(TOOLKIT_STRATEGIES):
+        return Toolkit
+    return Mpi if words == {"mpi"} else DataParallel
 
 
 def _read_list(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
@@ -131,10 +148,13 @@ def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, Field
         return {"s3_data": value}, path
     if declared is MetricDefinition and isinstance(value, Mapping):
         return {{"Name": "name", "Regex": "regex"}.get(k, k): v for k, v in value.items()}, path
-    if declared is DataParallel and value == "data_parallel":
-        return {}, path
-    if declared is DataParallel and isinstance(value, Mapping) and list(value) == ["data_parallel"]:
-        return value["data_parallel"] or {}, (*path, "data_parallel")
+    if declared is Toolkit:
+        return {"strategies": value if isinstance(value, Mapping) else {value: {}}}, path
+    if word := {DataParallel: "data_parallel", Mpi: "mpi"}.get(declared):
+        if value == word:
+            return {}, path
+        if isinstance(value, Mapping) and list(value) == [word]:
+            return value[word] or {}, (*path, word)
     return value, path
 
 
@@ -207,7 +227,7 @@ def _known_fields(declared: Any) -> str:
 
 def _example(declared: Any) -> str:
     if declared is DataParallel:
-        return "write data_parallel, or {data_parallel: {processes_per_host: 1}}"
+        return "write data_parallel, mpi, or {data_parallel: {processes_per_host: 1}}"
     if declared is Ready:
         return "write {port: 50051}, {file: ready} or {seconds: 5}"
     names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.spec.distribution import DataParallel
+from launcher.spec.distribution import DataParallel, Mpi, Toolkit
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.reading import written_fields
 
@@ -18,6 +18,10 @@ def plain_values(value: Any) -> Any:
         return {"Name": value.name, "Regex": value.regex}
     if isinstance(value, DataParallel):
         return {"data_parallel": _changed_fields(value)}
+    if isinstance(value, Mpi):
+        return {"mpi": _changed_fields(value)}
+    if isinstance(value, Toolkit):
+        return plain_values(value.strategies)
     if dataclasses.is_dataclass(value):
         return _changed_fields(value)
     if isinstance(value, enum.Enum):

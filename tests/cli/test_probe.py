@@ -154,11 +154,8 @@ def test_secrets_are_known_by_their_names(given, shown):
 
 
 def test_the_types_are_the_cheapest_of_the_catalogue():
-    prices = {
-        kind.name: kind.price_per_hour
-        for kind in catalogue.instance_types().values()
-        if kind.price_per_hour
-    }
+    found = (catalogue.PriceList().find(name, "us-east-1") for name in catalogue.instance_types())
+    prices = {price.instance_type: price.per_hour for price in found if price and price.per_hour}
     types = {group.instance_type for group in probe_spec({}).groups}
     assert types == {min(prices, key=prices.get)}
 

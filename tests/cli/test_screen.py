@@ -26,3 +26,41 @@ def test_the_lines_on_data_stand_below_each_other_at_the_end():
     screen = summary_screen(RUNNING | {"data": data})
     assert "\nData     64 batches prepared (algo-1 64)\n" in screen
     assert "\n         64 batches received (rank 0 64)\n" in screen
+
+
+COST = {
+    "dollars": 12.31,
+    "max_dollars": 48.96,
+    "by_group": {"data_group": 2.31, "train_group": 10.0},
+    "spot_saving": 0.7,
+    "prices": ["us-east-1 on-demand prices of November 2026; eu-west-1 differs"],
+    "unknown_prices": [],
+}
+ENDED = RUNNING | {"status": "Completed", "secondary_status": "Completed", "exit_code": 0}
+
+
+def test_a_job_on_this_machine_says_nothing_of_dollars():
+    assert "Cost" not in summary_screen(RUNNING)
+    assert "$" not in summary_screen(ENDED)
+
+
+def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instances():
+    assert (
+        "\nCost     $12.31 (max $48.96), an estimate without storage"
+        "\n         data_group $2.31, train_group $10.00"
+        "\n         us-east-1 on-demand prices of November 2026; eu-west-1 differs"
+        "\nSpot     70.0% saved\n"
+    ) in summary_screen(ENDED | {"cost": COST})
+
+
+def test_while_the_job_goes_on_only_its_most_is_said():
+    running = COST | {"dollars": None, "spot_saving": None}
+    screen = summary_screen(RUNNING | {"cost": running})
+    assert "\nCost     known when the job has ended (max $48.96)\n" in screen
+    assert "data_group" not in screen
+
+
+def test_an_unknown_price_is_said():
+    cost = COST | {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
+    screen = summary_screen(ENDED | {"cost": cost})
+    assert "\nCost     unknown (max unknown): no price of ml.p4d.24xlarge is known" in screen

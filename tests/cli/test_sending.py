@@ -42,6 +42,7 @@ def names(aws):
     return [summary["TrainingJobName"] for summary in summaries]
 
 
+@pytest.mark.slow  # it waits until the last lines of CloudWatch must have come
 def test_a_job_is_planned_sent_and_followed_to_its_end(terminal, aws, job):
     result = terminal("run", job, "--yes", "--name", "digits-1")
 
@@ -58,9 +59,10 @@ def test_a_job_is_planned_sent_and_followed_to_its_end(terminal, aws, job):
     assert code["KeyCount"] == 3
 
 
-def test_the_answer_as_json_has_the_cost(terminal, job):
-    result = terminal("run", job, "--yes", "-o", "json")
+def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
+    result = terminal("run", job, "--yes", "--detach", "-o", "json")
 
+    assert "data_group   data   ml.c5.9xlarge       2    72  -          $3.67" in result.stderr
     answer = json.loads(result.stdout)
     assert answer["status"] == "Completed"
     assert answer["cost"]["max_dollars"] == pytest.approx(10.762)
@@ -76,9 +78,8 @@ def test_detached_it_is_sent_and_left(terminal, aws, job):
     assert names(aws) == ["digits-1"]
 
 
-@pytest.mark.parametrize("ceiling", ["10.77", "1000"])
-def test_below_the_ceiling_it_is_sent(terminal, aws, job, ceiling):
-    assert terminal("run", job, "--yes", "--detach", "--max-cost", ceiling).exit_code == 0
+def test_below_the_ceiling_it_is_sent(terminal, aws, job):
+    assert terminal("run", job, "--yes", "--detach", "--max-cost", "10.77").exit_code == 0
     assert len(names(aws)) == 1
 
 
@@ -189,13 +190,12 @@ class Screen:
             return ""
 
 
-@pytest.mark.parametrize("answer", ["\n", "y\n"], ids=["enter", "y"])
-def test_on_a_terminal_the_user_is_asked_and_says_yes(terminal, aws, job, answer):
+def test_on_a_terminal_the_user_is_asked_and_says_yes(terminal, aws, job):
     screen = Screen(terminal, job, "--name", "digits-1", "--detach")
     screen.read_until("Send job digits-1? [Y/n]")
     assert "  type   ml.g5.12xlarge" in screen.shown, "60 columns are too narrow for the table"
     assert names(aws) == []
-    screen.type(answer)
+    screen.type("\n")
 
     assert screen.finish() == (0, "digits-1\n")
     assert names(aws) == ["digits-1"]

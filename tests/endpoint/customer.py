@@ -15,16 +15,25 @@ ROLE = "arn:aws:iam::123456789012:role/LauncherLocalRole"
 _DEADLINE_SECONDS = 60.0
 
 
-def request(name: str, script: str, **changes: Any) -> dict[str, Any]:
-    """A CreateTrainingJob request whose hosts run a Python script."""
+def channel(name: str, uri: str, **source: Any) -> dict[str, Any]:
+    """An input channel with what is below a URI."""
+    return {
+        "ChannelName": name,
+        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": uri, **source}},
+    }
+
+
+def request(name: str, **changes: Any) -> dict[str, Any]:
+    """A CreateTrainingJob request whose hosts run the script of the channel "code"."""
     return {
         "TrainingJobName": name,
         "RoleArn": ROLE,
         "AlgorithmSpecification": {
             "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/any:1",
             "TrainingInputMode": "File",
-            "ContainerEntrypoint": ["python3", "-c", script],
+            "ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/main.py"],
         },
+        "InputDataConfig": [channel("code", f"s3://{BUCKET}/code/{name}/")],
         "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/output"},
         "ResourceConfig": {
             "InstanceType": "ml.m5.large",
@@ -56,10 +65,15 @@ class Customer:
         return self.endpoint.client("s3")
 
     def submit(self, name: str, script: str, **changes: Any) -> str:
-        """Create a job whose output goes to a bucket that is there; its ARN."""
-        output = {"OutputDataConfig": {"S3OutputPath": f"file://{self.root}/output"}}
-        answer = self.sagemaker.create_training_job(**request(name, script, **output | changes))
+        """Create a job whose hosts run a script; its ARN."""
+        self.upload_code(name, script)
+        answer = self.sagemaker.create_training_job(**request(name, **changes))
         return str(answer["TrainingJobArn"])
+
+    def upload_code(self, name: str, script: str) -> None:
+        """Put a job's script where its request says."""
+        self.s3.create_bucket(Bucket=BUCKET)
+        self.s3.put_object(Bucket=BUCKET, Key=f"code/{name}/main.py", Body=script.encode())
 
     def describe(self, name: str) -> dict[str, Any]:
         document: dict[str, Any] = self.sagemaker.describe_training_job(TrainingJobName=name)

@@ -72,7 +72,6 @@ def test_each_attempt_of_a_spot_job_has_its_stream(customer: Customer) -> None:
     script = """
 import os, pathlib, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-root = pathlib.Path(os.environ.get("SM_CHECKPOINT_DIR") or os.environ["MARK"])
 mark = pathlib.Path(os.environ["MARK"])
 print("attempt", 2 if mark.exists() else 1, flush=True)
 if not mark.exists():

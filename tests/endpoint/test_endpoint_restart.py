@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
-from customer import Customer
+from customer import BUCKET, Customer
 from test_endpoint_life import OBEDIENT
 
 from launcher.endpoint import serve
+from launcher.sessions.local import LocalSession
 
 COUNTING = """
-import pathlib, sys, time
+import os, pathlib, time
+model = pathlib.Path(__file__).parents[3] / "model" / "weights"
+model.write_text("trained")
 for number in range(100_000):
     print("line", number, flush=True)
-    if pathlib.Path(sys.argv[1]).exists():
+    if pathlib.Path(os.environ["ENOUGH"]).exists():
         break
     time.sleep(0.01)
 """
-
-
-def counting(root: Path) -> list[str]:
-    return ["python3", "-c", COUNTING, str(root / "enough")]
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
     with serve(root, isolation="process") as first:
         before = Customer(first, root)
-        before.submit("counts", "", AlgorithmSpecification=_algorithm(root))
+        before.submit("counts", COUNTING, Environment={"ENOUGH": str(root / "enough")})
         before.submit("waits", OBEDIENT)
         before.wait("counts", "SecondaryStatus", "Training")
         before.wait("waits", "SecondaryStatus", "Training")
@@ -66,12 +67,28 @@ def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
     assert len(lines) > len(read) > 0
 
 
-def _algorithm(root: Path) -> dict[str, object]:
-    return {
-        "TrainingImage": "any",
-        "TrainingInputMode": "File",
-        "ContainerEntrypoint": counting(root),
-    }
+def test_results_wait_for_the_endpoint(root: Path) -> None:
+    with serve(root, isolation="process") as first:
+        before = Customer(first, root)
+        before.submit("results", COUNTING, Environment={"ENOUGH": str(root / "enough")})
+        before.wait("results", "SecondaryStatus", "Training")
+        first.process.kill()
+        first.process.wait()
+    (root / "enough").touch()
+    local = LocalSession(root)
+    deadline = time.monotonic() + 60
+    while local.describe_training_job(TrainingJobName="results")["SecondaryStatus"] != "Uploading":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with serve(root, port=first.port, isolation="process") as second:
+        after = Customer(second, root)
+        document = after.end_of("results")
+        assert document["TrainingJobStatus"] == "Completed", document.get("FailureReason")
+        uri = document["ModelArtifacts"]["S3ModelArtifacts"]
+        assert uri == f"s3://{BUCKET}/output/results/output/model.tar.gz"
+        content = after.s3.get_object(Bucket=BUCKET, Key=uri.partition(f"{BUCKET}/")[2])["Body"]
+        with tarfile.open(fileobj=io.BytesIO(content.read())) as archive:
+            assert archive.extractfile("weights").read() == b"trained"
 
 
 def test_objects_survive_kill_9(root: Path) -> None:

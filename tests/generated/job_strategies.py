@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from launcher.contract import Role
 from launcher.spec import (
+    CapacityRetry,
     DataParallel,
     DataService,
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    Mpi,
     TrainingInput,
 )
 
@@ -55,7 +57,16 @@ _metrics = st.builds(
     st.sampled_from(["loss=([0-9.]+)", "(a|b)", "acc: (\\d+)%"]),
 )
 
-#: Fields that depend on no other, with their legal values.
+_flags = st.none() | st.booleans()
+_keys = st.none() | _letters.map("alias/{}".format)
+_outputs = st.just({"S3OutputPath": "s3://bucket/x"})
+_checks = st.builds(
+    lambda name: {"RuleConfigurationName": name, "RuleEvaluatorImage": "i"}, _letters
+)
+_checks_of_a_job = st.lists(_checks, max_size=2).map(tuple)
+
+#: Fields that depend on no other, with their legal values. algorithm_arn, container_entry_point and
+#: container_arguments are of jobs without a script, which do not run here.
 _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "hyperparameters": _hyperparameters,
     "environment": st.dictionaries(_letters.map("USER_{}".format), _texts, max_size=3),
@@ -71,6 +82,28 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "role": st.none() | _letters | _letters.map("arn:aws:iam::111122223333:role/{}".format),
     "encrypt_inter_container_traffic": st.booleans(),
     "enable_network_isolation": st.booleans(),
+    "enable_session_tag_chaining": _flags,
+    "training_plan": st.none()
+    | _letters.map("arn:aws:sagemaker:us-east-1:111122223333:training-plan/{}".format),
+    "instance_placement_config": st.none() | st.just({"EnableMultipleJobs": True}),
+    "capacity_retry": st.none()
+    | st.builds(CapacityRetry, attempts=st.integers(1, 9), wait_seconds=st.integers(1, 600)),
+    "max_retry_attempts": st.none() | st.integers(1, 30),
+    "output_kms_key": _keys,
+    "disable_output_compression": st.booleans(),
+    "container_log_level": st.sampled_from([10, 20, 30]),
+    "enable_sagemaker_metrics": _flags,
+    "experiment_config": st.none() | st.fixed_dictionaries({"ExperimentName": _letters}),
+    "tensorboard_output_config": st.none() | _outputs,
+    "debugger_hook_config": st.none() | st.just({}) | _outputs,
+    "rules": _checks_of_a_job,
+    "profiler_config": st.none() | _outputs,
+    "profiler_rules": _checks_of_a_job,
+    "enable_remote_debug": _flags,
+    "enable_infra_check": _flags,
+    "extra_request": st.sampled_from(
+        [{}, {"StoppingCondition": {"MaxPendingTimeInSeconds": 7200}}]
+    ),
 }
 
 
@@ -83,39 +116,79 @@ def job_specs(draw: st.DrawFn, source: Path, data: Path, most_hosts: int = 3) ->
     channels = st.dictionaries(
         _letters.filter(lambda name: name != "code"), _inputs(data, groups), max_size=3
     )
-    in_vpc = draw(st.booleans())
+    vpc = draw(st.sampled_from(_VPCS))
+    model = st.just(f"file://{data}")
     fields = {name: draw(strategy) for name, strategy in _FIELDS.items()}
     return JobSpec(
         entry_point=SCRIPT,
         source_dir=str(source),
         data_service=draw(_data_services(needed=has_data_group)),
         inputs=draw(channels),
-        subnets=("subnet-1",) if in_vpc else (),
-        security_group_ids=("sg-1", "sg-2") if in_vpc else (),
+        dependencies=draw(st.sampled_from([(), (str(data),)])),
+        model_uri=draw(st.none() | model),
+        model_channel_name="a.model",  # no other channel has a dot
         **machines,
+        **vpc,
         **fields,
-        **draw(_checkpoints(fields["max_run"])),
+        **draw(_versions()),
+        **draw(_checkpoints(fields["max_run"], is_kept="keep_alive_period_in_seconds" in machines)),
     )
 
 
+_IN_VPC = {"subnets": ("subnet-1",), "security_group_ids": ("sg-1", "sg-2")}
+_REGISTRY = {
+    "training_repository_access_mode": "Vpc",
+    "training_repository_credentials_provider_arn": "arn:aws:lambda:us-east-1:111122223333:"
+    "function:login",
+}
+_VPCS: tuple[dict[str, Any], ...] = ({}, _IN_VPC, {**_IN_VPC, **_REGISTRY})
+
+
 @st.composite
-def _checkpoints(draw: st.DrawFn, max_run: int) -> dict[str, Any]:
-    """Checkpoints, and spot instances only with them: without, the rules warn."""
-    if not draw(st.booleans()):
+def _versions(draw: st.DrawFn) -> dict[str, Any]:
+    framework = draw(st.sampled_from([None, "pytorch", "tensorflow"]))
+    if framework is None:
         return {}
-    is_spot = draw(st.booleans())
     return {
+        "framework": framework,
+        "framework_version": draw(st.sampled_from([None, "2.2", "2.2.0"])),
+        "py_version": draw(st.sampled_from([None, "py310"])),
+    }
+
+
+@st.composite
+def _checkpoints(draw: st.DrawFn, max_run: int, *, is_kept: bool) -> dict[str, Any]:
+    """Checkpoints, and spot instances: not in a warm pool, of which the rules warn."""
+    is_spot = draw(st.booleans()) and not is_kept
+    kept = {
         "checkpoint_s3_uri": draw(_letters.map("s3://bucket/{}".format)),
         "checkpoint_local_path": draw(st.sampled_from([None, "/opt/ml/saved/here"])),
+    }
+    return {
+        **draw(st.sampled_from([kept, {"allow_restart_from_scratch": is_spot}])),
         "use_spot_instances": is_spot,
         "max_wait": draw(st.integers(max_run, max_run + 1000)) if is_spot else None,
     }
 
 
-distributions = st.none() | st.builds(
-    DataParallel,
-    processes_per_host=st.none() | st.just(1),
-    hang_timeout=st.sampled_from([0, 60, 1800]),
+distributions = (
+    st.none()
+    | st.builds(
+        DataParallel,
+        processes_per_host=st.none() | st.just(1),
+        hang_timeout=st.sampled_from([0, 60, 1800]),
+    )
+    | st.builds(
+        Mpi,
+        processes_per_host=st.none() | st.just(1),
+        custom_options=st.sampled_from([(), ("-x", "A=b c"), ("--mca", "btl_tcp_links", "4")]),
+    )
+)
+
+
+#: What only hosts of one kind may have; the key needs hosts without disks of their own.
+_reservations = st.sampled_from([{}, {"keep_alive_period_in_seconds": 600}]) | st.builds(
+    lambda key: {"instance_type": "ml.m5.large", "volume_kms_key": key}, _keys
 )
 
 
@@ -126,7 +199,7 @@ def _machines(draw: st.DrawFn, most_hosts: int) -> dict[str, Any]:
     kind = st.sampled_from(types)
     if draw(st.booleans()):
         count = draw(st.none() | st.integers(1, most_hosts))
-        return {"instance_type": draw(kind), "instance_count": count}
+        return {"instance_type": draw(kind), "instance_count": count, **draw(_reservations)}
     names = draw(st.lists(_printable, min_size=1, max_size=most_hosts, unique=True))
     spare = most_hosts - len(names)
     groups = []
@@ -134,7 +207,10 @@ def _machines(draw: st.DrawFn, most_hosts: int) -> dict[str, Any]:
         more = draw(st.integers(0, spare))
         spare -= more
         role = Role.DATA if index else Role.TRAIN
-        groups.append(InstanceGroup(name, draw(kind), 1 + more, role))
+        first, *others = draw(st.permutations(types))
+        alternatives = tuple(others[:2]) if types is CLOUD_TYPES else ()
+        group = InstanceGroup(name, first, 1 + more, role, alternatives=alternatives)
+        groups.append(group)
     return {"instance_groups": tuple(draw(st.permutations(groups)))}
 
 

@@ -13,19 +13,33 @@ from typing import Any
 
 from launcher.contract import Role
 from launcher.spec import (
+    CapacityRetry,
     DataParallel,
     DataService,
+    FileSystemInput,
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    Mpi,
     Ready,
+    Toolkit,
     TrainingInput,
 )
 
 S3 = "s3://my-bucket/data"
+VPC = {"subnets": ("subnet-1",), "security_group_ids": ("sg-1",)}
+NO_VPC = {"subnets": (), "security_group_ids": ()}
+FSX = {
+    "file_system_id": "fs-0123456789abcdef0",
+    "file_system_type": "FSxLustre",
+    "directory_path": "/mount/data",
+}
 CPU, GPU = InstanceGroup("cpu", "ml.c5.xlarge"), InstanceGroup("gpu", "ml.p3.8xlarge")
 SERVER = InstanceGroup("server", "ml.c5.xlarge", command=("sleep", "600"))
 SERVICE = DataService(datasets=("pipeline:train_set",))
+ON = {"enabled": True}
+SERVERS = Toolkit(strategies={"parameter_server": ON})
+SMDDP = Toolkit(strategies={"smdistributed": {"dataparallel": ON}})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +57,33 @@ def _set(says: str, *, is_warning: bool = False, **changes: Any) -> Mutant:
 
 def _groups(says: str, *groups: InstanceGroup, is_warning: bool = False, **also: Any) -> Mutant:
     """Other machines; channels that were routed to the old ones are taken out."""
-    changes = {"instance_type": None, "instance_count": None, "data_service": SERVICE, "inputs": {}}
+    changes = {
+        "instance_type": None,
+        "instance_count": None,
+        "keep_alive_period_in_seconds": None,
+        "volume_kms_key": None,
+        "data_service": SERVICE,
+        "inputs": {},
+    }
     return _set(says, is_warning=is_warning, **{**changes, "instance_groups": groups, **also})
+
+
+def _one_type(says: str, *, is_warning: bool = False, **also: Any) -> Mutant:
+    """One kind of host instead of groups."""
+    machines = {"instance_groups": (), "instance_type": "ml.c5.xlarge", "instance_count": 1}
+    changes = {**machines, "inputs": {}, "data_service": None, "volume_kms_key": None, **also}
+    return _set(says, is_warning=is_warning, **changes)
+
+
+def _without_script(says: str, **also: Any) -> Mutant:
+    """A job that runs its image's own program."""
+    own = {"entry_point": "", "source_dir": None, "dependencies": (), "distribution": None}
+    return _one_type(says, **{**own, "image_uri": "image:1", "framework_version": None, **also})
+
+
+def _mount(says: str, **fields: Any) -> Mutant:
+    mounted = FileSystemInput(**{**FSX, **fields})
+    return _one_type(says, **VPC, inputs={"mounted": mounted})
 
 
 def _channel(says: str, name: str = "broken", **fields: Any) -> Mutant:
@@ -62,8 +101,8 @@ def _add(says: str, field: str, name: str, value: Any) -> Mutant:
     )
 
 
-def _many(says: str, field: str, count: int, value: Any) -> Mutant:
-    return _set(says, **{field: {f"N{number}": value for number in range(count)}})
+def _many(says: str, field: str, count: int, value: Any, **also: Any) -> Mutant:
+    return _set(says, **{field: {f"N{number}": value for number in range(count)}}, **also)
 
 
 def _both_ways(spec: JobSpec) -> JobSpec:
@@ -75,6 +114,11 @@ def _both_ways(spec: JobSpec) -> JobSpec:
 def _absent_group(spec: JobSpec) -> JobSpec:
     """A channel that goes to a group which the job, with or without groups, does not have."""
     return spec.replace(inputs={"broken": TrainingInput(S3, instance_groups=("no such group",))})
+
+
+def _toolkit(says: str, **strategies: Any) -> Mutant:
+    """Another of AWS's libraries, or other words for one."""
+    return _set(says, distribution=Toolkit(strategies={"parameter_server": ON, **strategies}))
 
 
 _typed = dataclasses.replace
@@ -99,6 +143,100 @@ MUTANTS = (
     _groups(
         "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
     ),
+    # distributions
+    _set("processes_per_host is 0", distribution=Mpi(processes_per_host=0)),
+    _set('"--hostfile" is set by Launcher', distribution=Mpi(custom_options=("--hostfile", "a"))),
+    _set("a word for mpirun is empty", distribution=Mpi(custom_options=("-x", ""))),
+    _toolkit('"horovod" is not a distribution', horovod=ON),
+    _toolkit('"pytorchxla" stands beside "parameter_server"', pytorchxla=ON),
+    _toolkit("which starts its own processes", mpi=ON),
+    _toolkit("does not name one library", smdistributed={}),
+    _toolkit('smdistributed has no "dataparalel"', smdistributed={"dataparalel": ON}),
+    _toolkit("modelparallel needs one of", smdistributed={"modelparallel": ON}),
+    _toolkit('"parameter_server" is not enabled', parameter_server={}),
+    _toolkit("custom_mpi_options is not text", parameter_server={**ON, "custom_mpi_options": 1}),
+    _groups(
+        "cannot start parameter_server on one instance group",
+        _typed(CPU, role=Role.DATA),
+        GPU,
+        distribution=SERVERS,
+        data_service=None,
+    ),
+    _groups(
+        "on one group, and 0 train",
+        _typed(CPU, role=Role.DATA),
+        distribution=SMDDP,
+        data_service=None,
+    ),
+    _set("beside one of AWS's libraries: nothing", distribution=SMDDP, data_service=SERVICE),
+    _groups(
+        "has a command beside one of AWS's libraries",
+        SERVER,
+        GPU,
+        distribution=SMDDP,
+        data_service=None,
+    ),
+    # storage, warm pools, training plans, capacity
+    _set("cannot be a KMS key", output_kms_key="a key"),
+    _one_type("has disks of its own", instance_type="ml.g5.xlarge", volume_kms_key="alias/a"),
+    _one_type("keep_alive_period_in_seconds is 30000", keep_alive_period_in_seconds=30000),
+    _groups("beside instance_groups", GPU, keep_alive_period_in_seconds=600),
+    _one_type(
+        "not known to be kept in a warm pool",
+        is_warning=True,
+        keep_alive_period_in_seconds=600,
+        use_spot_instances=True,
+        max_wait=10**9,
+        checkpoint_s3_uri=S3,
+    ),
+    _set("is not the ARN of a training plan", training_plan="mine"),
+    _set("max_retry_attempts is 31", max_retry_attempts=31),
+    _set("attempts is 0", capacity_retry=CapacityRetry(attempts=0)),
+    _set("wait_seconds is 0", capacity_retry=CapacityRetry(wait_seconds=0)),
+    _groups("cannot be an alternative of", _typed(GPU, alternatives=("local",))),
+    _groups("is listed before", _typed(GPU, alternatives=("ml.p3.8xlarge",))),
+    _groups("is not an instance type", _typed(GPU, alternatives=("ml.p3.8xlrage",))),
+    # the image, and whose program runs in it
+    _without_script("cannot be an image", image_uri="a b"),
+    _without_script("cannot be an algorithm", image_uri=None, algorithm_arn="a b"),
+    _without_script("beside image_uri", algorithm_arn="mine"),
+    _set("beside entry_point", image_uri=None, algorithm_arn="mine"),
+    _without_script(
+        "beside framework_version",
+        image_uri=None,
+        algorithm_arn="mine",
+        framework="pytorch",
+        framework_version="2.2",
+    ),
+    _set("is no known framework", framework="torch"),
+    _set("cannot be a framework_version", framework="pytorch", framework_version="two"),
+    _set("cannot be a py_version", framework="pytorch", py_version="3.10"),
+    _set("but no framework", framework=None, py_version="py310"),
+    _set("is given beside entry_point", container_entry_point=("sh", "go")),
+    _without_script("101 container_arguments", container_arguments=("x",) * 101),
+    _without_script("the word has 257 characters", container_entry_point=("x" * 257,)),
+    _without_script('"entry_point" is missing', image_uri=None),
+    _without_script('"entry_point" is missing', distribution=DataParallel()),
+    _set("is no known training_repository_access_mode", training_repository_access_mode="VPC"),
+    _set("but the job is in none", **NO_VPC, training_repository_access_mode="Vpc"),
+    _set(
+        "credentials for a registry that is not in a VPC",
+        training_repository_access_mode="Platform",
+        training_repository_credentials_provider_arn="arn:aws:lambda:x:111122223333:function:f",
+    ),
+    _set(
+        "is not the ARN of a Lambda",
+        **VPC,
+        training_repository_access_mode="Vpc",
+        training_repository_credentials_provider_arn="login",
+    ),
+    # what is watched
+    _set("is not a part of experiment_config", experiment_config={"Name": "a"}),
+    _set("cannot be the RunName", experiment_config={"RunName": "a b"}),
+    _set("without S3OutputPath", tensorboard_output_config={}),
+    _set("is not the URI of data", debugger_hook_config={"S3OutputPath": "here"}),
+    _set("depends on the region", rules=[{"RuleEvaluatorImage": "DEFAULT_RULE_EVALUATOR_IMAGE"}]),
+    _set("beside profiler_config", disable_profiler=True, profiler_config={"S3OutputPath": S3}),
     # programs of a group
     _groups("has role command, but no command", _typed(CPU, role=Role.COMMAND), GPU),
     _groups("has a command, and role", _typed(SERVER, role=Role.TRAIN), GPU),
@@ -156,6 +294,33 @@ MUTANTS = (
         GPU,
         inputs={"a": TrainingInput(S3, distribution="ShardedByS3Key")},
         is_warning=True,
+    ),
+    _one_type(
+        "is given twice", inputs={"a": TrainingInput(S3)}, model_uri=S3, model_channel_name="a"
+    ),
+    _set("is taken", model_uri=S3, model_channel_name="code"),
+    _set("is not the URI of data", model_uri="model.tar.gz"),
+    _many("19 channels", "inputs", 19, TrainingInput(S3), model_uri=S3),
+    # file systems
+    _mount("cannot be the id of a file system", file_system_id="fs-1"),
+    _mount("is no known file_system_type", file_system_type="NFS"),
+    _mount("is no known file_system_access_mode", file_system_access_mode="w"),
+    _mount("cannot be a folder of the file system", directory_path="data"),
+    _one_type(
+        "a file system is in a VPC",
+        **NO_VPC,
+        training_repository_access_mode=None,
+        inputs={"mounted": FileSystemInput(**FSX)},
+    ),
+    _groups(
+        "and a file system cannot",
+        CPU,
+        GPU,
+        **VPC,
+        inputs={
+            "mounted": FileSystemInput(**FSX),
+            "a": TrainingInput(S3, instance_groups=("cpu",)),
+        },
     ),
     # values
     _set("max_run is 0", max_run=0),

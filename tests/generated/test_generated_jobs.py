@@ -72,6 +72,7 @@ def violations(shape: Shape, value: Any, path: str = "") -> Iterator[str]:
 def _text_violations(shape: Shape, value: str, path: str) -> Iterator[str]:
     # Java's classes of characters; \w has the letters and digits of all scripts, as they have.
     pattern = shape.metadata.get("pattern", r"[\S\s]*").replace(r"\p{L}\p{Z}\p{N}", r"\w\s")
+    pattern = pattern.replace(r"\p{Alnum}", "a-zA-Z0-9")
     words = shape.metadata.get("enum", [])
     is_uri = value.startswith("file://")  # of this machine: these jobs run here
     if words and value not in words and not value.startswith("local"):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 
 
 def mpirun_command(
     addresses: Sequence[str],
     processes_per_host: int,
     interface: str | None,
-    agent: Path,
+    agent: str,
     custom: Sequence[str],
     program: Sequence[str],
 ) -> list[str]:
@@ -37,10 +36,10 @@ def mpirun_command(
     return ["mpirun", *itertools.chain(*ours), *custom, *program]
 
 
-def _parameters(interface: str | None, agent: Path) -> list[tuple[str, str]]:
+def _parameters(interface: str | None, agent: str) -> list[tuple[str, str]]:
     networks = ("btl_tcp_if_include", "oob_tcp_if_include") if interface else ()
     return [
-        ("plm_rsh_agent", str(agent)),
+        ("plm_rsh_agent", agent),
         ("plm_rsh_no_tree_spawn", "1"),  # only the leader starts daemons
         ("orte_leave_session_attached", "1"),  # a daemon is a child of its host, and ends with it
         ("pml", "ob1"),

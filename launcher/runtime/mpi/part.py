@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import socket
 import subprocess
@@ -21,7 +20,6 @@ from launcher.runtime.reports import REPORTS_VARIABLE
 
 _RANK = "launcher.runtime.mpi.rank"
 _AGENT = "launcher.runtime.mpi.agent"
-_CHECK_SECONDS = 30.0
 
 
 def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None:
@@ -40,19 +38,19 @@ def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None
 
     part = _lead if host.environment.cluster.is_leader else _follow
     try:
-        part(host, _variables(host, reports), reports, look)
+        part(host, _variables(host, reports), look)
     finally:
         ranks.drain()
     look()
 
 
-def _lead(host: Host, variables: dict[str, str], reports: Path, look: Callable[[], None]) -> None:
+def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
     """Run mpirun; it starts the ranks of this host itself, or asks for a daemon here, too."""
     if len(host.environment.cluster.train_group.hosts) > 1:
         Daemons(host.environment, variables, host.spare).serve()
     output = Output()
     child = processes.start(
-        _command(host, reports),
+        _command(host),
         environment=variables,
         folder=host.environment.paths.library,
         output=output.write_end,
@@ -68,22 +66,18 @@ def _lead(host: Host, variables: dict[str, str], reports: Path, look: Callable[[
         raise host.failure(cause, detail=output.last_lines())
 
 
-def _follow(
-    host: Host, variables: dict[str, str], _reports: Path, look: Callable[[], None]
-) -> None:
+def _follow(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
     """Start the daemon when the leader asks for it, and wait for its end."""
     daemons = Daemons(host.environment, variables, host.spare)
     daemons.serve()
-    while (code := daemons.exit) is None:
-        host.check()
+    host.wait_until(lambda: daemons.exit is not None, look)
+    if daemons.exit:
         look()
-        host.pause()
-    if code != 0:
-        look()
-        raise host.failure(f"MPI's daemon (orted) ended: {processes.describe_exit(code)}")
+        how = processes.describe_exit(daemons.exit)
+        raise host.failure(f"MPI's daemon (orted) ended: {how}")
 
 
-def _command(host: Host, reports: Path) -> list[str]:
+def _command(host: Host) -> list[str]:
     environment, cluster = host.environment, host.environment.cluster
     hosts = cluster.train_group.hosts
     present = [name for _, name in socket.if_nameindex()]
@@ -91,18 +85,10 @@ def _command(host: Host, reports: Path) -> list[str]:
         addresses=[cluster.address(name) for name in hosts] if len(hosts) > 1 else ["localhost"],
         processes_per_host=environment.document.trainer.processes_per_host,
         interface=cluster.interface if cluster.interface in present else None,
-        agent=_write_agent(reports),
+        agent=f"{sys.executable} -m {_AGENT}",
         custom=environment.document.trainer.mpi_options,
         program=[sys.executable, "-m", _RANK],
     )
-
-
-def _write_agent(reports: Path) -> Path:
-    """The agent as one word: mpirun splits its agent's command at blanks."""
-    agent = reports / "agent"
-    agent.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-m", _AGENT])} "$@"\n')
-    agent.chmod(0o700)
-    return agent
 
 
 def _variables(host: Host, reports: Path) -> dict[str, str]:
@@ -120,16 +106,13 @@ def _variables(host: Host, reports: Path) -> dict[str, str]:
 
 def _need_open_mpi(host: Host) -> None:
     """Raise HostFailed here rather than let hosts wait for each other in vain."""
-    mend = "use an image that has Open MPI 4 (AWS's training images do; apt-get: openmpi-bin)"
+    if " " in sys.executable:  # mpirun splits the command of its agent there, and knows no quotes
+        raise host.failure(f"MPI needs a Python whose path has no blanks: {sys.executable!r}")
+    mend = "use an image that has it (AWS's training images do; apt-get: openmpi-bin)"
     if shutil.which("mpirun", path=host.variables.get("PATH")) is None:
-        raise host.failure(f"MPI needs mpirun, which is not on PATH: {mend}")
-    said = subprocess.run(
-        ["mpirun", "--version"],
-        capture_output=True,
-        text=True,
-        env=host.variables,
-        timeout=_CHECK_SECONDS,
-        check=False,
-    ).stdout
-    if "Open MPI" not in said:
-        raise host.failure(f"mpirun is not Open MPI's, but {said.strip()[:80]!r}: {mend}")
+        raise host.failure(f"MPI needs Open MPI 4, and mpirun is not on PATH: {mend}")
+    command = ["mpirun", "--version"]
+    asked = subprocess.run(command, capture_output=True, text=True, env=host.variables, check=False)
+    if "(Open MPI) 4." not in asked.stdout:
+        said = asked.stdout.strip()[:80]
+        raise host.failure(f"MPI needs Open MPI 4, and mpirun says {said!r}: {mend}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.errors import Problem, SpecError
+from launcher.request.images import image_of
 from launcher.request.submission import redacted
 from launcher.sessions.aws import identity, jobs, logs, storage
 from launcher.sessions.aws.bucket import DefaultBucket
@@ -76,8 +77,8 @@ class AwsSession:
         return f"s3://{self._default_bucket.name}"
 
     def default_image(self, spec: JobSpec) -> str | None:
-        """None: a job on AWS says which image it runs in."""
-        return None
+        """AWS's own image of the job's framework_version; None for a job that names none."""
+        return image_of(spec, self.region)
 
     # jobs --------------------------------------------------------------------------------------
 
@@ -155,7 +156,8 @@ class AwsSession:
 
     @property
     def log_delay_seconds(self) -> float:
-        return logs.DELAY_SECONDS
+        """Short where the answers come from this machine's own endpoint."""
+        return 2.0 if self._clients.are_local else logs.DELAY_SECONDS
 
     def read_log(
         self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000

@@ -45,8 +45,8 @@ def read_log(
     At the end of a job its last line is complete, with or without an end of line. Raises
     PlatformError when the job has no such stream.
     """
-    names = [each.name for each in log_streams(folder)]
-    if stream not in names:
+    if not (folder.logs / f"{stream}{_SUFFIX}").exists():
+        names = [each.name for each in log_streams(folder)]
         raise PlatformError(f"job {folder.name} has no log stream {stream!r}: it has {names}")
     # Before the file is read: when the status is terminal, the file does not grow any more.
     is_over = description.is_terminal(folder.status())

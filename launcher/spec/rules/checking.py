@@ -12,6 +12,7 @@ from launcher.spec.reading import Reading, read_spec, shown, written_fields
 from launcher.spec.rules import (
     channels,
     commands,
+    distributions,
     image,
     interruption,
     limits,
@@ -30,6 +31,7 @@ _RULES = (
     resources.find_problems,
     image.find_problems,
     commands.find_problems,
+    distributions.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
     mounts.find_problems,

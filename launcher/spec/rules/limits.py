@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from launcher.contract import TOKEN_VARIABLE, TOOLKIT_NAMES, TOOLKIT_PREFIX
+from launcher.spec.distribution import DataParallel
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.job import JobSpec
 from launcher.spec.rules.channels import INPUT_MODES, uri_problems
@@ -48,12 +49,12 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 def _number_problems(spec: JobSpec) -> Iterator[Finding]:
     yield from range_problems(("max_run",), spec.max_run, 1, _MAX_RUN_LIMIT, "seconds (28 days)")
     yield from range_problems(("volume_size",), spec.volume_size, 1, _VOLUME_LIMIT, "GB")
-    if spec.distribution and spec.distribution.processes_per_host is not None:
-        path = ("distribution", "data_parallel", "processes_per_host")
-        yield from range_problems(path, spec.distribution.processes_per_host, 1)
-    if spec.distribution:
-        path = ("distribution", "data_parallel", "hang_timeout")
-        yield from range_problems(path, spec.distribution.hang_timeout, 0)
+    if isinstance(spec.distribution, DataParallel):
+        path = ("distribution", "data_parallel")
+        if spec.distribution.processes_per_host is not None:
+            processes = spec.distribution.processes_per_host
+            yield from range_problems((*path, "processes_per_host"), processes, 1)
+        yield from range_problems((*path, "hang_timeout"), spec.distribution.hang_timeout, 0)
     if spec.data_service and spec.data_service.workers_per_host is not None:
         yield from range_problems(
             ("data_service", "workers_per_host"), spec.data_service.workers_per_host, 1
@@ -217,7 +218,9 @@ def range_problems(
 ) -> Iterator[Finding]:
     """A number that is too small or too large."""
     if value < least or (most is not None and value > most):
-        fix = f"use {least} to {most} {unit}" if most is not None else f"use {least} or more"
+        fix = (
+            f"use {least} to {most} {unit}".rstrip() if most is not None else f"use {least} or more"
+        )
         yield Finding(path=path, what=f"{path[-1]} is {value}", fix=fix)
 
 

@@ -1,0 +1,80 @@
+"""The buckets that a job reads and writes: there, in the job's region, and open to us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from launcher.checkup.aws import Connection
+from launcher.checkup.findings import Finding, Level, Part
+from launcher.errors import CloudError, Refused
+from launcher.sessions.aws.translation import translated
+from launcher.spec import JobSpec
+
+_ABSENT = ("404", "NoSuchBucket", "NotFound")
+_FORBIDDEN = ("403", "AccessDenied", "Forbidden")
+
+
+def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
+    """A finding for each bucket; a job that names none gets the account's default one."""
+    for bucket, field in _named(spec).items():
+        yield _looked_at(connection, bucket, field)
+
+
+def _named(spec: JobSpec) -> dict[str, str]:
+    """The field that names each bucket first."""
+    uris = {
+        "output_path": spec.output_path,
+        "code_location": spec.code_location,
+        "checkpoint_s3_uri": spec.checkpoint_s3_uri,
+        "model_uri": spec.model_uri,
+        **{f"inputs.{name}": channel.s3_data for name, channel in spec.s3_inputs.items()},
+    }
+    named: dict[str, str] = {}
+    for field, uri in uris.items():
+        scheme, _, rest = (uri or "").partition("://")
+        if scheme == "s3":
+            named.setdefault(rest.partition("/")[0], field)
+    return named
+
+
+def _looked_at(connection: Connection, bucket: str, field: str) -> Finding:
+    try:
+        with translated():
+            answer = connection.client("s3").head_bucket(Bucket=bucket)
+    except Refused as error:
+        return _not_seen(bucket, field, error)
+    except CloudError as error:
+        return _finding(Level.WARNING, f"{bucket} cannot be seen from here: {error.headline}")
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    region = answer.get("BucketRegion") or headers.get("x-amz-bucket-region")
+    if region and connection.region not in (None, region):
+        return _elsewhere(bucket, region, connection.region)
+    return _finding(Level.OK, f"{bucket}{f', in {region}' if region else ''}")
+
+
+def _elsewhere(bucket: str, region: str, own: str | None) -> Finding:
+    return _finding(
+        Level.PROBLEM,
+        f"{bucket} is in {region}, and the job would run in {own}: SageMaker wants both in one",
+        f"use a bucket in {own}, or export AWS_DEFAULT_REGION={region}",
+    )
+
+
+def _not_seen(bucket: str, field: str, error: Refused) -> Finding:
+    if error.code in _ABSENT:
+        return _finding(
+            Level.PROBLEM,
+            f"there is no bucket {bucket} ({field})",
+            f"make it (aws s3 mb s3://{bucket}), or correct {field}",
+        )
+    if error.code in _FORBIDDEN:
+        return _finding(
+            Level.WARNING,
+            f"{bucket} ({field}) cannot be seen from here: it is another account's, or you may not "
+            "list it (the job's role may)",
+        )
+    return _finding(Level.WARNING, f"{bucket} cannot be seen from here ({error.headline})")
+
+
+def _finding(level: Level, what: str, fix: str | None = None) -> Finding:
+    return Finding(part=Part.AWS, subject="bucket", level=level, what=what, fix=fix)

@@ -1,0 +1,69 @@
+"""A notebook's plan and ceiling: Estimator.plan(), fit(max_cost=...) and Job.cost()."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher import PyTorch, SpecError
+
+PLACES = {
+    "image_uri": "111122223333.dkr.ecr.eu-west-1.amazonaws.com/image:1",
+    "role": "arn:aws:iam::111122223333:role/Training",
+    "output_path": "s3://my-bucket/output",
+}
+
+
+@pytest.fixture
+def estimator(tmp_path):
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    return PyTorch(
+        "train.py",
+        source_dir=str(tmp_path),
+        instance_type="ml.g5.xlarge",
+        instance_count=1,
+        max_run=3600,
+        **PLACES,
+    )
+
+
+@pytest.fixture
+def bucket(aws):
+    s3 = aws("s3")
+    s3.create_bucket(
+        Bucket="my-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    return lambda: s3.list_objects_v2(Bucket="my-bucket")["KeyCount"]
+
+
+def test_a_plan_needs_neither_credentials_nor_a_region(offline, estimator):
+    plan = estimator.plan({"training": "s3://my-bucket/data"})
+    assert "ml.g5.xlarge      1     4  1 x A10G  $1.41  $1.41" in repr(plan)
+    assert plan.max_dollars == pytest.approx(1.408)
+    assert "other regions differ" in repr(plan)
+
+
+def test_a_plan_knows_the_region_that_is_configured(credentials, estimator):
+    assert "eu-west-1 differs" in repr(estimator.plan())
+
+
+def test_a_job_above_the_ceiling_is_not_sent(aws, bucket, estimator):
+    with pytest.raises(SpecError, match=r"may cost \$1\.41 in 1h00m, more than \$1\.40"):
+        estimator.fit(wait=False, max_cost=1.4)
+    assert bucket() == 0
+    assert aws("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+
+
+def test_a_job_below_it_is_sent_and_has_a_bill(aws, bucket, estimator):
+    job = estimator.fit(wait=False, max_cost=1.41)
+    assert bucket() > 0
+    bill = job.cost()
+    assert bill is not None
+    assert bill.max_dollars == pytest.approx(1.408)
+    assert bill.estimate.region == "eu-west-1"
+
+
+def test_on_this_machine_there_is_nothing_to_pay(offline, estimator):
+    job = estimator.fit(local=True, max_cost=0, logs=False)
+    assert job.status == "Completed"
+    assert job.cost() is None
+    assert job.summary()["cost"] is None
