@@ -38,7 +38,6 @@ def created(front):
         pytest.param((Refuse("InternalFailure", "", 500),), id="AWS broke"),
         pytest.param((Cut(after=False),), id="cut before AWS has heard it"),
         pytest.param((Cut(after=True),), id="cut after AWS has made the job"),
-        pytest.param((Cut(after=True), Refuse("ResourceInUse")), id="cut, and then in use"),
         pytest.param((THROTTLED, Cut(after=True)), id="throttled, then cut"),
     ],
 )
@@ -48,6 +47,15 @@ def test_a_job_is_created_exactly_once(session, front, request_, faults):
     assert answer["TrainingJobArn"].endswith(":training-job/job-1")
     assert created(front) == 1
     assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
+
+
+def test_a_job_that_is_seen_late_is_ours_all_the_same(session, front, request_):
+    front.meet("CreateTrainingJob", Cut(after=True), Refuse("ResourceInUse"))
+    front.meet(
+        "DescribeTrainingJob", Refuse("ValidationException", "Requested resource not found.")
+    )
+    assert session.create_training_job(**request_)["TrainingJobArn"].endswith("/job-1")
+    assert (created(front), front.count("CreateTrainingJob")) == (1, 2)
 
 
 def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
@@ -182,6 +190,14 @@ def test_stopping_a_job_that_has_ended_is_no_error(session, front, request_):
     front.meet("StopTrainingJob", Refuse("ValidationException", text))
     session.stop_training_job(TrainingJobName="job-1")
     assert front.count("StopTrainingJob") == 1
+
+
+def test_a_job_that_goes_on_and_is_not_stopped_is_an_error(session, front, request_):
+    session.create_training_job(**request_)
+    front.meet("StopTrainingJob", Refuse("ValidationException", "something else"))
+    front.meet("DescribeTrainingJob", Alter({"TrainingJobStatus": "InProgress"}))
+    with pytest.raises(Refused, match="something else"):
+        session.stop_training_job(TrainingJobName="job-1")
 
 
 def test_what_else_a_stop_meets_is_an_error(session, front, request_):
