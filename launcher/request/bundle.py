@@ -45,7 +45,7 @@ def build_bundle(spec: JobSpec) -> Bundle:
     user = SourceTree(spec).files
     members = sorted(
         [(f"{BUNDLE_CODE}/{file.path}", file) for file in user]
-        + [(f"{BUNDLE_LIBRARY}/launcher/{file.path}", file) for file in _job_world()]
+        + [(f"{BUNDLE_LIBRARY}/{file.path}", file) for file in job_world()]
     )
     return _bundle(members, user)
 
@@ -73,10 +73,11 @@ def launch_script() -> bytes:
     return script.read_bytes()
 
 
-def _job_world() -> Iterator[SourceFile]:
+def job_world() -> Iterator[SourceFile]:
+    """What of our package runs inside jobs; paths begin with launcher/."""
     for part in JOB_WORLD:
         for origin in _python_files(_PACKAGE / part):
-            path = origin.relative_to(_PACKAGE).as_posix()
+            path = origin.relative_to(_PACKAGE.parent).as_posix()
             yield SourceFile(path=path, origin=origin, size=origin.stat().st_size, executable=False)
 
 

@@ -51,12 +51,21 @@ class Environment:
     checkpoint_folder: Path | None
 
     @classmethod
-    def read(cls, paths: MlPaths, environ: Mapping[str, str] = os.environ) -> Environment:
+    def read(
+        cls,
+        paths: MlPaths,
+        environ: Mapping[str, str] = os.environ,
+        document: JobDocument | None = None,
+    ) -> Environment:
         """Read /opt/ml/input/config, with SM_* variables as fallback, and the job document.
+
+        document: for a job that brought none.
 
         Raises ContractError when the resource configuration or the document is absent or damaged.
         """
-        document = JobDocument.from_json(_text(paths.channels / CODE_CHANNEL / DOCUMENT_FILE))
+        document = document or JobDocument.from_json(
+            _text(paths.channels / CODE_CHANNEL / DOCUMENT_FILE)
+        )
         resource_config = _config(
             paths.config / "resourceconfig.json", environ, "SM_RESOURCE_CONFIG"
         )
@@ -132,7 +141,7 @@ def paths_here(environ: Mapping[str, str] = os.environ) -> MlPaths:
 
 def _checkpoint_folder(paths: MlPaths) -> Path | None:
     """The folder that the platform keeps at CheckpointConfig's S3Uri; None in jobs without."""
-    configured = _config(paths.config / "checkpointconfig.json", {}, "").get("LocalPath")
+    configured = read_config(paths.config / "checkpointconfig.json").get("LocalPath")
     if configured is None:
         return None
     folder = PurePosixPath(configured)
@@ -145,6 +154,11 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError as error:
         raise ContractError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """One of the platform's files, as it is; empty where it is not. Raises ContractError."""
+    return _config(path, {}, "")
 
 
 def _config(path: Path, environ: Mapping[str, str], variable: str) -> dict[str, Any]:

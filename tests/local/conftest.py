@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench import Bench
+from cloud import Cloud
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.isolation import choose_isolation
@@ -67,6 +68,17 @@ def network_works() -> None:
 @pytest.fixture
 def network_bench(tmp_path: Path, network_works: None) -> Iterator[Bench]:
     yield from _with_clean_end(Bench(tmp_path, "network"))
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    cloud = Cloud()
+    yield cloud
+    cloud.client.delete_objects(
+        Bucket="bucket",
+        Delete={"Objects": [{"Key": key} for key in cloud.objects("")] or [{"Key": "none"}]},
+    )
+    cloud.go_away()
 
 
 def _with_clean_end(bench: Bench) -> Iterator[Bench]:

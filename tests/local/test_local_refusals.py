@@ -122,6 +122,11 @@ def test_a_job_folder_that_cannot_be_written(tmp_path: Path) -> None:
             r"assigned instance groups: \['x'\] while others not: \['code'\]",
             id="partial routing",
         ),
+        pytest.param(
+            also(channel("sm_drivers", "file:///etc/hosts")),
+            "below /opt/ml only, which hosts have with isolation 'sandbox'",
+            id="programs of SDK v3",
+        ),
         pytest.param(source(S3DataType="ManifestFile"), "S3DataType 'ManifestFile'", id="manifest"),
         pytest.param(
             set_in("AlgorithmSpecification", "TrainingInputMode", to="Pipe"),

@@ -7,80 +7,16 @@ import json
 import os
 import signal
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from bench import Bench, channel, group, processes_mentioning, wait_until
-from moto.server import ThreadedMotoServer
+from cloud import SECRET, Cloud
 from test_local_channels import LIST, contents, expected
 from test_local_spot import COUNTS_STARTS, SPOT, states
 
 from launcher.errors import PlatformError
-
-SECRET = "not-for-the-hosts-7f3a"
-
-
-class Cloud:
-    """A server that speaks S3, with one bucket."""
-
-    def __init__(self) -> None:
-        self._server = self._started(0)
-        self.port = self._server.get_host_and_port()[1]
-        self.environment = {
-            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=self.environment["AWS_ENDPOINT_URL_S3"],
-            aws_access_key_id="key",
-            aws_secret_access_key=SECRET,
-            region_name="us-east-1",
-        )
-        self.client.create_bucket(Bucket="bucket")
-
-    def put(self, **objects: str) -> None:
-        for key, content in objects.items():
-            self.client.put_object(Bucket="bucket", Key=key, Body=content.encode())
-
-    def objects(self, prefix: str) -> dict[str, bytes]:
-        """Content by key, without the prefix."""
-        found = self.client.list_objects_v2(Bucket="bucket", Prefix=prefix).get("Contents", ())
-        return {
-            each["Key"].removeprefix(prefix): self.client.get_object(
-                Bucket="bucket", Key=each["Key"]
-            )["Body"].read()
-            for each in found
-        }
-
-    def go_away(self) -> None:
-        self._server.stop()
-
-    def come_back(self) -> None:
-        """At the same address, with what it had."""
-        self._server = self._started(self.port)
-
-    @staticmethod
-    def _started(port: int) -> ThreadedMotoServer:
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
-        server.start()
-        return server
-
-
-@pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    cloud = Cloud()
-    yield cloud
-    cloud.client.delete_objects(
-        Bucket="bucket",
-        Delete={"Objects": [{"Key": key} for key in cloud.objects("")] or [{"Key": "none"}]},
-    )
-    cloud.go_away()
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from launcher.sessions.local.opt_ml import HostTree, checkpoint_config, write_co
 from launcher.sessions.local.places import checkpoint_place
 from launcher.sessions.local.processes import descendants, kill_until_none
 from launcher.sessions.local.running import RunningHost
+from launcher.sessions.local.script_mode import command_of, supply_script
 from launcher.sessions.local.supervision import Supervision, Terms
 from launcher.sessions.local.wiring import Wiring
 
@@ -67,6 +68,7 @@ class Attempt:
             tree.make()
         try:
             fetched = self._fetch()
+            supply_script(self.request, trees.values(), self.courier, self.folder)
         except TransferStopped:
             self.on_ending(State.STOPPED)
             return self._supervision([], ending=State.STOPPED)
@@ -113,8 +115,7 @@ class Attempt:
     ) -> dict[Host, StartPlan]:
         hosts = tuple(trees)
         given = supplies(channels_of(self.request), hosts, fetched)
-        algorithm = self.request["AlgorithmSpecification"]
-        command = [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
+        command = command_of(self.request)
         plans = {}
         for host, tree in trees.items():
             write_config(tree, host, hosts, self.request, given[host])

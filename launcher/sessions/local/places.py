@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.objects import FolderPlace, Place, S3Place, is_s3, remove_partial
+from launcher.sessions.local.script_mode import is_script_mode, source_of
 from launcher.sessions.local.storage import path_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "OutputDataConfig S3OutputPath", request["OutputDataConfig"].get("S3OutputPath", "")
     if checkpoints := request.get("CheckpointConfig"):
         yield "CheckpointConfig S3Uri", checkpoints.get("S3Uri", "")
+    if is_script_mode(request):
+        yield "HyperParameters 'sagemaker_submit_directory'", source_of(request) or ""
 
 
 def needs_s3(request: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from launcher.contract import HostFailure
 from launcher.errors import PlatformError
 from launcher.sessions.base import LogEvent, LogStream, Progress
 from launcher.sessions.local import description, logs, storage
-from launcher.sessions.local.checks import check_request
+from launcher.sessions.local.checks import check_isolation, check_request
 from launcher.sessions.local.death import current_boot, settled_status
 from launcher.sessions.local.description import State
 from launcher.sessions.local.folder import JobFolder, Settings
@@ -87,13 +87,14 @@ class LocalSession:
 
     def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
         check_request(request, uploads, self._platform_environment)
-        if self._isolation is not None:  # what is chosen here always works
-            choose_isolation(self._isolation)
+        check_isolation(request, choose_isolation(self._isolation))
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         check_request(request, environment=self._platform_environment)
+        isolation = choose_isolation(self._isolation)
+        check_isolation(request, isolation)
         settings = Settings(
-            isolation=choose_isolation(self._isolation),
+            isolation=isolation,
             boot=current_boot(),
             stop_grace_seconds=self._stop_grace_seconds,
             host_failure=self._host_failure,

@@ -11,8 +11,12 @@ from launcher.sessions.local.checks.credentials import check_credentials
 from launcher.sessions.local.checks.fields import check_fields
 from launcher.sessions.local.checks.inputs import check_inputs
 from launcher.sessions.local.checks.job import check_groups, check_job, not_done
+from launcher.sessions.local.isolation import Isolation
 
-__all__ = ["check_request", "find_problems", "not_done"]
+#: The channel of SDK v3's programs; the name is reserved for them.
+_DRIVERS = "sm_drivers"
+
+__all__ = ["check_isolation", "check_request", "find_problems", "not_done"]
 
 
 def check_request(
@@ -42,3 +46,13 @@ def find_problems(
         *check_inputs(request, uploads),
         *check_credentials(request, environment),
     ]
+
+
+def check_isolation(request: Mapping[str, Any], isolation: Isolation) -> None:
+    """Raise PlatformError for a request whose programs have /opt/ml written in, where it is not."""
+    names = {channel["ChannelName"] for channel in request.get("InputDataConfig", ())}
+    if isolation is Isolation.PROCESS and _DRIVERS in names:
+        raise PlatformError(
+            f"the programs in the channel {_DRIVERS!r} (SDK v3 sends them) find their files below "
+            "/opt/ml only, which hosts have with isolation 'sandbox' or 'network'"
+        )

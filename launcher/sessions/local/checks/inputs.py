@@ -59,9 +59,9 @@ def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> It
         )
     if not source:
         yield Problem(
-            what="there is no S3DataSource",
+            what="there is no S3DataSource, and a local job mounts no file system",
             where=where,
-            fix="give an S3DataSource with a file:// or s3:// URI: no file system is mounted here",
+            fix="give an S3DataSource with a file:// or s3:// URI",
         )
         return
     groups = request["ResourceConfig"].get("InstanceGroups") or ()

@@ -13,6 +13,7 @@ from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.files import why_unwritable
 from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.opt_ml import checkpoint_config
+from launcher.sessions.local.script_mode import check_script_mode, is_script_mode
 from launcher.sessions.local.storage import path_of
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -28,7 +29,6 @@ _NOT_DONE = (
     "ResourceConfig.TrainingPlanArn",
     "ResourceConfig.InstancePlacementConfig",
     "OutputDataConfig.KmsKeyId",
-    "OutputDataConfig.CompressionType",
     "AlgorithmSpecification.TrainingImageConfig",
     "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
     "ExperimentConfig",
@@ -41,11 +41,16 @@ _NOT_DONE = (
     "SessionChainingConfig",
     "InfraCheckConfig",
 )
+_IMAGE_IS_PLAYED = (
+    "the image is not run: its script mode is played in this machine's Python, without installing "
+    "requirements.txt"
+)
 
 
 def not_done(request: Mapping[str, Any]) -> list[str]:
     """A note for each part of the request that a local job ignores."""
-    return [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
+    notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
+    return [*notes, _IMAGE_IS_PLAYED] if is_script_mode(request) else notes
 
 
 def _at(request: Mapping[str, Any], field: str) -> Any:
@@ -62,11 +67,14 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
             where="TrainingJobName",
             fix="use 1 to 63 letters, digits and hyphens, without a hyphen at either end",
         )
-    if not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
+    if is_script_mode(request):
+        yield from check_script_mode(request)
+    elif not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
         yield Problem(
             what="there is no ContainerEntrypoint, and a local job does not run the image's own",
             where="AlgorithmSpecification",
-            fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]',
+            fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]; '
+            "or the hyperparameters sagemaker_program and sagemaker_submit_directory",
         )
     for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
         yield from _check_metric(metric)

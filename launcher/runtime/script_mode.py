@@ -1,0 +1,190 @@
+"""The start of an AWS framework image, played: the script mode of SageMaker's training toolkit.
+
+For jobs that name no program of their own (ContainerEntrypoint) but a script in their
+hyperparameters, as SDK v2 sends them. What a script finds is what sagemaker-training 5.1.4 gives
+it: its folder, arguments and SM_* variables; torchrun over the hosts of the distribution's group,
+or, where none is named, over the host's own; a failure file in the toolkit's words. Different on
+purpose: SIGTERM reaches the script, and requirements.txt is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.contract import FAILURE_REASON_LIMIT, JobDocument, MlPaths, Role, TrainerPart
+from launcher.runtime import failure, hyperparameters, processes
+from launcher.runtime.environment import Environment, paths_here, read_config
+from launcher.runtime.events import emit
+from launcher.runtime.output import Output
+from launcher.runtime.variables import child_environment, count_gpus, count_neurons
+
+#: Of the 1,024 characters of a reason: what is left for the script's own words.
+_WORDS_LIMIT = FAILURE_REASON_LIMIT - 300
+_TRACEBACK = "Traceback (most recent call last):"
+#: What a shell reports for a program that SIGTERM ended, and for one that ran out of memory.
+_TERMINATED, _OUT_OF_MEMORY = 143, 137
+
+
+def main(archive: str | None = None) -> int:
+    """Run the job's script on this host; the exit code of the host.
+
+    archive: the source (tar.gz), where it was not in a channel.
+    """
+    paths = paths_here()
+    settings = hyperparameters.decode(read_config(paths.config / "hyperparameters.json"), {})
+    program = str(settings["sagemaker_program"])
+    submitted = str(settings["sagemaker_submit_directory"])
+    environment = Environment.read(paths, document=_document(paths, settings, program))
+    variables = _variables(environment, submitted)
+    os.environ.update({name: variables[name] for name in ("SM_CURRENT_HOST",)})
+    code = _unpack(archive or submitted, paths)
+    if (code / "requirements.txt").exists():
+        emit("requirements_not_installed", why="a local job runs in this machine's Python as it is")
+    command = _command(environment, settings, code, program)
+    return _run(command, variables | {"PYTHONPATH": _search_path(code)}, code, paths)
+
+
+def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobDocument:
+    """What our own jobs say of themselves: the distribution's group is the one that trains."""
+    resources = read_config(paths.config / "resourceconfig.json")
+    own = resources["current_group_name"]
+    named = settings.get("sagemaker_distribution_instance_groups") or [own]
+    roles = {
+        group["instance_group_name"]: Role.COMMAND for group in resources["instance_groups"]
+    } | {named[0]: Role.TRAIN}
+    return JobDocument(
+        roles=roles,
+        trainer=TrainerPart(entry_point=program, processes_per_host=_processes(settings)),
+    )
+
+
+def _processes(settings: Mapping[str, Any]) -> int:
+    """Ranks of a host, as the toolkit counts them."""
+    asked = settings.get("sagemaker_mpi_num_of_processes_per_host")
+    return int(asked or 0) or count_gpus() or count_neurons() or 1
+
+
+def _variables(environment: Environment, submitted: str) -> dict[str, str]:
+    cluster = environment.cluster
+    return child_environment(environment) | {
+        "SM_MODULE_DIR": submitted,
+        # As the PyTorch image sets them for every script.
+        "MASTER_ADDR": cluster.address(cluster.leader),
+        "MASTER_PORT": str(_port(environment)),
+    }
+
+
+def _port(environment: Environment) -> int:
+    """7777, as in AWS's images; where hosts share ports, each group's ring has one of its own."""
+    names = [group.name for group in environment.cluster.groups]
+    ring = names.index(environment.cluster.train_group.name)
+    is_shared = bool(environment.cluster.addresses)
+    return environment.ports.rendezvous + (ring if is_shared else 0)
+
+
+def _unpack(source: str, paths: MlPaths) -> Path:
+    """The folder of the script: the archive unpacked to /opt/ml/code, or a folder as it is."""
+    path = (
+        paths.root / Path(source).relative_to("/opt/ml")
+        if source.startswith("/opt/ml/")
+        else Path(source)
+    )
+    if path.is_dir():
+        return path
+    with tarfile.open(path) as archive:
+        if hasattr(tarfile, "data_filter"):  # Python >= 3.10.12: refuse links out of the tree
+            archive.extractall(paths.code, filter="data")
+        else:
+            archive.extractall(paths.code)
+    return paths.code
+
+
+def _command(
+    environment: Environment, settings: Mapping[str, Any], code: Path, program: str
+) -> list[str]:
+    arguments = hyperparameters.as_arguments(environment.hyperparameters)
+    cluster = environment.cluster
+    is_distributed = bool(settings.get("sagemaker_torch_distributed_enabled"))
+    if is_distributed and cluster.host in cluster.train_group.hosts:
+        return [sys.executable, *_torchrun(environment), program, *arguments]
+    if program.endswith(".py"):
+        return [sys.executable, program, *arguments]
+    if program.endswith(".sh"):
+        return ["/bin/sh", str(code / program), *arguments]
+    return [program, *arguments]
+
+
+def _torchrun(environment: Environment) -> list[str]:
+    cluster = environment.cluster
+    hosts = cluster.train_group.hosts
+    options = [
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={len(hosts)}",
+        f"--nproc_per_node={environment.document.trainer.processes_per_host}",
+    ]
+    if len(hosts) > 1:
+        options += [
+            f"--master_addr={cluster.address(cluster.leader)}",
+            f"--master_port={_port(environment)}",
+            f"--node_rank={cluster.host_rank}",
+        ]
+    return options
+
+
+def _search_path(code: Path) -> str:
+    """The script's own folder; our package is not its business."""
+    return os.pathsep.join(filter(None, [str(code), os.environ.get("PYTHONPATH", "")]))
+
+
+def _run(command: list[str], variables: Mapping[str, str], folder: Path, paths: MlPaths) -> int:
+    output = Output()
+    child = processes.start(command, environment=variables, folder=folder, output=output.write_end)
+    stopped = _pass_on_signals(child)
+    output.follow()
+    code = child.wait()
+    output.drain()
+    if code == 0:
+        (paths.output / "success").touch()  # as the toolkit does
+        return 0
+    if stopped:
+        return _TERMINATED
+    failure.write_reason(paths, _reason(command, code, output.last_lines()))
+    return 1
+
+
+def _pass_on_signals(child: subprocess.Popen[bytes]) -> list[int]:
+    """SIGTERM of the platform goes to the script and all that it has started; what has come."""
+    came: list[int] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        came.append(number)
+        processes.signal_all([child.pid, *processes.descendants(child.pid)], signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    return came
+
+
+def _reason(command: list[str], code: int, printed: str) -> str:
+    """In the form of the toolkit's ExecuteUserScriptError."""
+    status = code if code >= 0 else 128 - code
+    lines = printed[printed.rfind(_TRACEBACK) :] if _TRACEBACK in printed else printed
+    words = lines.strip()[-_WORDS_LIMIT:]
+    if status == _OUT_OF_MEMORY:
+        words = f"OutOfMemory: Process killed by SIGKILL (signal 9)\n{words}"
+    return (
+        f'ExecuteUserScriptError:\nExitCode {status}\nErrorMessage "{words}"\n'
+        f'Command "{shlex.join(command)}"'
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
