@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from launcher.errors import CloudError, CredentialsExpired
 from launcher.following.durations import readable
 from launcher.following.source import Source
-from launcher.sessions.aws.retries import is_passing
 from launcher.sessions.base import LogEvent, LogStream
 
 Answer = TypeVar("Answer")
@@ -20,6 +19,8 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 def is_transient(error: CloudError) -> bool:
     """Whether the same question may be answered later."""
+    from launcher.sessions.aws.retries import is_passing  # a TAB need not load it
+
     return is_passing(error) or isinstance(error, CredentialsExpired)
 
 

@@ -23,4 +23,4 @@ def test_two_hundred_thousand_lines_of_three_hundred_hosts_in_the_memory_of_few(
     few = measure(hosts=300, lines=20_000)
     many = measure(hosts=300, lines=200_000)
     assert (few.lines, many.lines) == (19_800, 199_800)
-    assert many.peak_mib < few.peak_mib + 40
+    assert many.peak_mib < few.peak_mib + 20
