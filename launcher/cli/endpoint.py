@@ -41,7 +41,7 @@ def endpoint(
     setup = server.Setup(
         root=(root or default_root() / "endpoint").expanduser().resolve(),
         port=port,
-        rates={**server.AWS_RATES, **_parsed(rates)},
+        rates={**server.AWS_RATES, **server.parse_rates(rates)},
         access_key=server.parse_access_key(access_key) if access_key else None,
         isolation=isolation,
         host_failure=host_failure,
@@ -83,12 +83,3 @@ def _serve(opened: Endpoint) -> None:
         opened.server.serve_forever()
     except KeyboardInterrupt:
         tell("")
-
-
-def _parsed(rates: tuple[str, ...]) -> dict[str, float]:
-    try:
-        return {name: float(rate) for name, _, rate in (text.partition("=") for text in rates)}
-    except ValueError as error:
-        raise PlatformError(
-            f"--rate takes OPERATION=NUMBER, such as GetLogEvents=10: {error}"
-        ) from None

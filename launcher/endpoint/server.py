@@ -26,11 +26,11 @@ from launcher.endpoint.jobs import Jobs
 from launcher.endpoint.logs import Logs
 from launcher.endpoint.objects import Objects
 from launcher.endpoint.operations import Operations
-from launcher.endpoint.throttle import AWS_RATES, Throttle
+from launcher.endpoint.throttle import AWS_RATES, Throttle, parse_rates
 from launcher.errors import PlatformError
 from launcher.sessions.local import LocalSession
 
-__all__ = ["AWS_RATES", "Endpoint", "Setup", "opened", "parse_access_key"]
+__all__ = ["AWS_RATES", "Endpoint", "Setup", "opened", "parse_access_key", "parse_rates"]
 
 ROLE = "LauncherLocalRole"
 DEFAULT_REGION = "us-east-1"

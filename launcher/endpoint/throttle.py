@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from launcher.endpoint.refusal import Refusal
+from launcher.errors import PlatformError
 
 #: Requests per second, account and region, by operation. "CloudWatch Logs quotas" in the CloudWatch
 #: Logs user guide; for FilterLogEvents also re:Post's "cloudwatch-logs-throttling". GetLogEvents is
@@ -15,6 +16,16 @@ from launcher.endpoint.refusal import Refusal
 AWS_RATES: Mapping[str, float] = MappingProxyType(
     {"DescribeLogStreams": 25.0, "GetLogEvents": 10.0, "FilterLogEvents": 5.0}
 )
+
+
+def parse_rates(texts: Iterable[str]) -> dict[str, float]:
+    """The rates that a user gives as OPERATION=NUMBER; PlatformError for another form."""
+    try:
+        return {name: float(rate) for name, _, rate in (text.partition("=") for text in texts)}
+    except ValueError as error:
+        raise PlatformError(
+            f"--rate takes OPERATION=NUMBER, such as GetLogEvents=10: {error}"
+        ) from error
 
 
 class Throttle:
