@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ def follow(hosts: int, done: Path) -> Followed:
 
 @contextmanager
 def cloudwatch() -> Iterator[str]:
-    """moto's CloudWatch on the loopback, and the variables with which boto3 finds it."""
+    """An empty CloudWatch of moto's on the loopback: its address."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
@@ -127,7 +128,10 @@ def cloudwatch() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     try:
-        yield f"http://{host}:{port}"
+        address = f"http://{host}:{port}"
+        reset = urllib.request.Request(f"{address}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset, timeout=30).close()  # moto's memory is the process's
+        yield address
     finally:
         server.stop()
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from launcher.errors import Problem, SpecError
 from launcher.porting import (
-    as_distribution,
     as_groups,
     as_hook,
     as_request_part,
@@ -17,6 +16,7 @@ from launcher.porting import (
 )
 from launcher.spec import CapacityRetry, DataParallel, DataService, JobSpec, Mpi, Toolkit
 from launcher.spec.findings import did_you_mean
+from launcher.spec.strategies import as_distribution
 
 #: Arguments of SDK v2 that Launcher does not take, and what to do instead.
 NOT_TAKEN = {

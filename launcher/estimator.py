@@ -85,11 +85,18 @@ class Estimator(JobArguments):
         spec = self._with_inputs(inputs)
         return plan_job(spec, self._session(spec, local=None))
 
-    def request(self, job_name: str | None = None, inputs: Any = None) -> dict[str, Any]:
-        """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded."""
+    def request(
+        self, job_name: str | None = None, inputs: Any = None, *, resolve: bool = False
+    ) -> dict[str, Any]:
+        """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
+
+        resolve: ask AWS for what is left open: role, bucket, image; else nothing is asked.
+        """
         spec = self._with_inputs(inputs)
         name = job_name or new_job_name(spec)
         session = self._own_session(spec, local=None)
+        if session is None and resolve:
+            session = _aws_session(self.sagemaker_session)
         placement = place(spec, session, name) if session else place_offline(spec, name)
         return dict(prepare(spec, placement).request)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,17 +24,13 @@ from launcher.spec import (
     FileSystemInput,
     InstanceGroup,
     Mpi,
-    Toolkit,
     TrainingInput,
 )
-from launcher.spec.distribution import TOOLKIT_STRATEGIES
 from launcher.spec.findings import choice_fix
 from launcher.spec.names import names
 
 #: The channel that SDK v2 gives to an input without a name.
 DEFAULT_CHANNEL = "training"
-#: SDK v2's words for the strategy that is a DistributedDataParallel script under torchrun.
-_TORCHRUN_STRATEGIES = ("torch_distributed", "pytorchddp")
 
 
 def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, ...]:
@@ -68,59 +63,6 @@ def _group(group: Any, trains: set[str]) -> InstanceGroup:
 def _foreign_group(group: Any) -> InstanceGroup:
     role = getattr(group, "role", None)
     return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
-
-
-def as_distribution(
-    distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None,
-) -> DataParallel | Mpi | Toolkit | None:
-    """One of ours, or SDK v2's {"torch_distributed": {"enabled": True}} and its like.
-
-    None where nothing is enabled. Raises SpecError for what is not known, and for two at once; what
-    AWS's own libraries take is judged by the rules, with the rest of the job.
-    """
-    if not isinstance(distribution, Mapping):
-        return distribution
-    strategies = {name: options for name, options in distribution.items() if _enabled(options)}
-    strategies.pop("instance_groups", None)
-    _reject_unknown(strategies)
-    if strategies.keys() & set(TOOLKIT_STRATEGIES):
-        return Toolkit(strategies=strategies)
-    if len(strategies) > 1 and not strategies.keys() <= set(_TORCHRUN_STRATEGIES):
-        raise _distribution_error(
-            f"two distributions at once: {' and '.join(strategies)}", "keep one of them"
-        )
-    if "mpi" in strategies:
-        return _mpi(strategies["mpi"])
-    return DataParallel() if strategies else None
-
-
-def _enabled(options: Any) -> bool:
-    """Whether a strategy, or one of the libraries in it, is switched on."""
-    if not isinstance(options, Mapping):
-        return bool(options)
-    if "enabled" in options:
-        return bool(options["enabled"])
-    return any(isinstance(inner, Mapping) and inner.get("enabled") for inner in options.values())
-
-
-def _reject_unknown(strategies: Mapping[str, Any]) -> None:
-    known = (*_TORCHRUN_STRATEGIES, "mpi", *TOOLKIT_STRATEGIES)
-    for name in strategies:
-        if name not in known:
-            raise _distribution_error(f"{name!r} is not a distribution", choice_fix(name, known))
-
-
-def _distribution_error(what: str, fix: str) -> SpecError:
-    return SpecError([Problem(what=what, where="distribution", fix=fix)])
-
-
-def _mpi(options: Mapping[str, Any]) -> Mpi:
-    """SDK v2's words for mpirun are one text; --NCCL_DEBUG is its toolkit's own, a variable."""
-    words = shlex.split(options.get("custom_mpi_options", ""))
-    while "--NCCL_DEBUG" in words[:-1]:
-        place = words.index("--NCCL_DEBUG")
-        words[place : place + 2] = ["-x", f"NCCL_DEBUG={words[place + 1]}"]
-    return Mpi(processes_per_host=options.get("processes_per_host"), custom_options=tuple(words))
 
 
 def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:

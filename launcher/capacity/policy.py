@@ -60,9 +60,9 @@ def next_step(
 
 
 def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
-    """The spec with these types in its groups."""
+    """The spec with these types in its groups, and no others to choose from."""
     groups = tuple(
-        replace(group, instance_type=types[group.instance_group_name])
+        replace(group, instance_type=types[group.instance_group_name], alternatives=())
         for group in spec.instance_groups
     )
     return spec.replace(instance_groups=groups) if groups else spec

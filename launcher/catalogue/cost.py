@@ -30,7 +30,7 @@ class GroupCost:
 
     def dollars(self, seconds: float) -> float | None:
         """USD for all its instances over so many seconds."""
-        return None if self.per_hour is None else self.per_hour * seconds / _HOUR
+        return None if self.per_hour is None else self.per_hour * (seconds / _HOUR)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ The three parts: this machine, AWS as far as it can be seen from here, and a job
 
 from __future__ import annotations
 
-from launcher.checkup.examination import examine
+from launcher.checkup.examination import examine, examine_aws
 from launcher.checkup.findings import Checkup, Finding, Level, Part
 
-__all__ = ["examine", "Checkup", "Finding", "Level", "Part"]
+__all__ = ["examine", "examine_aws", "Checkup", "Finding", "Level", "Part"]

@@ -9,6 +9,9 @@ from pathlib import Path
 from launcher.checkup import cloud as aws
 from launcher.checkup import isolations, jobfile, machine, packages
 from launcher.checkup.findings import Checkup, Finding, Level
+from launcher.sessions.base import Session
+from launcher.sessions.finding import aws_session, local_session
+from launcher.spec import JobSpec
 
 
 def examine(job_file: Path | None, changes: Iterable[str] = (), *, cloud: bool = False) -> Checkup:
@@ -20,8 +23,13 @@ def examine(job_file: Path | None, changes: Iterable[str] = (), *, cloud: bool =
     return Checkup(findings=tuple(_findings(job_file, changes, cloud)))
 
 
+def examine_aws(spec: JobSpec) -> Iterator[Finding]:
+    """Ask AWS about a job that is meant for it: who we are there, and all that the job names."""
+    return aws.check(spec, ask_instance=True)
+
+
 def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Iterator[Finding]:
-    spec, of_job = jobfile.read(job_file, changes, cloud=cloud) if job_file else (None, ())
+    spec, unreadable = jobfile.read(job_file, changes) if job_file else (None, ())
     of_machine = [
         machine.check_python(),
         *packages.check(spec),
@@ -30,9 +38,20 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
     ]
     # A machine that only submits needs no torch and no place for jobs.
     yield from map(_softened, of_machine) if cloud else of_machine
-    of_aws = aws.check(spec, ask_instance=cloud)
+    of_aws = tuple(aws.check(spec, ask_instance=cloud))
     yield from of_aws if cloud else map(_softened, of_aws)
-    yield from of_job
+    yield from unreadable
+    if job_file and spec:
+        yield from jobfile.judge(job_file, spec, lambda: _where_to_run(cloud, of_aws))
+
+
+def _where_to_run(cloud: bool, of_aws: Iterable[Finding]) -> Session | None:
+    """This machine; or AWS, where it answers; None: AWS, as far as the job says all itself."""
+    if not cloud:
+        return local_session()
+    answers = any(f.subject == "credentials" and f.level is Level.OK for f in of_aws)
+    has_region = any(f.subject == "region" and f.level is Level.OK for f in of_aws)
+    return aws_session() if answers and has_region else None
 
 
 def _softened(finding: Finding) -> Finding:

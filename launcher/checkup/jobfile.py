@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.errors import PlatformError, Problem, SpecError
+from launcher.errors import CloudError, PlatformError, Problem, SpecError
 from launcher.request.submission import prepare
+from launcher.sessions.base import Session
 from launcher.sessions.local import LocalSession
 from launcher.sessions.local.checks import find_problems
 from launcher.sessions.submission import new_job_name, place, place_offline
 from launcher.spec import JobSpec
 
 
-def read(
-    job_file: Path, changes: Iterable[str], *, cloud: bool
-) -> tuple[JobSpec | None, Sequence[Finding]]:
-    """The job as far as it could be read, and what is to say of it."""
+def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[Finding]]:
+    """The job; or None, and why it cannot be read."""
     try:
-        spec = JobSpec.from_yaml(job_file, changes)
+        return JobSpec.from_yaml(job_file, changes), ()
     except SpecError as error:
         return None, _problems(job_file, error.problems)
+
+
+def judge(
+    job_file: Path, spec: JobSpec, find_session: Callable[[], Session | None]
+) -> Sequence[Finding]:
+    """What is to say of a job that a session is to run; None: AWS, which cannot be asked now."""
     try:
-        found = _warnings_in_the_cloud(spec) if cloud else _warnings_here(spec)
+        found = _warnings(spec, find_session())
     except SpecError as error:
-        return spec, _problems(job_file, error.problems)
-    except PlatformError as error:  # no job at all runs here
-        return spec, [_finding(job_file, Level.PROBLEM, str(error))]
+        return _problems(job_file, error.problems)
+    except (PlatformError, CloudError) as error:  # no job at all runs there
+        return [_finding(job_file, Level.PROBLEM, str(error))]
     fine = _finding(job_file, Level.OK, f"keeps every rule; {_size(spec)}")
-    return spec, [fine, *(_finding(job_file, Level.WARNING, text) for text in found)]
+    return [fine, *(_finding(job_file, Level.WARNING, text) for text in found)]
 
 
-def _warnings_here(spec: JobSpec) -> tuple[str, ...]:
-    """All that a local run would warn of; SpecError for what it would refuse."""
-    submission = prepare(spec, place(spec, LocalSession(), new_job_name(spec)))
-    problems = find_problems(submission.request, submission.objects)
-    if problems:
-        raise SpecError(problems)
+def _warnings(spec: JobSpec, session: Session | None) -> tuple[str, ...]:
+    """All that a run would warn of; SpecError for what it would refuse."""
+    name = new_job_name(spec)
+    submission = prepare(spec, place(spec, session, name) if session else place_offline(spec, name))
+    if isinstance(session, LocalSession):
+        problems = find_problems(submission.request, submission.objects)
+        if problems:
+            raise SpecError(problems)
     return submission.warnings
-
-
-def _warnings_in_the_cloud(spec: JobSpec) -> tuple[str, ...]:
-    return prepare(spec, place_offline(spec, new_job_name(spec))).warnings
 
 
 def _size(spec: JobSpec) -> str:

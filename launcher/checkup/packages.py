@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.spec import DataParallel, JobSpec
+from launcher.spec import DataParallel, JobSpec, Mpi
 
 #: torch takes seconds to import, and on a cold disk many.
 _PATIENCE_SECONDS = 120
@@ -23,9 +24,11 @@ print(json.dumps({"count": count, "names": names}))
 
 
 def check(spec: JobSpec | None) -> Iterator[Finding]:
-    """torch and numpy; where a job needs one that is absent, that is a problem."""
+    """torch and numpy, and what else a job needs; absent where it is needed, it is a problem."""
     yield _torch(is_needed=spec is not None and isinstance(spec.distribution, DataParallel))
     yield _numpy(is_needed=spec is not None and spec.data_service is not None)
+    if spec is not None and isinstance(spec.distribution, Mpi):
+        yield _mpirun()
 
 
 def _torch(*, is_needed: bool) -> Finding:
@@ -51,6 +54,17 @@ def _numpy(*, is_needed: bool) -> Finding:
     if version is None:
         return _absent("numpy", "the data service", is_needed=is_needed)
     return Finding(part=Part.MACHINE, subject="numpy", level=Level.OK, what=version)
+
+
+def _mpirun() -> Finding:
+    path = shutil.which("mpirun")
+    return Finding(
+        part=Part.MACHINE,
+        subject="mpirun",
+        level=Level.OK if path else Level.PROBLEM,
+        what=path or "not on PATH, and the job's distribution is mpi",
+        fix=None if path else "on Debian and Ubuntu: apt-get install openmpi-bin",
+    )
 
 
 def _absent(package: str, user: str, *, is_needed: bool) -> Finding:

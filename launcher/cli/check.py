@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from launcher.checkup import Checkup, Finding, Level, Part, examine
+from launcher.checkup import Checkup, Part, examine
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json
+from launcher.cli.findings import rows
 from launcher.cli.options import changes_option
-
-_COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 
 
 @click.command()
@@ -54,17 +53,9 @@ def _screen(checkup: Checkup, cloud: bool) -> Iterator[str]:
         if found:
             yield title
             for finding in found:
-                yield from _rows(finding, width)
+                yield from rows(finding, width)
             yield ""
     yield _verdict(checkup, cloud)
-
-
-def _rows(finding: Finding, width: int) -> Iterator[str]:
-    level = click.style(f"{finding.level.value:<7}", fg=_COLOURS[finding.level])
-    yield f"  {level}  {finding.subject:<{width}}  {finding.what}"
-    for word in ("where", "fix"):
-        if text := getattr(finding, word):
-            yield f"  {'':7}  {'':{width}}  {word}: {text}"
 
 
 def _verdict(checkup: Checkup, cloud: bool) -> str:

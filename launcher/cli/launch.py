@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.cli.answer import tell_warnings
@@ -13,7 +15,7 @@ from launcher.job import Job
 from launcher.plan import plan_job
 from launcher.request.submission import Submission, prepare
 from launcher.sessions.base import Session
-from launcher.sessions.submission import place, place_offline, send
+from launcher.sessions.submission import place, place_offline, send, upload
 from launcher.spec import JobSpec
 
 
@@ -21,24 +23,32 @@ from launcher.spec import JobSpec
 class Launch:
     """The jobs of one run, most often one.
 
+    is_offline: nothing is asked of AWS; the job has to say all itself.
     is_left: the user does not stay to follow them, from the start or since Ctrl-C.
     """
 
     session: Session
     is_local: bool
-    is_dry: bool
+    is_offline: bool
     max_cost: float | None
     is_left: bool
 
     def prepare(self, spec: JobSpec, name: str) -> Submission:
         """The request and its files; shows the plan of a job that costs money."""
-        is_offline = self.is_dry and not self.is_local
-        placement = place_offline(spec, name) if is_offline else place(spec, self.session, name)
+        if self.is_offline:
+            placement = place_offline(spec, name)
+        else:
+            placement = place(spec, self.session, name)
         submission = prepare(spec, placement)
         tell_warnings(submission.warnings)
         if not self.is_local:
             show_plan(plan_job(spec, self.session, placement), self.max_cost)
         return submission
+
+    def upload(self, submission: Submission) -> Mapping[str, Any]:
+        """Store what the request refers to; the request, with the token that its hosts need."""
+        upload(submission, self.session)
+        return submission.request
 
     def run(self, spec: JobSpec, name: str, first: Submission) -> Job:
         """The job that got its instances; where the user does not stay, the only one.

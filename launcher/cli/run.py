@@ -6,12 +6,15 @@ from pathlib import Path
 
 import click
 
+from launcher.checkup import examine_aws
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json
 from launcher.cli.approval import ask, nothing_sent
+from launcher.cli.findings import tell_findings
 from launcher.cli.launch import Launch
 from launcher.cli.options import changes_option, local_host_options
 from launcher.cli.screen import summary_screen
+from launcher.errors import SpecError
 from launcher.job import Job
 from launcher.request.submission import redacted
 from launcher.sessions.base import Session
@@ -27,6 +30,16 @@ from launcher.spec import JobSpec
 @local_host_options
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
+@click.option(
+    "--resolve",
+    is_flag=True,
+    help="With --dry-run: ask AWS for what the job leaves open, and look at what it names.",
+)
+@click.option(
+    "--upload",
+    is_flag=True,
+    help="With --dry-run: store the code too, so that any client of AWS can send what is printed.",
+)
 @click.option("--name", help="Name of the job; by default one is made.")
 @click.option(
     "--max-cost",
@@ -44,6 +57,8 @@ def run(
     detach: bool,
     host_failure: str,
     dry_run: bool,
+    resolve: bool,
+    upload: bool,
     name: str | None,
     max_cost: float | None,
     yes: bool,
@@ -59,18 +74,21 @@ def run(
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)
     local = local or spec.is_local
+    if (resolve or upload) and (local or not dry_run):
+        raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
     launch = Launch(
         session=_session(local, isolation, host_failure),
         is_local=local,
-        is_dry=dry_run,
+        is_offline=dry_run and not (local or resolve or upload),
         max_cost=max_cost,
         is_left=detach,
     )
+    is_fine = not resolve or tell_findings(examine_aws(spec))
     with nothing_sent(name):
         submission = launch.prepare(spec, name)
         if dry_run:
-            print_json(redacted(submission.request))
-            return 0
+            print_json(launch.upload(submission) if upload else redacted(submission.request))
+            return 0 if is_fine else SpecError.exit_code
         if not (local or yes):
             ask(name)
     job = launch.run(spec, name, submission)

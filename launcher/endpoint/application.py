@@ -106,7 +106,8 @@ class Application:
             body = environ["wsgi.input"].read(request.content_length or 0)
             environ = _with_body(request, body)
         response = Response.from_app(self._moto, environ)
-        if response.status_code < 300:
+        is_part = "partNumber" in request.args  # the object itself is as it was
+        if response.status_code < 300 and not is_part:
             path = environ["REQUEST_URI"].partition("?")[0]
             is_copy = "X-Amz-Copy-Source" in request.headers
             self._objects.save(request.method, path, body, is_copy=is_copy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from launcher.endpoint.registry import Entry, Registry
 from launcher.errors import JobNotFound, PlatformError
 from launcher.sessions.base import TERMINAL_STATUSES
 from launcher.sessions.local import LocalSession
+from launcher.sessions.local.files import open_up
 from launcher.sessions.local.store import Store
 
 #: What AWS answers for a job whose request left it out.
@@ -78,15 +80,23 @@ class Jobs:
             document = self._open_session(region).describe_training_job(TrainingJobName=name)
         except JobNotFound:
             entry = None
+        except PlatformError as error:
+            raise Refusal("InternalFailure", str(error), 500) from error
         if entry is None or entry.region != region:
             raise not_found()
         return self._presented(document, entry)
 
-    def all(self, region: str) -> Iterator[dict[str, Any]]:
-        """The documents of a region's jobs, in no order."""
+    def summaries(self, region: str) -> Iterator[dict[str, Any]]:
+        """What a list of jobs says of each of a region's, the newest first."""
+        names = set(self.registry.names(region))
         for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
-            # Another region's, removed just now, or damaged.
-            with contextlib.suppress(Refusal, PlatformError):
+            if (name := summary["TrainingJobName"]) in names:
+                yield summary | {"TrainingJobArn": self.arn(name, region)}
+
+    def all(self, region: str) -> Iterator[dict[str, Any]]:
+        """The documents of a region's jobs, the newest first."""
+        for summary in self.summaries(region):
+            with contextlib.suppress(Refusal):  # removed just now
                 yield self.describe(summary["TrainingJobName"], region)
 
     def stop(self, name: str, region: str) -> None:
@@ -104,8 +114,8 @@ class Jobs:
             raise invalid(
                 f"The request was rejected because the training job is in status {status}"
             )
-        self.registry.remove(name)
         _remove(self._store.find(name).path)
+        self.registry.remove(name)
 
     @contextmanager
     def _claimed(self, name: str, region: str) -> Iterator[None]:
@@ -150,7 +160,8 @@ def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _remove(folder: Path) -> None:
-    """A name without a folder is free at once; the folder goes afterwards."""
-    gone = folder.with_name(f".gone-{folder.name}")
-    folder.rename(gone)
-    shutil.rmtree(gone)
+    """The name is free at once; the folder goes afterwards, whatever modes its job has set."""
+    gone = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
+    folder.rename(gone / folder.name)
+    open_up(gone)
+    shutil.rmtree(gone, ignore_errors=True)

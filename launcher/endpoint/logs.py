@@ -53,6 +53,15 @@ class Logs:
                     arguments = self._without_prefix(arguments, region)
             yield arguments
 
+    def forget(self, job: str, region: str) -> None:
+        """A job was deleted: another of its name may have streams of the same names."""
+        with self._lock:
+            group = logs_backends[self._account][region].groups.get(GROUP)
+            for key in [key for key in self._positions if key[0] == job]:
+                del self._positions[key]
+                if group:
+                    group.streams.pop("/".join(key), None)
+
     def _jobs_meant(self, arguments: Arguments, region: str) -> Iterator[str]:
         """The jobs whose streams a request may read."""
         wanted = _stream_names(arguments)

@@ -81,11 +81,12 @@ def _complaints(value: Any, shape: Any) -> list[str]:
 
 
 def _known(value: Any, shape: Any) -> Any:
+    """What a shape has of a value, in the order in which it was sent."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         return {
-            name: _known(value[name], member)
-            for name, member in shape.members.items()
-            if value.get(name) is not None
+            name: _known(each, shape.members[name])
+            for name, each in value.items()
+            if name in shape.members and each is not None
         }
     if shape.type_name == "list" and isinstance(value, list):
         return [_known(each, shape.member) for each in value]

@@ -7,6 +7,7 @@ from typing import Any
 
 from launcher.endpoint.jobs import Jobs, not_found
 from launcher.endpoint.listing import listed
+from launcher.endpoint.logs import Logs
 from launcher.endpoint.model import answered, taken
 from launcher.endpoint.objects import Objects
 from launcher.endpoint.places import check_places
@@ -20,9 +21,10 @@ Arguments = Mapping[str, Any]
 class Operations:
     """Answers one operation at a time; several threads may ask at once."""
 
-    def __init__(self, jobs: Jobs, objects: Objects) -> None:
+    def __init__(self, jobs: Jobs, objects: Objects, logs: Logs) -> None:
         self._jobs = jobs
         self._objects = objects
+        self._logs = logs
         self._answers: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
             "CreateTrainingJob": self._create,
             "DescribeTrainingJob": self._describe,
@@ -56,7 +58,7 @@ class Operations:
         return self._jobs.describe(arguments["TrainingJobName"], region)
 
     def _list(self, arguments: Arguments, region: str) -> dict[str, Any]:
-        return listed(self._jobs.all(region), arguments)
+        return listed(self._jobs.summaries(region), arguments)
 
     def _search(self, arguments: Arguments, region: str) -> dict[str, Any]:
         return searched(self._jobs.all(region), arguments)
@@ -66,6 +68,7 @@ class Operations:
 
     def _delete(self, arguments: Arguments, region: str) -> None:
         self._jobs.delete(arguments["TrainingJobName"], region)
+        self._logs.forget(arguments["TrainingJobName"], region)
 
     def _update(self, arguments: Arguments, region: str) -> None:
         """What AWS can change of a job that runs, a local job does not have."""

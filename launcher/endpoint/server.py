@@ -90,6 +90,7 @@ def opened(setup: Setup) -> Iterator[Endpoint]:
         role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
             ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
         )
+        _give_role(role.arn, key)
         try:
             yield Endpoint(server=server, access_key=key, role_arn=role.arn)
         finally:
@@ -100,11 +101,12 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
     objects = Objects(setup.root / "s3", DEFAULT_ACCOUNT_ID)
     objects.load()
     jobs = Jobs(setup.root, DEFAULT_ACCOUNT_ID, partial(_session, setup, port, key))
+    logs = Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
     return Application(
         gate=Gate(port, partial(_secret, key)),
         throttle=Throttle(setup.rates),
-        operations=Operations(jobs, objects),
-        logs=Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID),
+        operations=Operations(jobs, objects, logs),
+        logs=logs,
         objects=objects,
         moto=DomainDispatcherApplication(create_backend_app),
     )
@@ -119,6 +121,14 @@ def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSessi
         host_failure=setup.host_failure,
         platform_environment=variables,
     )
+
+
+def _give_role(role_arn: str, key: AccessKey) -> None:
+    """Who has the key is the role, as in a notebook on AWS: jobs need not name one."""
+    assumed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assume_role(
+        DEFAULT_REGION, "launcher-endpoint", role_arn, None, 3600, None
+    )
+    assumed.access_key_id, assumed.secret_access_key = key.id, key.secret
 
 
 def _secret(own: AccessKey, key_id: str) -> str | None:

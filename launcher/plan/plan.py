@@ -65,7 +65,12 @@ def plan_job(spec: JobSpec, session: Session, placement: Placement | None = None
     """
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     first = [_choice(group, group.instance_type) for group in spec.groups]
-    others = [_choice(group, each) for group in spec.groups for each in group.alternatives]
+    others = [
+        _choice(group, each)
+        for group in spec.groups
+        for each in group.alternatives
+        if each != group.instance_type
+    ]
     prices, region = catalogue.price_list(), _region(session)
     return Plan(
         spec=spec,

@@ -12,7 +12,8 @@ from typing import Any
 
 from launcher.errors import Problem, SpecError
 from launcher.spec import JobSpec
-from launcher.spec.findings import FieldPath
+from launcher.spec.findings import FieldPath, dotted
+from launcher.spec.reading import shown
 
 #: Lists that are one whole: nothing can be added to them.
 _WHOLE = (
@@ -24,25 +25,26 @@ _WHOLE = (
 
 def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
     """The request with the job's `extra_request`; SpecError has all that contradicts the job."""
-    contradictions = list(_contradictions(request, spec.extra_request, ()))
-    if contradictions:
-        raise SpecError(
-            Problem(
-                what=f"the request has {'.'.join(map(str, path))} already: {_shown(ours)}",
-                where=spec.where(("extra_request", *path)),
-                fix="extra_request only adds; remove it there, or change the job's own field",
-            )
-            for path, ours in contradictions
+    problems = [
+        Problem(
+            what=f"{dotted(path)} is set to {shown(extra)}, but the job says it otherwise",
+            where=spec.where(("extra_request", *path)),
+            fix="extra_request only adds: remove it there, or change the job's own field",
         )
+        for path, extra in _contradictions(request, spec.extra_request, ())
+    ]
+    if problems:
+        raise SpecError(problems)
     return dict(_merged(request, spec.extra_request))
 
 
 def _contradictions(ours: Any, extra: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     if isinstance(ours, Mapping) and isinstance(extra, Mapping):
-        for name in ours.keys() & extra.keys():
-            yield from _contradictions(ours[name], extra[name], (*path, name))
-    elif ours != extra and not (_are_lists(ours, extra) and path not in _WHOLE):
-        yield path, ours
+        for name in extra:
+            if name in ours:
+                yield from _contradictions(ours[name], extra[name], (*path, name))
+    elif ours != extra and (path in _WHOLE or not _are_lists(ours, extra)):
+        yield path, extra
 
 
 def _merged(ours: Any, extra: Any) -> Any:
@@ -54,8 +56,3 @@ def _merged(ours: Any, extra: Any) -> Any:
 
 def _are_lists(ours: Any, extra: Any) -> bool:
     return isinstance(ours, list) and isinstance(extra, list)
-
-
-def _shown(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

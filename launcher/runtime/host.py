@@ -91,13 +91,19 @@ class Host:
 
         look: called often, for what else is to be watched meanwhile.
         """
-        while (code := child.poll()) is None:
+        self.wait_until(lambda: child.poll() is not None, look)
+        return int(child.returncode)
+
+    def wait_until(
+        self, is_over: Callable[[], bool], look: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wait while the services live."""
+        while not is_over():
             self.check()
             look()
             for service in self._services.values():
                 service.check(self)
             time.sleep(_POLL)
-        return code
 
     def pause(self) -> None:
         time.sleep(_POLL)

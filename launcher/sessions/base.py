@@ -46,7 +46,7 @@ class LogStream:
     host: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LogEvent:
     """One line of a log: when it was printed (seconds since the epoch), and its text."""
 

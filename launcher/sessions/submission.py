@@ -71,7 +71,7 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
         output_uri=output,
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
-        region=_region_of(str(spec.image_uri)),
+        region=_region_of(image),
     )
 
 
@@ -113,23 +113,23 @@ def send(submission: Submission, session: Session) -> None:
     Raises SpecError for a name that was used before, whose job's code would be overwritten; and
     what the session raises for a request that it cannot run, before anything is uploaded.
     """
-    request = submission.request
-    _refuse_used(request["TrainingJobName"], session)
-    session.check_training_job(request, submission.objects.keys())
-    _upload(submission, session)
+    upload(submission, session)
     try:
-        session.create_training_job(**request)
+        session.create_training_job(**submission.request)
     except CloudError as error:
         for uri in submission.objects:
             error.add(f"  left behind: {uri}")
         raise
 
 
-def _upload(submission: Submission, session: Session) -> None:
-    """Each object, encrypted with the output's key where it lies in the output's bucket.
+def upload(submission: Submission, session: Session) -> None:
+    """Store what the request refers to, so that whoever sends the request creates the job.
 
-    The bundle of the job before is mostly the same, and need not travel again.
+    Objects are encrypted with the output's key where they lie in the output's bucket. The bundle of
+    the job before is mostly the same, and need not travel again. Raises as `send` does.
     """
+    _refuse_used(submission.request["TrainingJobName"], session)
+    session.check_training_job(submission.request, submission.objects.keys())
     output = submission.request["OutputDataConfig"]
     for uri, content in submission.objects.items():
         shared = _shared_uri(uri, content) if uri.endswith(f"/{BUNDLE_FILE}") else None

@@ -28,10 +28,14 @@ def front(aws, credentials, moto_address):
 
 
 @pytest.fixture(scope="session")
-def direct(moto_address):
+def boto():
+    """A boto3 session for all tests: it reads the models of the services once."""
+    return boto3.Session("AKIAEXAMPLE", "made-up", region_name="eu-west-1")
+
+
+@pytest.fixture(scope="session")
+def direct(boto, moto_address):
     """Clients by service, each made once."""
-    keys = {"aws_access_key_id": "AKIADIRECT", "aws_secret_access_key": "made-up"}
-    boto = boto3.Session(**keys, region_name="eu-west-1")
     return cache(partial(boto.client, endpoint_url=moto_address))
 
 
@@ -48,8 +52,8 @@ def told():
 
 
 @pytest.fixture
-def session(front, told):
-    return AwsSession(tell=told.append)
+def session(front, told, boto):
+    return AwsSession(boto_session=boto, tell=told.append)
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 from front import Alter, Cut, Hold, Refuse
 
-from launcher import CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
-from launcher.sessions.aws import clients, creation
+from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
+from launcher.sessions.aws import clients
 from launcher.sessions.aws.creation import Creation, is_answered_by
 from launcher.sessions.aws.retries import Patience
 
@@ -117,8 +117,7 @@ def test_the_job_of_somebody_else_is_not_taken_for_ours(session, front, past, re
     assert created(front) == 0
 
 
-def test_where_aws_is_gone_one_is_told_how_to_find_the_job(session, front, request_, monkeypatch):
-    monkeypatch.setattr(creation, "_LOOK", Patience(seconds=0))
+def test_where_aws_is_gone_one_is_told_how_to_find_the_job(session, front, request_):
     front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
     front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
     with pytest.raises(Unreachable, match="whether job job-1 was created is not known"):
@@ -230,7 +229,7 @@ def test_a_lost_answer_is_said_at_once(session, front, monkeypatch, fault):
     assert front.count("DescribeTrainingJob") == 1
 
 
-def test_expired_credentials_are_renewed_by_another_program(session, front, tmp_path, credentials):
+def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, credentials):
     keys = tmp_path / "keys"
 
     def write(key):
@@ -243,6 +242,7 @@ def test_expired_credentials_are_renewed_by_another_program(session, front, tmp_
     front.meet(
         "ListTrainingJobs", Refuse("ExpiredTokenException", "The security token ... expired")
     )
+    session = AwsSession()
     with pytest.raises(CredentialsExpired, match="aws sso login"):
         session.list_training_jobs()
     write("AKIANEW")
@@ -252,9 +252,9 @@ def test_expired_credentials_are_renewed_by_another_program(session, front, tmp_
     assert "AKIANEW" in new.headers["Authorization"]
 
 
-def test_without_credentials(session, front, credentials, monkeypatch):
+def test_without_credentials(front, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
     credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(CloudError, match="aws configure"):
-        session.list_training_jobs()
+        AwsSession().list_training_jobs()
     assert front.calls == []

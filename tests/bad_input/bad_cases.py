@@ -34,13 +34,17 @@ FILES = {
         "six_groups": "There are five groups at most",
         "two_groups_of_one_name": "A group has a name of its own",
         "group_name": "A group's name can be printed",
+        "alternatives": "Alternatives are other types, of the cloud",
         "role_misspelled": "A role has a known name",
         "role_not_clear": "What a group does is clear",
         "role_contradicted": "A group's name and type do not contradict each other",
         "no_train_group": "One group trains",
         "two_train_groups": "Only one group trains",
         "nothing_served": "A data group has datasets to serve",
-        "distribution": "A distribution is data_parallel",
+        "distribution": "A distribution is data_parallel, mpi, or one of AWS's libraries",
+        "mpi_options": "mpirun's hosts are Launcher's to say",
+        "toolkit": "AWS's libraries have what they need beside them",
+        "toolkit_on_a_group": "AWS's libraries start on a group where its toolkit can",
     },
     "Programs of a group": {
         "command_missing": "A command group has a command",
@@ -68,18 +72,31 @@ FILES = {
         "channel_called_code": "The name of the code's channel is taken",
         "channel_name": "A channel's name has letters, digits, '.', '-' and '_'",
         "channel_uri": "A channel's data has a URI",
+        "model_channel": "A model to start from has a channel of its own",
+        "file_system": "A file system is in the job's VPC, and goes to all groups",
         "channel_words": "A channel's words are known, and go together",
         "channel_attributes": "attribute_names belong to augmented manifests",
         "channel_of_an_absent_group": "A channel goes to groups of the job",
         "channel_of_no_group": "Only a job with groups can route channels",
         "too_many_channels": "There are 19 channels at most",
     },
+    "Image and program": {
+        "image_and_algorithm": "A job has one image",
+        "versions": "A framework and its versions have known forms",
+        "own_command": "A container starts Launcher or a command, not both",
+        "registry": "A registry's mode is known, and a VPC's registry needs a VPC",
+    },
     "Values and limits": {
         "limits": "Numbers are within their limits",
         "hang_timeout": "A time to wait is not negative",
         "interruption": "What is said of spot instances and checkpoints goes together",
+        "spot_without_checkpoints": "Spot instances have checkpoints, or say that they need none",
         "spot_without_limit": "Spot instances have a longest wait",
         "spot_limits": "The wait includes the running, and the checkpoint folder is the job's own",
+        "warm_pool": "Only hosts of one kind are kept, for 6 hours at most",
+        "storage_key": "A KMS key has its form, and encrypts only volumes",
+        "reserved": "Plans and retries are within their limits",
+        "watching": "What is watched has its forms and places",
         "hyperparameters": "Hyperparameters are JSON under a name of their own",
         "hyperparameter_long": "A hyperparameter has 2,500 characters at most",
         "environment": "Variables have legal names and lengths",
@@ -183,6 +200,11 @@ def _without_bubblewrap(door: Door) -> None:
     door.run(door.write_job(GOOD), "--local", "--isolation", "sandbox")
 
 
+def _without_aws(door: Door) -> None:
+    door.forget_aws()
+    door.run(door.write_job(GOOD))
+
+
 def _broken_module(door: Door) -> None:
     (door.folder / "code" / "pipeline.py").write_text("def train_set(:\n")
     door.run(door.write_job(GOOD), "--local")
@@ -222,11 +244,11 @@ _PLACES: Sequence[_Row] = [
             "output_path: file:///out\n",
         ),
     ),
-    ("This version runs jobs here", "no `--local`", _run()),
+    ("A job for AWS needs a region", "no `--local`", _without_aws),
     (
-        "A distribution of SDK v2 is torchrun's",
-        '`distribution={"mpi": {"enabled": True}}`',
-        _fit(distribution={"mpi": {"enabled": True}}),
+        "A distribution of SDK v2 has a known name",
+        '`distribution={"horovod": {"enabled": True}}`',
+        _fit(distribution={"horovod": {"enabled": True}}),
     ),
     ("A role is a word", '`InstanceGroup(..., role="trian")`', lambda door: door.fit_role("trian")),
 ]

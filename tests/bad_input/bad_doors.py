@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -113,6 +114,13 @@ class Door:
     def hide_programs(self) -> None:
         """Nothing is installed, as far as the search path goes."""
         self._patch.setenv("PATH", str(self.temporary))
+
+    def forget_aws(self) -> None:
+        """Nothing is known of AWS: no region, no credentials, no files of either."""
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            self._patch.delenv(name)
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            self._patch.setenv(name, str(self.temporary / "absent"))
 
     def create(self, path: Sequence[Any], value: Any) -> None:
         """A request that was right, with one field changed, or taken out for None."""

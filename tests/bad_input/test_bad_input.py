@@ -83,6 +83,8 @@ def _told(text: str) -> Iterator[Told]:
         parts = {"what": lines[start].removeprefix("error: "), "where": "", "fix": ""}
         for line in lines[start + 1 : end]:
             key, _, value = line.strip().partition(": ")
+            if key == "or":
+                key, value = "fix", f"{parts['fix']}; or {value}"
             assert key in parts, f"{line!r} is no part of a problem"
             parts[key] = value
         yield Told(**parts)

@@ -307,3 +307,10 @@ def test_without_a_region_no_quota_is_read(quotas, credentials):
 
 def test_a_local_job_has_no_quota(aws):
     assert "quota" not in look(spec(instance_type="local"))
+
+
+def test_spot_instances_have_quotas_of_their_own(quotas):
+    quotas.append(("ml.g5.xlarge for spot training job usage", 0.0))
+    finding = only(look(spec(use_spot_instances=True)), "quota")
+    assert finding.level is Level.PROBLEM
+    assert '"ml.g5.xlarge for spot training job usage"' in finding.fix

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from launcher.checkup import Level, isolations, jobfile, machine, packages
 from launcher.cli import main
+from launcher.sessions.local import LocalSession
 from launcher.sessions.local.isolation import Isolation, obstacles
-from launcher.spec import DataParallel, DataService, JobSpec
+from launcher.spec import DataParallel, DataService, JobSpec, Mpi
 
 ONE_HOST = "entry_point: train.py\nsource_dir: .\ninstance_type: local\ninstance_count: 1\n"
 
@@ -75,7 +76,8 @@ def test_with_cloud_the_lines_of_aws_count(offline, job):
 
 
 def of_job(path, *, cloud=False):
-    return jobfile.read(path, (), cloud=cloud)[1]
+    spec, unreadable = jobfile.read(path, ())
+    return unreadable or jobfile.judge(path, spec, lambda: None if cloud else LocalSession())
 
 
 def test_every_problem_of_the_job_file_is_told(offline, job):
@@ -185,6 +187,16 @@ def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
         ["problem", "warning"],
         ["warning", "problem"],
     ]
+
+
+def test_mpirun_is_looked_for_when_a_job_needs_it(monkeypatch, tmp_path):
+    job = JobSpec(entry_point="a.py", distribution=Mpi())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    *_, absent = packages.check(job)
+    assert (absent.subject, absent.level) == ("mpirun", Level.PROBLEM)
+    (tmp_path / "mpirun").touch(mode=0o755)
+    *_, there = packages.check(job)
+    assert (there.level, there.what) == (Level.OK, str(tmp_path / "mpirun"))
 
 
 def test_a_torch_that_cannot_be_imported(monkeypatch, tmp_path):

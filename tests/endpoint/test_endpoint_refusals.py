@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from customer import BUCKET, ROLE, Customer, channel, request
+from request_mutants import ELEVEN, MUTANTS
+
+from launcher.request.validation import aws_answer, find_violations
 
 GROUPS = {
     "VolumeSizeInGB": 10,
@@ -109,6 +113,18 @@ def test_a_bad_request_is_refused(customer: Customer, unchecked: Any, case: str)
     assert "bad" not in names
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in (*MUTANTS, ELEVEN) if not case.is_warning], ids=lambda case: case.name
+)
+def test_what_the_validator_finds_is_refused_in_aws_s_words(unchecked: Any, case: Any) -> None:
+    with pytest.raises(ClientError) as caught:
+        unchecked.create_training_job(**case.request)
+    assert caught.value.response["Error"] == {
+        "Code": "ValidationException",
+        "Message": aws_answer(find_violations(case.request)),
+    }
+
+
 def test_the_same_request_without_a_fault_is_taken(customer: Customer, unchecked: Any) -> None:
     customer.upload_code("good", "pass")
     groups = ["data", "train"]
@@ -118,6 +134,22 @@ def test_the_same_request_without_a_fault_is_taken(customer: Customer, unchecked
         **request("good", InputDataConfig=[code, data], ResourceConfig=GROUPS)
     )
     assert customer.end_of("good")["TrainingJobStatus"] == "Completed"
+
+
+def test_of_many_jobs_with_one_name_there_is_one(customer: Customer) -> None:
+    customer.upload_code("many", "pass")
+
+    def outcome(_number: int) -> str:
+        try:
+            customer.sagemaker.create_training_job(**request("many"))
+        except ClientError as error:
+            return str(error.response["Error"]["Code"])
+        return "created"
+
+    with ThreadPoolExecutor(8) as threads:
+        outcomes = list(threads.map(outcome, range(16)))
+    assert sorted(outcomes) == ["ResourceInUse"] * 15 + ["created"]
+    assert customer.end_of("many")["TrainingJobStatus"] == "Completed"
 
 
 def test_a_name_is_taken_once(customer: Customer) -> None:

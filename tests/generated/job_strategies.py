@@ -20,6 +20,7 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    Mpi,
     TrainingInput,
 )
 
@@ -170,10 +171,18 @@ def _checkpoints(draw: st.DrawFn, max_run: int, *, is_kept: bool) -> dict[str, A
     }
 
 
-distributions = st.none() | st.builds(
-    DataParallel,
-    processes_per_host=st.none() | st.just(1),
-    hang_timeout=st.sampled_from([0, 60, 1800]),
+distributions = (
+    st.none()
+    | st.builds(
+        DataParallel,
+        processes_per_host=st.none() | st.just(1),
+        hang_timeout=st.sampled_from([0, 60, 1800]),
+    )
+    | st.builds(
+        Mpi,
+        processes_per_host=st.none() | st.just(1),
+        custom_options=st.sampled_from([(), ("-x", "A=b c"), ("--mca", "btl_tcp_links", "4")]),
+    )
 )
 
 

@@ -20,7 +20,9 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    Mpi,
     Ready,
+    Toolkit,
     TrainingInput,
 )
 
@@ -35,6 +37,9 @@ FSX = {
 CPU, GPU = InstanceGroup("cpu", "ml.c5.xlarge"), InstanceGroup("gpu", "ml.p3.8xlarge")
 SERVER = InstanceGroup("server", "ml.c5.xlarge", command=("sleep", "600"))
 SERVICE = DataService(datasets=("pipeline:train_set",))
+ON = {"enabled": True}
+SERVERS = Toolkit(strategies={"parameter_server": ON})
+SMDDP = Toolkit(strategies={"smdistributed": {"dataparallel": ON}})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,11 @@ def _absent_group(spec: JobSpec) -> JobSpec:
     return spec.replace(inputs={"broken": TrainingInput(S3, instance_groups=("no such group",))})
 
 
+def _toolkit(says: str, **strategies: Any) -> Mutant:
+    """Another of AWS's libraries, or other words for one."""
+    return _set(says, distribution=Toolkit(strategies={"parameter_server": ON, **strategies}))
+
+
 _typed = dataclasses.replace
 
 MUTANTS = (
@@ -133,6 +143,39 @@ MUTANTS = (
     _groups(
         "but no distribution", _typed(GPU, instance_count=2), distribution=None, is_warning=True
     ),
+    # distributions
+    _set("processes_per_host is 0", distribution=Mpi(processes_per_host=0)),
+    _set('"--hostfile" is set by Launcher', distribution=Mpi(custom_options=("--hostfile", "a"))),
+    _set("a word for mpirun is empty", distribution=Mpi(custom_options=("-x", ""))),
+    _toolkit('"horovod" is not a distribution', horovod=ON),
+    _toolkit('"pytorchxla" stands beside "parameter_server"', pytorchxla=ON),
+    _toolkit("which starts its own processes", mpi=ON),
+    _toolkit("does not name one library", smdistributed={}),
+    _toolkit('smdistributed has no "dataparalel"', smdistributed={"dataparalel": ON}),
+    _toolkit("modelparallel needs one of", smdistributed={"modelparallel": ON}),
+    _toolkit('"parameter_server" is not enabled', parameter_server={}),
+    _toolkit("custom_mpi_options is not text", parameter_server={**ON, "custom_mpi_options": 1}),
+    _groups(
+        "cannot start parameter_server on one instance group",
+        _typed(CPU, role=Role.DATA),
+        GPU,
+        distribution=SERVERS,
+        data_service=None,
+    ),
+    _groups(
+        "on one group, and 0 train",
+        _typed(CPU, role=Role.DATA),
+        distribution=SMDDP,
+        data_service=None,
+    ),
+    _set("beside one of AWS's libraries: nothing", distribution=SMDDP, data_service=SERVICE),
+    _groups(
+        "has a command beside one of AWS's libraries",
+        SERVER,
+        GPU,
+        distribution=SMDDP,
+        data_service=None,
+    ),
     # storage, warm pools, training plans, capacity
     _set("cannot be a KMS key", output_kms_key="a key"),
     _one_type("has disks of its own", instance_type="ml.g5.xlarge", volume_kms_key="alias/a"),
@@ -150,7 +193,7 @@ MUTANTS = (
     _set("max_retry_attempts is 31", max_retry_attempts=31),
     _set("attempts is 0", capacity_retry=CapacityRetry(attempts=0)),
     _set("wait_seconds is 0", capacity_retry=CapacityRetry(wait_seconds=0)),
-    _groups("is an alternative of", _typed(GPU, alternatives=("local",))),
+    _groups("cannot be an alternative of", _typed(GPU, alternatives=("local",))),
     _groups("is listed before", _typed(GPU, alternatives=("ml.p3.8xlarge",))),
     _groups("is not an instance type", _typed(GPU, alternatives=("ml.p3.8xlrage",))),
     # the image, and whose program runs in it

@@ -51,6 +51,16 @@ if os.environ["RANK"] == "3":
 mpi.MPI_Barrier(world)
 """
 )
+SUM_AND_WAIT = (
+    SUM
+    + """
+print("waits", os.environ["RANK"], os.getpid())
+if os.environ["RANK"] != "0":
+    mpi.MPI_Barrier(world)
+import time
+time.sleep(600)
+"""
+)
 WAIT = """
 import os, time
 print("waits", os.environ["RANK"], os.getpid())
@@ -190,9 +200,9 @@ def test_what_mpirun_complains_of_is_the_reason(make_hosts: MakeHosts) -> None:
 @pytest.mark.parametrize(
     ("mpirun", "reason"),
     [
-        pytest.param(None, "MPI needs mpirun, which is not on PATH", id="none"),
+        pytest.param(None, "MPI needs Open MPI 4, and mpirun is not on PATH", id="none"),
         pytest.param(
-            "echo HYDRA build details", "mpirun is not Open MPI's, but 'HYDRA", id="other"
+            "echo HYDRA build details", "MPI needs Open MPI 4, and mpirun says 'HYDRA", id="other"
         ),
     ],
 )
@@ -221,6 +231,19 @@ def test_a_stop_lets_a_rank_save_while_others_end_at_once(make_hosts: MakeHosts)
         host.process.send_signal(signal.SIGTERM)
     assert set(hosts.wait().values()) == {143}, hosts.output()
     assert said(hosts, "saved") == ["saved 0"]
+    assert hosts.processes() == []
+
+
+@needs_mpirun
+@pytest.mark.slow
+def test_a_stop_ends_ranks_that_wait_in_mpi(make_hosts: MakeHosts) -> None:
+    """Who dies without MPI_Finalize is a failure to mpirun, and not to the job."""
+    hosts = start(make_hosts, SUM_AND_WAIT)
+    wait_for_ranks(hosts)
+    for host in hosts.hosts.values():
+        assert host.process is not None
+        host.process.send_signal(signal.SIGTERM)
+    assert set(hosts.wait(60).values()) == {143}, hosts.output()
     assert hosts.processes() == []
 
 

@@ -17,9 +17,24 @@ from launcher.request.submission import redacted
 from launcher.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"
-NAMES = ["homogeneous", "spot", "two_groups", "command_group", "mpi"]
-#: Jobs that AWS's toolkit starts; nothing of Launcher is there to read a document.
+NAMES = [
+    "homogeneous",
+    "spot",
+    "two_groups",
+    "two_groups_unrouted",
+    "command_group",
+    "mpi",
+    "vpc_kms_tags",
+    "network_isolation",
+    "warm_pool",
+    "file_systems",
+    "watched",
+    "extra_request",
+]
+#: Jobs that AWS's toolkit, or the image, starts; nothing of Launcher is there to read a document.
 TOOLKIT = ["smddp", "smddp_one_group", "smp"]
+IMAGES_OWN = ["own_command", "algorithm"]
+REQUESTS = [*NAMES, *TOOLKIT, *IMAGES_OWN]
 
 
 def placement(**fields):
@@ -46,11 +61,11 @@ def compare(made: object, golden: Path):
 
 def golden_request(name):
     spec = JobSpec.from_yaml(GOLDEN / f"{name}.yaml")
-    places = {"role_arn": spec.role, "image_uri": spec.image_uri}
+    places = {"role_arn": spec.role, "image_uri": spec.image_uri or spec.algorithm_arn}
     return build_request(spec, placement(**places, checkpoint_uri=spec.checkpoint_s3_uri))
 
 
-@pytest.mark.parametrize("name", [*NAMES, *TOOLKIT])
+@pytest.mark.parametrize("name", REQUESTS)
 def test_the_request_is_the_golden_one(name):
     compare(golden_request(name), GOLDEN / f"{name}.json")
 
@@ -61,7 +76,7 @@ def test_the_job_document_is_the_golden_one(name):
     compare(json.loads(document.to_json()), GOLDEN / f"{name}.launcher.json")
 
 
-@pytest.mark.parametrize("name", [*NAMES, *TOOLKIT])
+@pytest.mark.parametrize("name", REQUESTS)
 def test_boto_accepts_the_request(name):
     model = ServiceModel(Loader().load_service_model("sagemaker", "service-2"), "sagemaker")
     shape = model.operation_model("CreateTrainingJob").input_shape

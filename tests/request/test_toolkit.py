@@ -14,11 +14,12 @@ from conftest import Folder
 
 from launcher.contract import Role
 from launcher.errors import SpecError
-from launcher.porting import as_distribution, as_groups
+from launcher.porting import as_groups
 from launcher.request import Placement, build_request
 from launcher.request.submission import prepare
 from launcher.spec import InstanceGroup, JobSpec, Toolkit, TrainingInput
 from launcher.spec.rules import examine
+from launcher.spec.strategies import as_distribution
 
 ROWS = json.loads((Path(__file__).parent / "toolkit_rows.json").read_text())["rows"]
 DATA = InstanceGroup("data_group", "ml.c5.9xlarge", 2)

@@ -179,6 +179,30 @@ def test_a_job_is_not_prepared_for_aws_when_aws_would_refuse_it(source):
     assert places == ["RoleArn", "OutputDataConfig.S3OutputPath"]
 
 
+@pytest.mark.parametrize(
+    ("extra", "place", "word"),
+    [
+        pytest.param(
+            {"StoppingCondition": {"MaxPendingTimeInSeconds": 60}},
+            "StoppingCondition.MaxPendingTimeInSeconds",
+            "1800",
+            id="a limit",
+        ),
+        pytest.param({"RetryStrateg": {}}, "RetryStrateg", '"RetryStrategy"', id="a near-miss"),
+        pytest.param(
+            {"FieldOfTomorrow": 1}, "FieldOfTomorrow", "upgrade boto3", id="a newer field"
+        ),
+    ],
+)
+def test_what_is_added_to_the_request_is_judged_like_the_rest(source, extra, place, word):
+    spec = source.spec(instance_type="ml.m5.xlarge", extra_request=extra)
+    with pytest.raises(SpecError) as refused:
+        prepare(spec, placement())
+    (problem,) = refused.value.problems
+    assert problem.where == place
+    assert word in problem.fix
+
+
 def test_the_spec_speaks_first(source):
     with pytest.raises(SpecError, match="max_run") as refused:
         prepare(source.spec(max_run=0), placement(output_uri="bucket"))

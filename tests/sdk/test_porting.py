@@ -4,9 +4,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher import DataParallel, InstanceGroup, Ready, SpecError, TrainingInput
+from launcher import (
+    DataParallel,
+    InstanceGroup,
+    Mpi,
+    Ready,
+    SpecError,
+    Toolkit,
+    TrainingInput,
+)
 from launcher.contract import Role
-from launcher.porting import as_distribution, as_groups, as_inputs, as_tags
+from launcher.porting import as_groups, as_inputs, as_tags
+from launcher.spec.strategies import as_distribution
 
 
 def foreign_group(name="dnn", instance_type="ml.p3.8xlarge", count=2):
@@ -56,10 +65,66 @@ def test_distributions(given, expected):
     assert as_distribution(given) == expected
 
 
-def test_a_distribution_that_this_version_cannot_run_is_refused():
-    with pytest.raises(SpecError, match="'mpi'") as caught:
-        as_distribution({"mpi": {"enabled": True}})
-    assert "DataParallel()" in caught.value.problems[0].fix
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, Mpi(), id="nothing said"),
+        pytest.param({"processes_per_host": 8}, Mpi(processes_per_host=8), id="processes"),
+        pytest.param(
+            {"custom_mpi_options": "-verbose --NCCL_DEBUG WARN -x 'A=b c'"},
+            Mpi(custom_options=("-verbose", "-x", "NCCL_DEBUG=WARN", "-x", "A=b c")),
+            id="options",
+        ),
+    ],
+)
+def test_mpi_of_sdk_v2_is_ours(given, expected):
+    assert as_distribution({"mpi": {"enabled": True, **given}}) == expected
+
+
+ON = {"enabled": True}
+
+
+@pytest.mark.parametrize(
+    "strategies",
+    [
+        {"smdistributed": {"dataparallel": ON}},
+        {"smdistributed": {"modelparallel": {**ON, "parameters": {"partitions": 2}}}, "mpi": ON},
+        {"smdistributed": {"modelparallel": ON}, "torch_distributed": ON},
+        {"parameter_server": ON},
+        {"multi_worker_mirrored_strategy": ON},
+        {"pytorchxla": ON},
+    ],
+    ids=lambda strategies: "+".join(strategies),
+)
+def test_libraries_of_aws_stay_as_they_are(strategies):
+    given = {**strategies, "instance_groups": ["y"]}
+    assert as_distribution(given) == Toolkit(strategies=strategies)
+
+
+def test_a_library_that_is_switched_off_is_none():
+    assert as_distribution({"smdistributed": {"dataparallel": {"enabled": False}}}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "fix"),
+    [
+        pytest.param({"horovod": ON}, "'horovod' is not", "write one of torch", id="unknown"),
+        pytest.param({"mpy": ON}, "'mpy' is not", 'did you mean "mpi"?', id="near"),
+        pytest.param(
+            {"mpi": ON, "torch_distributed": ON}, "two distributions", "keep one", id="two"
+        ),
+    ],
+)
+def test_a_distribution_that_cannot_be_is_refused(given, what, fix):
+    with pytest.raises(SpecError, match=what) as caught:
+        as_distribution(given)
+    assert caught.value.problems[0].fix.startswith(fix)
+
+
+def test_a_distribution_starts_on_a_group_of_the_job():
+    with pytest.raises(SpecError, match="'dn', which the job has not") as caught:
+        as_groups([foreign_group("dnn")], {"mpi": ON, "instance_groups": ["dn"]})
+    assert caught.value.problems[0].fix == 'did you mean "dnn"?'
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, Ready, TrainingInput
+from launcher.spec import (
+    CapacityRetry,
+    DataParallel,
+    DataService,
+    FileSystemInput,
+    InstanceGroup,
+    JobSpec,
+    Mpi,
+    Ready,
+    TrainingInput,
+)
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.rules import examine
 
@@ -78,6 +89,41 @@ def kept(folder: str | None, uri: str | None = S3) -> dict[str, Any]:
     return {"checkpoint_s3_uri": uri, "checkpoint_local_path": folder}
 
 
+def alternatives(*types: str) -> dict[str, Any]:
+    made = groups("a")
+    (group,) = made["instance_groups"]
+    return {**made, "instance_groups": [dataclasses.replace(group, alternatives=types)]}
+
+
+def no_script(**fields: Any) -> dict[str, Any]:
+    return {"entry_point": "", **fields}
+
+
+def mounted(vpc: bool = True, route: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
+    """A file system beside an ordinary channel, which may be routed to groups."""
+    own = {
+        "file_system_id": "fs-0123456789abcdef0",
+        "file_system_type": "FSxLustre",
+        "directory_path": "/mount",
+    }
+    inputs = {
+        "a": FileSystemInput(**{**own, **fields}),
+        "b": TrainingInput(S3, instance_groups=route),
+    }
+    return {**groups("a", "b"), **(network(1, 1) if vpc else {}), "inputs": inputs}
+
+
+def registry(mode: str | None = "Vpc", provider: str | None = None) -> dict[str, Any]:
+    return {
+        **network(1, 1),
+        "training_repository_access_mode": mode,
+        "training_repository_credentials_provider_arn": provider,
+    }
+
+
+PLAN = "arn:aws:sagemaker:us-east-1:111122223333:training-plan/"
+LOGIN = "arn:aws:lambda:us-east-1:111122223333:function:login"
+
 #: (just allowed, just refused, what is said then)
 LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "least max_run": ({"max_run": 1}, {"max_run": 0}, "max_run is 0"),
@@ -87,6 +133,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "processes": (
         {"distribution": DataParallel(processes_per_host=1)},
         {"distribution": DataParallel(processes_per_host=0)},
+        "processes_per_host is 0",
+    ),
+    "processes of mpi": (
+        {"distribution": Mpi(processes_per_host=1)},
+        {"distribution": Mpi(processes_per_host=0)},
         "processes_per_host is 0",
     ),
     "workers": (
@@ -140,6 +191,234 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         server(command=("x",)),
         server(command=("", "x")),
         "starts with an empty word",
+    ),
+    "spot instances that lose all": (
+        spot(checkpoint_s3_uri=None, allow_restart_from_scratch=True),
+        spot(checkpoint_s3_uri=None),
+        "an interruption starts the job from nothing",
+    ),
+    "least keep-alive": (
+        {"keep_alive_period_in_seconds": 0},
+        {"keep_alive_period_in_seconds": -1},
+        "keep_alive_period_in_seconds is -1",
+    ),
+    "most keep-alive": (
+        {"keep_alive_period_in_seconds": 21600},
+        {"keep_alive_period_in_seconds": 21601},
+        "keep_alive_period_in_seconds is 21601",
+    ),
+    "keep-alive of groups": (
+        groups("a"),
+        {**groups("a"), "keep_alive_period_in_seconds": 600},
+        "keep_alive_period_in_seconds is given beside instance_groups",
+    ),
+    "volume key": (
+        {"volume_kms_key": "alias/mine", "instance_type": "ml.c5.xlarge"},
+        {"volume_kms_key": "alias/mine", "instance_type": "ml.g5.xlarge"},
+        "ml.g5.xlarge has disks of its own",
+    ),
+    "volume key of an alternative": (
+        {**alternatives("ml.m5.large"), "volume_kms_key": "alias/mine"},
+        {**alternatives("ml.m5.large", "ml.g5.xlarge"), "volume_kms_key": "alias/mine"},
+        "ml.g5.xlarge has disks of its own",
+    ),
+    "output key": (
+        {"output_kms_key": "x" * 2048},
+        {"output_kms_key": "x" * 2049},
+        "cannot be a KMS key",
+    ),
+    "training plan": (
+        {"training_plan": PLAN + "mine"},
+        {"training_plan": PLAN},
+        "is not the ARN of a training plan",
+    ),
+    "least retries": (
+        {"max_retry_attempts": 1},
+        {"max_retry_attempts": 0},
+        "max_retry_attempts is 0",
+    ),
+    "most retries": (
+        {"max_retry_attempts": 30},
+        {"max_retry_attempts": 31},
+        "max_retry_attempts is 31",
+    ),
+    "attempts of capacity": (
+        {"capacity_retry": CapacityRetry(attempts=1, wait_seconds=1)},
+        {"capacity_retry": CapacityRetry(attempts=0)},
+        "attempts is 0",
+    ),
+    "wait for capacity": (
+        {"capacity_retry": CapacityRetry(wait_seconds=1)},
+        {"capacity_retry": CapacityRetry(wait_seconds=0)},
+        "wait_seconds is 0",
+    ),
+    "alternatives once": (
+        alternatives("ml.m5.large", "ml.m5.xlarge"),
+        alternatives("ml.m5.large", "ml.m5.large"),
+        '"ml.m5.large" is listed before',
+    ),
+    "alternatives that are others": (
+        alternatives("ml.m5.large"),
+        alternatives("ml.c5.xlarge"),
+        '"ml.c5.xlarge" is listed before',
+    ),
+    "alternatives in the cloud": (
+        alternatives("ml.m5.large"),
+        alternatives("local"),
+        '"local" cannot be an alternative of "ml.c5.xlarge"',
+    ),
+    "an own command": (
+        no_script(image_uri="image:1", container_entry_point=("sh", "x" * 256)),
+        no_script(image_uri="image:1", container_entry_point=("sh", "x" * 257)),
+        "the word has 257 characters",
+    ),
+    "words of a command": (
+        no_script(image_uri="image:1", container_arguments=("x",) * 100),
+        no_script(image_uri="image:1", container_arguments=("x",) * 101),
+        "101 container_arguments",
+    ),
+    "a command beside a script": (
+        no_script(image_uri="image:1", container_arguments=("x",)),
+        {"container_arguments": ("x",)},
+        "container_arguments is given beside entry_point",
+    ),
+    "no script, but an image": (no_script(image_uri="i"), no_script(), '"entry_point" is missing'),
+    "no script, but an algorithm": (
+        no_script(algorithm_arn="mine"),
+        no_script(algorithm_arn="mine", distribution=DataParallel()),
+        '"entry_point" is missing',
+    ),
+    "an algorithm and no image": (
+        no_script(algorithm_arn="mine"),
+        no_script(algorithm_arn="mine", image_uri="image:1"),
+        "algorithm_arn is given beside image_uri",
+    ),
+    "name of an algorithm": (
+        no_script(algorithm_arn="a" * 63),
+        no_script(algorithm_arn="a" * 64),
+        "cannot be an algorithm",
+    ),
+    "framework": (
+        {"framework": "tensorflow", "framework_version": "2.12"},
+        {"framework": "keras", "framework_version": "2.12"},
+        '"keras" is no known framework',
+    ),
+    "framework_version": (
+        {"framework": "pytorch", "framework_version": "2.2"},
+        {"framework": "pytorch", "framework_version": "2"},
+        '"2" cannot be a framework_version',
+    ),
+    "framework_version beside an image": (
+        {"framework": "pytorch", "framework_version": "2.2", "image_uri": "image:1"},
+        {"framework_version": "2.2", "image_uri": "image:1"},
+        "framework_version is given, but no framework",
+    ),
+    "py_version": (
+        {"framework": "pytorch", "py_version": "py310"},
+        {"framework": "pytorch", "py_version": "310"},
+        '"310" cannot be a py_version',
+    ),
+    "registry": (registry(), registry("vpc"), "is no known training_repository_access_mode"),
+    "registry in a VPC": (
+        registry(),
+        {**registry(), **network(0, 0)},
+        "a registry in a VPC, but the job is in none",
+    ),
+    "credentials of a registry": (
+        registry(provider=LOGIN),
+        registry(mode=None, provider=LOGIN),
+        "credentials for a registry that is not in a VPC",
+    ),
+    "function of a registry": (
+        registry(provider=LOGIN),
+        registry(provider="login"),
+        "is not the ARN of a Lambda function",
+    ),
+    "experiment": (
+        {"experiment_config": {"RunName": "a" * 120}},
+        {"experiment_config": {"RunName": "a" * 121}},
+        "cannot be the RunName",
+    ),
+    "part of an experiment": (
+        {"experiment_config": {"TrialName": "a"}},
+        {"experiment_config": {"Trial": "a"}},
+        '"Trial" is not a part of experiment_config',
+    ),
+    "output of TensorBoard": (
+        {"tensorboard_output_config": {"S3OutputPath": S3}},
+        {"tensorboard_output_config": {"LocalPath": "/opt/ml/output/tensorboard"}},
+        "tensorboard_output_config without S3OutputPath",
+    ),
+    "output of the debugger": (
+        {"debugger_hook_config": {}},
+        {"debugger_hook_config": {"S3OutputPath": "x"}},
+        '"x" is not the URI of data',
+    ),
+    "image of a rule": (
+        {"rules": [{"RuleEvaluatorImage": "image:1"}]},
+        {"rules": [{"RuleEvaluatorImage": "DEFAULT_RULE_EVALUATOR_IMAGE"}]},
+        "the image of the rule depends on the region",
+    ),
+    "profiler": (
+        {"disable_profiler": True},
+        {"disable_profiler": True, "profiler_rules": [{"RuleEvaluatorImage": "image:1"}]},
+        "disable_profiler is given beside profiler_rules",
+    ),
+    "channels beside a model": (
+        {"model_uri": S3, "inputs": many(18, TrainingInput(S3))},
+        {"model_uri": S3, "inputs": many(19, TrainingInput(S3))},
+        "19 channels",
+    ),
+    "channel of a model": (
+        {"model_uri": S3, "model_channel_name": "b", **channel()},
+        {"model_uri": S3, "model_channel_name": "a", **channel()},
+        'the channel "a" is given twice',
+    ),
+    "name of a model's channel": (
+        {"model_uri": S3, "model_channel_name": "a-b"},
+        {"model_uri": S3, "model_channel_name": "a b"},
+        '"a b" cannot be the name of a channel',
+    ),
+    "place of a model": (
+        {"model_uri": S3 + "model.tar.gz"},
+        {"model_uri": "model.tar.gz"},
+        '"model.tar.gz" is not the URI of data',
+    ),
+    "file system": (mounted(), mounted(vpc=False), "a file system is in a VPC"),
+    "file system and routes": (
+        mounted(),
+        mounted(route=("a", "b")),
+        'channel "b" goes to some groups, and a file system cannot',
+    ),
+    "id of a file system, short": (
+        mounted(file_system_id="fs-01234567"),
+        mounted(file_system_id="fs-0123456"),
+        "cannot be the id of a file system",
+    ),
+    "id of a file system, long": (
+        mounted(file_system_id="fs-" + "0" * 18),
+        mounted(file_system_id="fs-" + "0" * 19),
+        "cannot be the id of a file system",
+    ),
+    "kind of a file system": (
+        mounted(file_system_type="EFS"),
+        mounted(file_system_type="efs"),
+        '"efs" is no known file_system_type',
+    ),
+    "mode of a file system": (
+        mounted(file_system_access_mode="rw"),
+        mounted(file_system_access_mode="wr"),
+        '"wr" is no known file_system_access_mode',
+    ),
+    "folder of a file system": (
+        mounted(directory_path="/" + "x" * 4095),
+        mounted(directory_path="/" + "x" * 4096),
+        "cannot be a folder of the file system",
+    ),
+    "root of a file system": (
+        mounted(directory_path="/"),
+        mounted(directory_path="mount"),
+        '"mount" cannot be a folder of the file system',
     ),
     "max_wait": (spot(), spot(max_wait=99), "max_wait (99) is less than max_run (100)"),
     "max_wait of spot instances": (spot(), spot(max_wait=None), "spot instances without max_wait"),
@@ -454,6 +733,11 @@ def test_a_limit_from_both_sides(name: str) -> None:
     assert findings(ONE_HOST.replace(**allowed)) == []
     told = findings(ONE_HOST.replace(**refused))
     assert [is_warning for said, is_warning in told if what in said][:1] == [False], told
+
+
+def test_spot_instances_are_kept_at_ones_own_risk() -> None:
+    spec = ONE_HOST.replace(**spot(), keep_alive_period_in_seconds=600)
+    assert findings(spec) == [("spot instances are not known to be kept in a warm pool", True)]
 
 
 @pytest.mark.parametrize(

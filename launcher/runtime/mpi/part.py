@@ -20,7 +20,6 @@ from launcher.runtime.reports import REPORTS_VARIABLE
 
 _RANK = "launcher.runtime.mpi.rank"
 _AGENT = "launcher.runtime.mpi.agent"
-_CHECK_SECONDS = 30.0
 
 
 def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None:
@@ -71,13 +70,11 @@ def _follow(host: Host, variables: dict[str, str], look: Callable[[], None]) -> 
     """Start the daemon when the leader asks for it, and wait for its end."""
     daemons = Daemons(host.environment, variables, host.spare)
     daemons.serve()
-    while (code := daemons.exit) is None:
-        host.check()
+    host.wait_until(lambda: daemons.exit is not None, look)
+    if daemons.exit:
         look()
-        host.pause()
-    if code != 0:
-        look()
-        raise host.failure(f"MPI's daemon (orted) ended: {processes.describe_exit(code)}")
+        how = processes.describe_exit(daemons.exit)
+        raise host.failure(f"MPI's daemon (orted) ended: {how}")
 
 
 def _command(host: Host) -> list[str]:
@@ -109,19 +106,13 @@ def _variables(host: Host, reports: Path) -> dict[str, str]:
 
 def _need_open_mpi(host: Host) -> None:
     """Raise HostFailed here rather than let hosts wait for each other in vain."""
-    mend = "use an image that has Open MPI 4 (AWS's training images do; apt-get: openmpi-bin)"
-    if shutil.which("mpirun", path=host.variables.get("PATH")) is None:
-        raise host.failure(f"MPI needs mpirun, which is not on PATH: {mend}")
-    said = subprocess.run(
-        ["mpirun", "--version"],
-        capture_output=True,
-        text=True,
-        env=host.variables,
-        timeout=_CHECK_SECONDS,
-        check=False,
-    ).stdout
-    if " " in sys.executable:
-        # mpirun splits the command of its agent there, and knows no quotes.
+    if " " in sys.executable:  # mpirun splits the command of its agent there, and knows no quotes
         raise host.failure(f"MPI needs a Python whose path has no blanks: {sys.executable!r}")
-    if "Open MPI" not in said:
-        raise host.failure(f"mpirun is not Open MPI's, but {said.strip()[:80]!r}: {mend}")
+    mend = "use an image that has it (AWS's training images do; apt-get: openmpi-bin)"
+    if shutil.which("mpirun", path=host.variables.get("PATH")) is None:
+        raise host.failure(f"MPI needs Open MPI 4, and mpirun is not on PATH: {mend}")
+    command = ["mpirun", "--version"]
+    asked = subprocess.run(command, capture_output=True, text=True, env=host.variables, check=False)
+    if "(Open MPI) 4." not in asked.stdout:
+        said = asked.stdout.strip()[:80]
+        raise host.failure(f"MPI needs Open MPI 4, and mpirun says {said!r}: {mend}")

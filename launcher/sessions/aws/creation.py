@@ -24,7 +24,6 @@ from launcher.sessions.aws.retries import (
 
 #: What a role or policy needs at most to be known everywhere, as Terraform waits for it.
 _PATIENCE = Patience(seconds=120, first=1.0)
-_LOOK = Patience(seconds=60)
 #: By how much this machine's clock may differ from AWS's, which refuses what differs by more.
 _CLOCK = timedelta(minutes=5)
 
@@ -76,7 +75,7 @@ class Creation:
     def _found(self) -> str | None:
         """The ARN of our own job; None while there is no job of the name."""
         try:
-            found = retry(lambda: jobs.describe(self._clients, self._name), _LOOK, is_passing)
+            found = jobs.describe(self._clients, self._name)
         except JobNotFound:
             return None
         if found["CreationTime"] < self._begun or not is_answered_by(self._request, found):

@@ -78,6 +78,11 @@ _READINGS = (
     _Reading(
         ("RequestTimeTooSkewed", "RequestExpired"), "", "set this machine's clock: it is wrong"
     ),
+    _Reading(
+        ("400",),
+        "",
+        "S3 says no more to a HEAD; expired credentials look so: renew them (`aws sso login`)",
+    ),
     _Reading(("NoSuchBucket",), "", "create the bucket, or name another"),
     _Reading(("NoSuchKey", "404"), "", "there is no such object; check the URI's spelling"),
     _Reading(

@@ -13,7 +13,7 @@ from launcher.sessions.aws.readings import THROTTLED
 
 Answer = TypeVar("Answer")
 
-#: HTTP codes that AWS sends in the place of a code where a body is missing.
+#: With the HTTP status in place of a code where the answer has no body.
 _SERVER_FAULTS = frozenset(
     {
         "InternalFailure",

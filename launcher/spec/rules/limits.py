@@ -218,7 +218,9 @@ def range_problems(
 ) -> Iterator[Finding]:
     """A number that is too small or too large."""
     if value < least or (most is not None and value > most):
-        fix = f"use {least} to {most} {unit}" if most is not None else f"use {least} or more"
+        fix = (
+            f"use {least} to {most} {unit}".rstrip() if most is not None else f"use {least} or more"
+        )
         yield Finding(path=path, what=f"{path[-1]} is {value}", fix=fix)
 
 

@@ -91,7 +91,7 @@ def _alternative_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Fin
     for index, name in enumerate(group.alternatives):
         here = (*path, index)
         if name in LOCAL_TYPES or group.is_local:
-            what = f'"{name}" is an alternative of "{group.instance_type}"'
+            what = f'"{name}" cannot be an alternative of "{group.instance_type}"'
             fix = "remove it: this machine always has room, and the cloud is no part of it"
             yield Finding(path=here, what=what, fix=fix)
         elif name in seen:

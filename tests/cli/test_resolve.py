@@ -1,0 +1,112 @@
+"""launcher run --dry-run --resolve: AWS fills in what a job leaves open; nothing is made there."""
+
+import json
+
+import pytest
+
+from launcher import Estimator, SpecError
+
+JOB = """\
+entry_point: train.py
+source_dir: .
+instance_type: ml.m5.xlarge
+instance_count: 1
+role: Training
+image_uri: 123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:1
+"""
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
+
+
+@pytest.fixture
+def account(aws):
+    """What there is in the account that a job could make or change."""
+    aws("iam").create_role(RoleName="Training", AssumeRolePolicyDocument=json.dumps(TRUST))
+    aws("ecr").create_repository(repositoryName="train")
+
+    def state():
+        buckets = [bucket["Name"] for bucket in aws("s3").list_buckets()["Buckets"]]
+        return {
+            "buckets": buckets,
+            "objects": [aws("s3").list_objects_v2(Bucket=name)["KeyCount"] for name in buckets],
+            "jobs": aws("sagemaker").list_training_jobs()["TrainingJobSummaries"],
+            "roles": len(aws("iam").list_roles()["Roles"]),
+        }
+
+    return state
+
+
+def test_what_the_job_leaves_open_is_filled_in_and_nothing_is_made(terminal, account):
+    before = account()
+    result = terminal(
+        "run", terminal.write(job=JOB), "--dry-run", "--resolve", "--set", "image_uri=image:1"
+    )
+    assert result.exit_code == 0, result.stderr
+    request = json.loads(result.stdout)
+    assert request["RoleArn"] == "arn:aws:iam::123456789012:role/Training"
+    output = request["OutputDataConfig"]["S3OutputPath"]
+    assert output == "s3://sagemaker-eu-west-1-123456789012"
+    assert "Training, which SageMaker may assume" in result.stderr
+    assert account() == before
+    assert before["buckets"] == []
+
+
+def test_what_is_wrong_on_aws_is_told_beside_the_request(terminal, account):
+    before = account()
+    result = terminal(
+        "run", terminal.write(job=JOB), "--dry-run", "--resolve", "--set", "output_path=s3://absent"
+    )
+    assert result.exit_code == 2
+    assert "there is no bucket absent (output_path)" in result.stderr
+    assert "is not there (ImageNotFoundException" in result.stderr
+    assert json.loads(result.stdout)["OutputDataConfig"]["S3OutputPath"] == "s3://absent"
+    assert account() == before
+
+
+def test_without_resolve_aws_is_not_asked(terminal, credentials):
+    credentials.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # nobody listens there
+    result = terminal("run", terminal.write(job=JOB), "--dry-run")
+    assert result.exit_code == 2
+    assert "the request needs output_path" in result.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run", "--local"]], ids=["no dry run", "local"])
+def test_resolve_goes_with_the_dry_run_of_a_job_for_aws(terminal, options):
+    result = terminal("run", terminal.write(job=JOB), "--resolve", *options)
+    assert result.exit_code == 2
+    assert "--resolve goes with the --dry-run" in result.stderr
+
+
+def test_check_judges_the_request_that_would_be_sent(terminal, account, credentials):
+    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    before = account()
+    result = terminal("check", terminal.write(job=JOB), "--cloud", "-o", "json")
+    findings = json.loads(result.stdout)["findings"]
+    assert [f["level"] for f in findings if f["part"] == "job"] == ["ok"]
+    assert account() == before
+
+
+def test_an_estimator_resolves_too(terminal, account):
+    terminal.write()
+    before = account()
+    estimator = Estimator(
+        image_uri="image:1",
+        role="Training",
+        instance_count=1,
+        instance_type="ml.m5.xlarge",
+        entry_point="train.py",
+        source_dir=str(terminal.folder),
+    )
+    with pytest.raises(SpecError, match="the request needs output_path"):
+        estimator.request()
+    request = estimator.request(resolve=True)
+    assert request["RoleArn"] == "arn:aws:iam::123456789012:role/Training"
+    assert account() == before

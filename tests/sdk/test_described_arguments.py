@@ -1,0 +1,55 @@
+"""An estimator made of a job's description asks for the same job again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher import Estimator, JobSpec
+from launcher.porting import constructor_arguments, read_channel
+from launcher.request import Placement, build_document, build_request
+
+GOLDEN = Path(__file__).parents[1] / "request" / "golden"
+#: All but those whose hyperparameters are AWS's toolkit's, and the one of fields without names.
+NAMES = sorted(
+    path.stem
+    for path in GOLDEN.glob("*.yaml")
+    if not path.stem.startswith("sm") and path.stem != "extra_request"
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_description_gives_every_argument_back(name: str) -> None:
+    request = json.loads((GOLDEN / f"{name}.json").read_text())
+    asked = JobSpec.from_yaml(GOLDEN / f"{name}.yaml")
+    document = build_document(asked) if asked.starts_launcher else None
+
+    made = Estimator(**constructor_arguments(request, document)).spec
+    model = made.model_uri and made.model_channel_name
+    inputs = {
+        channel["ChannelName"]: read_channel(channel)
+        for channel in request["InputDataConfig"]
+        if channel["ChannelName"] not in ("code", model)
+    }
+
+    algorithm = request["AlgorithmSpecification"]
+    placement = Placement(
+        job_name=request["TrainingJobName"],
+        role_arn=request["RoleArn"],
+        image_uri=algorithm.get("TrainingImage") or algorithm["AlgorithmName"],
+        code_uri="s3://my-bucket/code/job-1/code/",
+        output_uri=request["OutputDataConfig"]["S3OutputPath"],
+        checkpoint_uri=made.checkpoint_s3_uri,
+        token="00112233445566778899aabbccddeeff",
+        region="us-east-1",
+    )
+    assert build_request(made.replace(inputs=inputs), placement) == request
+
+
+def test_hyperparameters_of_other_clients_come_as_they_are() -> None:
+    """SDK v3 sends bare texts, and the toolkit's own names are no hyperparameters of a script."""
+    request = json.loads((GOLDEN / "homogeneous.json").read_text())
+    request["HyperParameters"] = {"a": "text", "b": "1", "sagemaker_program": '"train.py"'}
+    assert constructor_arguments(request, None)["hyperparameters"] == {"a": "text", "b": 1}
