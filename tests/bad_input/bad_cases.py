@@ -260,7 +260,7 @@ _LOCAL: Sequence[_Row] = [
         '`LocalSession(isolation="vm")`',
         lambda door: door.fit(None, isolation="vm"),
     ),
-    ("A local channel is here", '`fit("s3://bucket/x")`', _fit("s3://bucket/x")),
+    ("A channel in S3 needs credentials", '`fit("s3://bucket/x")`', _fit("s3://bucket/x")),
     ("A local channel has files", '`fit("file:///no/such")`', _fit("file:///no/such")),
     ("Pipes are SageMaker's", '`input_mode="Pipe"`', _channel(input_mode="Pipe")),
     ("Nothing is unpacked here", '`compression="Gzip"`', _channel(compression="Gzip")),
@@ -311,7 +311,7 @@ _REQUESTS: Sequence[_Row] = [
     ("A job's name is legal", "`a_b`", _request("TrainingJobName", to="a_b")),
     ("There is an output", "no OutputDataConfig", _request("OutputDataConfig", to=None)),
     (
-        "The output is here",
+        "An output in S3 needs credentials",
         "`s3://bucket`",
         _request("OutputDataConfig", "S3OutputPath", to="s3://bucket"),
     ),
@@ -321,7 +321,7 @@ _REQUESTS: Sequence[_Row] = [
         _request("OutputDataConfig", "S3OutputPath", to="file:///etc/hosts"),
     ),
     (
-        "Checkpoints are kept here",
+        "Checkpoints in S3 need credentials",
         "`s3://bucket`",
         _request("CheckpointConfig", to={"S3Uri": "s3://bucket"}),
     ),

@@ -18,6 +18,15 @@ from launcher.cli import main
 BAD = Path(__file__).parents[1] / "spec" / "bad"
 
 
+def _hide_credentials(patch: pytest.MonkeyPatch) -> None:
+    """Whoever runs this, boto3 finds no AWS credentials of theirs."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        patch.delenv(name, raising=False)
+    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        patch.setenv(name, "/nonexistent")
+
+
 class Refused(Exception):
     """What a door said: an error's text."""
 
@@ -34,6 +43,7 @@ class Door:
         shutil.copytree(BAD, self.folder)
         self.temporary.mkdir()
         patch.setenv("LAUNCHER_HOME", str(self.home))
+        _hide_credentials(patch)
         patch.setattr("tempfile.tempdir", str(self.temporary))
         patch.chdir(self.folder)
         self.start = self.files()

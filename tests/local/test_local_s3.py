@@ -97,19 +97,19 @@ def test_a_host_may_change_its_copies(bench: Bench, cloud: Cloud) -> None:
     assert bench.lines() == {"algo-1": ["it runs"], "algo-2": ["it runs"]}
 
 
-def test_results(bench: Bench, cloud: Cloud) -> None:
+def test_results(plain_bench: Bench, cloud: Cloud) -> None:
     script = """
     (ml / "model" / "weights").write_text("w")
     (ml / "output" / "data" / "predictions").write_text("7")
     """
-    description = bench.run(script, **RESULTS)
+    description = plain_bench.run(script, **RESULTS)
 
     assert description["TrainingJobStatus"] == "Completed"
     uri = "s3://bucket/results/job/output/model.tar.gz"
     assert description["ModelArtifacts"] == {"S3ModelArtifacts": uri}
     stored = {name: in_archive(each) for name, each in cloud.objects("results/job/output/").items()}
     assert stored == {"model.tar.gz": {"weights": "w"}, "output.tar.gz": {"predictions": "7"}}
-    assert not list(bench.job_folder().glob("unsent/*/*"))
+    assert not list(plain_bench.job_folder().glob("unsent/*/*"))
 
 
 @pytest.mark.parametrize("where", ["s3://bucket/results", "file://"])
@@ -232,14 +232,14 @@ def test_a_job_is_stopped_while_it_downloads(plain_bench: Bench, cloud: Cloud) -
     assert plain_bench.lines() == {}
 
 
-def test_the_keys_are_the_platforms_alone(bench: Bench, cloud: Cloud) -> None:
+def test_the_keys_are_the_platforms_alone(plain_bench: Bench, cloud: Cloud) -> None:
     script = "print(json.dumps(dict(os.environ)))"
     cloud.put(**DIGITS)
-    bench.run(script, channels=[channel("digits", "s3://bucket/digits")], **RESULTS)
+    plain_bench.run(script, channels=[channel("digits", "s3://bucket/digits")], **RESULTS)
 
-    for path in bench.session.root.rglob("*"):
+    for path in plain_bench.session.root.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-    assert "AWS_ACCESS_KEY_ID" not in str(bench.lines())
+    assert "AWS_ACCESS_KEY_ID" not in str(plain_bench.lines())
 
 
 def test_nothing_of_a_job_in_s3_goes_on_when_it_is_killed(plain_bench: Bench, cloud: Cloud) -> None:

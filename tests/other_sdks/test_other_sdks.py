@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -17,10 +16,7 @@ import pytest
 
 from launcher.endpoint import ServedEndpoint, serve
 from launcher.errors import PlatformError
-from launcher.request.submission import prepare
 from launcher.sessions.local.isolation import choose_isolation
-from launcher.sessions.submission import place_offline
-from launcher.spec import JobSpec
 
 HERE = Path(__file__).parent
 BUCKET = "training-bucket"
@@ -162,10 +158,16 @@ def test_the_dry_run_through_the_aws_cli(
 ) -> None:
     folder = source.parent
     (folder / "job.yaml").write_text(JOB)
-    dry = [sys.executable, "-m", "launcher.cli", "run", "job.yaml", "--dry-run", "--name", "by-cli"]
-    request = subprocess.run(dry, cwd=folder, capture_output=True, text=True, check=True).stdout
-    (folder / "request.json").write_text(request)
-    _upload_code(endpoint, folder / "job.yaml", json.loads(request))
+    dry = ["-m", "launcher.cli", "run", "job.yaml", "--dry-run", "--upload", "--name", "by-cli"]
+    request = subprocess.run(
+        [sys.executable, *dry],
+        cwd=folder,
+        env={**os.environ, **endpoint.environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (folder / "request.json").write_text(request.stdout)
 
     run_client(
         endpoint,
@@ -174,13 +176,3 @@ def test_the_dry_run_through_the_aws_cli(
         *("--cli-input-json", "file://request.json"),
     )
     check_job(endpoint, "by-cli", host="algo-2")
-
-
-def _upload_code(endpoint: ServedEndpoint, job: Path, request: dict[str, Any]) -> None:
-    """The code of a job, where the request says it is."""
-    spec = JobSpec.from_yaml(job)
-    submission = prepare(spec, place_offline(spec, request["TrainingJobName"]))
-    assert set(submission.request) == set(request)
-    for uri, content in submission.objects.items():
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        endpoint.client("s3").put_object(Bucket=bucket, Key=key, Body=content)

@@ -87,7 +87,8 @@ class LocalSession:
 
     def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
         check_request(request, uploads, self._platform_environment)
-        check_isolation(request, choose_isolation(self._isolation))
+        if self._isolation is not None:  # what is chosen here always works
+            check_isolation(request, choose_isolation(self._isolation))
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         check_request(request, environment=self._platform_environment)
