@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import warnings
@@ -103,6 +104,7 @@ class Door:
             raise Refused(str(error)) from error
 
     def complete_a_job(self, name: str) -> None:
+        """Run a job to its end, and to that of the processes that kept it."""
         (self.folder / "code" / "train.py").write_text("")
         PyTorch(
             "train.py",
@@ -110,6 +112,9 @@ class Door:
             instance_type="local",
             sagemaker_session=LocalSession(isolation="process"),
         ).fit(job_name=name, logs=False)
+        # A job ends before they do: they still tidy up, and hold its lock until they are gone.
+        with (self.home / "jobs" / name / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
     def hide_programs(self) -> None:
         """Nothing is installed, as far as the search path goes."""
