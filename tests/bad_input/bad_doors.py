@@ -19,15 +19,6 @@ from launcher.cli import main
 BAD = Path(__file__).parents[1] / "spec" / "bad"
 
 
-def _hide_credentials(patch: pytest.MonkeyPatch) -> None:
-    """Whoever runs this, boto3 finds no AWS credentials of theirs."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
-        patch.delenv(name, raising=False)
-    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        patch.setenv(name, "/nonexistent")
-
-
 class Refused(Exception):
     """What a door said: an error's text."""
 
@@ -44,7 +35,7 @@ class Door:
         shutil.copytree(BAD, self.folder)
         self.temporary.mkdir()
         patch.setenv("LAUNCHER_HOME", str(self.home))
-        _hide_credentials(patch)
+        self._forget_aws()
         patch.setattr("tempfile.tempdir", str(self.temporary))
         patch.chdir(self.folder)
         self.start = self.files()
@@ -120,12 +111,13 @@ class Door:
         """Nothing is installed, as far as the search path goes."""
         self._patch.setenv("PATH", str(self.temporary))
 
-    def forget_aws(self) -> None:
-        """Nothing is known of AWS: no region, no credentials, no files of either."""
+    def _forget_aws(self) -> None:
+        """Whoever runs this, no region and no credentials of theirs are found."""
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             self._patch.delenv(name)
         for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
             self._patch.setenv(name, str(self.temporary / "absent"))
+        self._patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
     def create(self, path: Sequence[Any], value: Any) -> None:
         """A request that was right, with one field changed, or taken out for None."""

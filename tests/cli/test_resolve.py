@@ -14,22 +14,12 @@ instance_count: 1
 role: Training
 image_uri: 123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:1
 """
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 @pytest.fixture
-def account(aws):
+def account(aws, make_role):
     """What there is in the account that a job could make or change."""
-    aws("iam").create_role(RoleName="Training", AssumeRolePolicyDocument=json.dumps(TRUST))
+    make_role("Training")
     aws("ecr").create_repository(repositoryName="train")
 
     def state():
@@ -82,11 +72,10 @@ def test_without_resolve_aws_is_not_asked(terminal, credentials):
 def test_resolve_goes_with_the_dry_run_of_a_job_for_aws(terminal, options):
     result = terminal("run", terminal.write(job=JOB), "--resolve", *options)
     assert result.exit_code == 2
-    assert "--resolve goes with the --dry-run" in result.stderr
+    assert "--resolve and --upload go with the --dry-run" in result.stderr
 
 
-def test_check_judges_the_request_that_would_be_sent(terminal, account, credentials):
-    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
+def test_check_judges_the_request_that_would_be_sent(terminal, account):
     before = account()
     result = terminal("check", terminal.write(job=JOB), "--cloud", "-o", "json")
     findings = json.loads(result.stdout)["findings"]
