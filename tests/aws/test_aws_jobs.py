@@ -270,7 +270,6 @@ def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, cre
 
 def test_without_credentials(front, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
-    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(CloudError, match="aws configure"):
         AwsSession().list_training_jobs()
     assert front.calls == []
