@@ -31,7 +31,7 @@ from endings_programs import COLLECTIVES
 from endings_stage import HANG_TIMEOUT, Stage, wait_until
 from endings_table import Row
 
-from launcher.outcome import EXIT_CODES
+from launcher.outcome.summary import EXIT_CODES
 
 #: A job in which someone was hurt is over after so many seconds; hosts have 20 to end at SIGTERM.
 SECONDS = 60.0
