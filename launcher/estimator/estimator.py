@@ -61,7 +61,10 @@ class Estimator(JobArguments):
         name = job_name or new_job_name(spec)
 
         def attempt(tried: JobSpec, its_name: str) -> Job:
-            job = self.latest_training_job = _send(tried, session, its_name, max_cost)
+            # where fit was called; `pursue` stands between it and its attempts
+            stacklevel = 5 if wait else 4
+            job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
+            self.latest_training_job = job
             if wait:
                 follow(job, logs=logs not in (None, False, "None"))
             return job
@@ -137,11 +140,16 @@ class Estimator(JobArguments):
         return own_session(self.sagemaker_session, local=local)
 
 
-def _send(spec: JobSpec, session: Session, name: str, max_cost: float | None) -> Job:
-    """Create a job, unless it may cost more than `max_cost` on AWS."""
+def _send(
+    spec: JobSpec, session: Session, name: str, max_cost: float | None, *, stacklevel: int
+) -> Job:
+    """Create a job, unless it may cost more than `max_cost` on AWS.
+
+    stacklevel: of the user's own line, for the warnings.
+    """
     submission = prepare(spec, place(spec, session, name))
     for warning in submission.warnings:
-        warnings.warn(warning, stacklevel=4)  # where fit was called
+        warnings.warn(warning, stacklevel=stacklevel)
     if max_cost is not None and session.region != LOCAL_REGION:
         refuse_above(plan_job(spec, session), max_cost, "max_cost")
     send(submission, session)
