@@ -9,7 +9,7 @@ from launcher.cli.ctrl_c import Detached, obey_ctrl_c
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
-from launcher.outcome import host_groups
+from launcher.outcome.hosts import host_groups
 
 
 class LinePrinter:

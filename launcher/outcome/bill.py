@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher import catalogue
 from launcher.catalogue.cost import Estimate, dollars_text, estimate, spot_saving
-from launcher.outcome import host_groups
+from launcher.outcome.hosts import host_groups
 
 
 @dataclass(frozen=True, kw_only=True)
