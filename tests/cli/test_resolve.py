@@ -76,13 +76,15 @@ def test_without_resolve_aws_is_not_asked(terminal, credentials):
     result = terminal("run", terminal.write(job=JOB), "--dry-run")
     assert result.exit_code == 2
     assert "the request needs output_path" in result.stderr
+    assert "needs the role's ARN, and 'Training' is a name" in result.stderr
+    assert result.stderr.count("--resolve") == 2
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run", "--local"]], ids=["no dry run", "local"])
 def test_resolve_goes_with_the_dry_run_of_a_job_for_aws(terminal, options):
     result = terminal("run", terminal.write(job=JOB), "--resolve", *options)
     assert result.exit_code == 2
-    assert "--resolve goes with the --dry-run" in result.stderr
+    assert "--resolve and --upload go with the --dry-run" in result.stderr
 
 
 def test_check_judges_the_request_that_would_be_sent(terminal, account, credentials):
