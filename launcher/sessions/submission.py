@@ -20,6 +20,7 @@ from launcher.spec import JobSpec
 
 _ASK_AWS = "or let AWS be asked for it: --resolve, in Python resolve=True"
 
+
 def new_job_name(spec: JobSpec) -> str:
     """A name of its own for one run of a spec: its base, the time, ten random digits.
 

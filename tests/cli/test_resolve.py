@@ -80,11 +80,28 @@ def test_without_resolve_aws_is_not_asked(terminal, credentials):
     assert result.stderr.count("--resolve") == 2
 
 
-@pytest.mark.parametrize("options", [[], ["--dry-run", "--local"]], ids=["no dry run", "local"])
-def test_resolve_goes_with_the_dry_run_of_a_job_for_aws(terminal, options):
-    result = terminal("run", terminal.write(job=JOB), "--resolve", *options)
+@pytest.mark.parametrize("option", ["--resolve", "--upload"])
+@pytest.mark.parametrize("others", [[], ["--dry-run", "--local"]], ids=["no dry run", "local"])
+def test_what_goes_with_the_dry_run_of_a_job_for_aws(terminal, option, others):
+    result = terminal("run", terminal.write(job=JOB), option, *others)
     assert result.exit_code == 2
     assert "--resolve and --upload go with the --dry-run" in result.stderr
+
+
+def test_upload_stores_the_code_of_a_request_that_any_client_can_send(terminal, account, aws):
+    aws("s3").create_bucket(
+        Bucket="results", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+    )
+    job = terminal.write(job=JOB + "output_path: s3://results/here\n")
+    result = terminal("run", job, "--dry-run", "--upload")
+    assert result.exit_code == 0, result.stderr
+    request = json.loads(result.stdout)
+    code = request["InputDataConfig"][-1]["DataSource"]["S3DataSource"]["S3Uri"]
+    stored = aws("s3").list_objects_v2(Bucket="results", Prefix=code.removeprefix("s3://results/"))
+    names = {each["Key"].rpartition("/")[2] for each in stored["Contents"]}
+    assert names == {"launch.py", "bundle.tar.gz", "launcher.json"}
+    assert not aws("sagemaker").list_training_jobs()["TrainingJobSummaries"]
+    aws("sagemaker").create_training_job(**request)
 
 
 def test_check_judges_the_request_that_would_be_sent(terminal, account, credentials):

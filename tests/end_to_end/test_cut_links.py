@@ -87,7 +87,7 @@ class Disturbed:
         wait_until(lambda: self.said("algo-3", "under way") and self.said("algo-4", "under way"))
 
     def said(self, host: str, text: str) -> bool:
-        return any(text in log.read_text() for log in self.folder.logs.glob(f"{host}-*"))
+        return any(text in log.read_text() for log in self.folder.logs.glob(f"{host}-*.log"))
 
     def is_trained(self) -> bool:
         return all(self.said(host, "witness") for host in ("algo-3", "algo-4"))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.errors import Problem
-from launcher.request.bundle import job_world
 from launcher.sessions.local.fetching import DownloadFailed
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.objects import S3Failed, copy_into, is_s3
@@ -101,6 +100,8 @@ def supply_script(
     """
     if not is_script_mode(request):
         return
+    from launcher.request.bundle import job_world  # loads the spec; sessions are asked by a TAB too
+
     source = str(source_of(request))
     archive = (
         None if source.startswith(f"{DEFAULT_ML_ROOT}/") else _fetched(source, courier, folder)
