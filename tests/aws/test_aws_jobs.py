@@ -4,7 +4,7 @@ import pytest
 from front import Alter, Cut, Hold, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
-from launcher.sessions.aws import clients
+from launcher.sessions.aws import clients, identity
 from launcher.sessions.aws.creation import Creation, is_answered_by
 from launcher.sessions.aws.retries import Patience
 
@@ -166,7 +166,7 @@ def test_how_a_job_is_recognised(change, is_ours):
 def test_a_name_that_aws_does_not_know(session, front, method):
     operation = "".join(word.capitalize() for word in method.split("_"))
     front.meet(operation, Refuse("ValidationException", "Requested resource not found."))
-    with pytest.raises(JobNotFound, match="absent"):
+    with pytest.raises(JobNotFound, match="'absent' in eu-west-1: `launcher list --cloud`"):
         getattr(session, method)(TrainingJobName="absent")
 
 
@@ -266,6 +266,22 @@ def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, cre
     old, new = front.of("ListTrainingJobs")
     assert "AKIAOLD" in old.headers["Authorization"]
     assert "AKIANEW" in new.headers["Authorization"]
+
+
+def test_an_endpoint_that_is_not_there_is_waited_for_aloud(credentials, monkeypatch):
+    credentials.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr(identity, "_PATIENCE", Patience(seconds=2))
+    told = []
+    with pytest.raises(Unreachable, match="start `launcher endpoint`"):
+        AwsSession("eu-west-1", tell=told.append).role_arn("Training")
+    assert all("trying again in" in line for line in told)
+    assert told
+
+
+def test_what_boto_does_not_send_is_one_line(session):
+    with pytest.raises(CloudError) as raised:
+        session.describe_training_job(TrainingJobName=None)
+    assert "TrainingJobName" in raised.value.headline
 
 
 def test_without_credentials(front, credentials):

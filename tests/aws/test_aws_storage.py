@@ -59,6 +59,11 @@ def test_an_object_that_is_not_there_is_named(session, bucket, tmp_path):
         session.download(f"s3://{BUCKET}/absent", tmp_path / "file")
 
 
+def test_a_bucket_that_is_not_there_is_named(session):
+    with pytest.raises(Refused, match="s3://no-such-bucket/key"):
+        session.upload(b"", "s3://no-such-bucket/key")
+
+
 def test_a_cut_connection_is_tried_again(session, bucket, front, tmp_path):
     front.meet("PUT", Cut(after=False))
     session.upload(b"content", f"s3://{BUCKET}/key")

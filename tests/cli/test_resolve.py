@@ -66,6 +66,8 @@ def test_without_resolve_aws_is_not_asked(terminal, credentials):
     result = terminal("run", terminal.write(job=JOB), "--dry-run")
     assert result.exit_code == 2
     assert "the request needs output_path" in result.stderr
+    assert "needs the role's ARN, and 'Training' is a name" in result.stderr
+    assert result.stderr.count("--resolve") == 2
 
 
 @pytest.mark.parametrize("option", ["--resolve", "--upload"])

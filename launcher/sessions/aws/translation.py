@@ -74,8 +74,15 @@ def _of_boto(error: Exception) -> CloudError:
         return no_region()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
         fix = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+        if isinstance(error, boto.EndpointConnectionError) and _is_here(str(error)):
+            fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL, which names this machine"
         return Unreachable(_with_fix(f"AWS does not answer: {error}", fix))
-    return CloudError(_with_fix(str(error), "check AWS_* variables and what ~/.aws says"))
+    one_line = " ".join(str(error).split())
+    return CloudError(_with_fix(one_line, "check AWS_* variables and what ~/.aws says"))
+
+
+def _is_here(said: str) -> bool:
+    return "://127.0.0.1:" in said or "://localhost:" in said
 
 
 def no_region() -> CloudError:
