@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from launcher.arguments import JobArguments
 from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.following.lines import LogLine
+from launcher.following.patience import telling_way_back
 from launcher.following.watch import StateChange
 from launcher.job import Job
 from launcher.plan import Plan, plan_job, refuse_above
@@ -74,7 +75,8 @@ class Estimator(JobArguments):
                 warnings.warn(warning, stacklevel=2)
             return attempt(spec, name)
         job = pursue(spec, name, attempt, tell=_print_notice)
-        job.raise_for_status()
+        with telling_way_back(job.name):
+            job.raise_for_status()
         return job
 
     def plan(self, inputs: Any = None) -> Plan:

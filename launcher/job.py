@@ -187,19 +187,22 @@ class Job:
         return download_artifacts(self.session, self.description(), Path(folder), progress)
 
     def document(self) -> JobDocument | None:
-        """The job document that was uploaded with the code; None when it is there no more."""
+        """The job document that was uploaded with the code.
+
+        None when it is there no more, or is of another tool, or of a version that we do not read.
+        """
         code = [
             channel["DataSource"]["S3DataSource"]["S3Uri"]
             for channel in self.description().get("InputDataConfig", [])
-            if channel["ChannelName"] == CODE_CHANNEL
+            if channel["ChannelName"] == CODE_CHANNEL and "S3DataSource" in channel["DataSource"]
         ]
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / DOCUMENT_FILE
             try:
                 self.session.download(code[0] + DOCUMENT_FILE, copy)
-            except (IndexError, LauncherError):
+                return JobDocument.from_json(copy.read_text(encoding="utf-8"))
+            except (IndexError, LauncherError, UnicodeError):
                 return None
-            return JobDocument.from_json(copy.read_text(encoding="utf-8"))
 
     def _watch(
         self,
