@@ -176,6 +176,17 @@ def test_data_that_are_not_there(plain_s3_bench: Bench, cloud: Cloud, bucket: st
     )
 
 
+@pytest.mark.parametrize("keys", [("a//b", "a/b"), ("a", "a/b")], ids=["one file", "file, folder"])
+def test_objects_that_no_folder_can_hold(
+    plain_s3_bench: Bench, cloud: Cloud, keys: tuple[str, str]
+) -> None:
+    cloud.put(**{f"odd/{key}": key for key in keys})
+    description = plain_s3_bench.run("pass", channels=[channel("x", "s3://bucket/odd/")])
+
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "would be the same file as another object" in description["FailureReason"]
+
+
 def test_results_wait_for_an_s3_that_was_away(plain_s3_bench: Bench, cloud: Cloud) -> None:
     plain_s3_bench.start('print("up"); time.sleep(600)', **RESULTS)
     plain_s3_bench.wait_for_line("up")

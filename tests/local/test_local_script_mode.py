@@ -163,6 +163,13 @@ def test_a_script_that_fails(plain_s3_bench: Bench, cloud: Cloud) -> None:
     assert reason.endswith('train.py --epochs 3 --name abc"')
 
 
+def test_an_archive_that_leads_out_of_its_folder(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    description = run(plain_s3_bench, cloud, asked(plain_s3_bench), **{"../../../pwned": "x"})
+
+    assert description["FailureReason"].startswith("the archive of the script cannot be unpacked: ")
+    assert "outside the destination" in description["FailureReason"]
+
+
 def test_a_script_hears_that_the_job_is_stopped(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = """\
 import signal, sys, time
