@@ -16,12 +16,12 @@ from moto.logs.models import logs_backends
 
 from launcher.endpoint.registry import Registry
 from launcher.errors import JobNotFound
+from launcher.sessions.aws.logs import GROUP
 from launcher.sessions.base import LogEvent
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.logs import log_streams, read_log
 from launcher.sessions.local.store import Store
 
-GROUP = "/aws/sagemaker/TrainingJobs"
 #: Lines that are published at once: more than are read at once, of which no line is read twice.
 _PIECE = 1_000_000
 

@@ -7,20 +7,20 @@ from typing import Any
 
 from launcher.endpoint.objects import Objects
 from launcher.endpoint.refusal import invalid
-
-_SCHEME = "s3://"
+from launcher.sessions.local.objects import bucket_and_key, is_s3
 
 
 def check_places(request: Mapping[str, Any], region: str, objects: Objects) -> None:
     """Raise Refusal for inputs without objects, and for an output bucket that is not there."""
     for uri in _inputs(request):
-        bucket, prefix = _split(uri)
+        bucket, prefix = bucket_and_key(uri)
         if not objects.has_objects(bucket, prefix, region):
             raise invalid(_no_objects(uri, bucket, region, request["RoleArn"]))
     output = request["OutputDataConfig"]["S3OutputPath"]
-    if output.startswith(_SCHEME) and not objects.has_bucket(_split(output)[0], region):
+    bucket, _ = bucket_and_key(output)
+    if is_s3(output) and not objects.has_bucket(bucket, region):
         raise invalid(
-            f"The S3 bucket of OutputDataConfig, {_split(output)[0]}, does not exist. Please "
+            f"The S3 bucket of OutputDataConfig, {bucket}, does not exist. Please "
             f"ensure that the bucket exists in the selected region ({region})."
         )
 
@@ -37,10 +37,5 @@ def _no_objects(uri: str, bucket: str, region: str, role: str) -> str:
 def _inputs(request: Mapping[str, Any]) -> Iterator[str]:
     for channel in request.get("InputDataConfig", ()):
         uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri", "")
-        if uri.startswith(_SCHEME):
+        if is_s3(uri):
             yield uri
-
-
-def _split(uri: str) -> tuple[str, str]:
-    bucket, _, key = uri.removeprefix(_SCHEME).partition("/")
-    return bucket, key

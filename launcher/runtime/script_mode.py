@@ -19,7 +19,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import FAILURE_REASON_LIMIT, JobDocument, MlPaths, Role, TrainerPart
+from launcher.contract import (
+    DEFAULT_ML_ROOT,
+    FAILURE_REASON_LIMIT,
+    JobDocument,
+    MlPaths,
+    Role,
+    TrainerPart,
+)
 from launcher.runtime import failure, hyperparameters, processes
 from launcher.runtime.environment import Environment, paths_here, read_config
 from launcher.runtime.events import emit
@@ -44,7 +51,7 @@ def main(archive: str | None = None) -> int:
     submitted = str(settings["sagemaker_submit_directory"])
     environment = Environment.read(paths, document=_document(paths, settings, program))
     variables = _variables(environment, submitted)
-    os.environ.update({name: variables[name] for name in ("SM_CURRENT_HOST",)})
+    os.environ["SM_CURRENT_HOST"] = variables["SM_CURRENT_HOST"]  # events say whose they are
     try:
         code = _unpack(archive or submitted, paths)
     except (tarfile.TarError, OSError, EOFError) as error:
@@ -97,8 +104,8 @@ def _port(environment: Environment) -> int:
 def _unpack(source: str, paths: MlPaths) -> Path:
     """The folder of the script: the archive unpacked to /opt/ml/code, or a folder as it is."""
     path = (
-        paths.root / Path(source).relative_to("/opt/ml")
-        if source.startswith("/opt/ml/")
+        paths.root / Path(source).relative_to(DEFAULT_ML_ROOT)
+        if source.startswith(f"{DEFAULT_ML_ROOT}/")
         else Path(source)
     )
     if path.is_dir():
