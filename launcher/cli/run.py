@@ -13,9 +13,7 @@ from launcher.cli.approval import approval_options, ask, nothing_sent
 from launcher.cli.findings import tell_findings
 from launcher.cli.launch import Launch
 from launcher.cli.options import changes_option, dry_run_options, local_host_options
-from launcher.cli.screen import print_summary
 from launcher.errors import SpecError
-from launcher.job import Job
 from launcher.request.submission import redacted
 from launcher.sessions.finding import aws_session
 from launcher.sessions.local import LocalSession
@@ -76,15 +74,4 @@ def run(
             return 0 if is_fine else SpecError.exit_code
         if not (local or yes):
             ask(name)
-    job = launch.run(spec, name, submission)
-    return _answer(job, output, is_left=launch.is_left)
-
-
-def _answer(job: Job, output: str, *, is_left: bool) -> int:
-    """What became of the job; the exit code."""
-    if is_left and output == "text":
-        click.echo(job.name)
-        return 0
-    summary = job.summary()
-    print_summary(summary, output)
-    return 0 if is_left else summary["exit_code"]
+    return launch.answer(launch.run(spec, name, submission), output)
