@@ -185,7 +185,10 @@ class Job:
         return download_artifacts(self.session, self.description(), Path(folder), progress)
 
     def document(self) -> JobDocument | None:
-        """The job document that was uploaded with the code; None when it is there no more."""
+        """The job document that was uploaded with the code.
+
+        None when it is there no more, or is of another tool, or of a version that we do not read.
+        """
         return self._document(self.description())
 
     def _watch(
@@ -231,15 +234,15 @@ class Job:
         code = [
             channel["DataSource"]["S3DataSource"]["S3Uri"]
             for channel in now.get("InputDataConfig", [])
-            if channel["ChannelName"] == CODE_CHANNEL
+            if channel["ChannelName"] == CODE_CHANNEL and "S3DataSource" in channel["DataSource"]
         ]
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / DOCUMENT_FILE
             try:
                 self.session.download(code[0] + DOCUMENT_FILE, copy)
-            except (IndexError, LauncherError):
+                return JobDocument.from_json(copy.read_text(encoding="utf-8"))
+            except (IndexError, LauncherError, UnicodeError):
                 return None
-            return JobDocument.from_json(copy.read_text(encoding="utf-8"))
 
 
 def _silent(_notice: str) -> None:

@@ -33,9 +33,10 @@ def endpoint(
     host_failure: str,
     output: str,
 ) -> int:
-    """Serve SageMaker's training jobs to any AWS client of this machine.
+    """Serve SageMaker's API on this machine.
 
-    S3, CloudWatch Logs, IAM and STS come with it. The lines on stdout tell clients where it is.
+    Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS
+    come with it. The lines on stdout tell clients where it is.
     """
     server = _server()
     setup = server.Setup(

@@ -33,7 +33,7 @@ def list_jobs(
     cloud: bool,
     output: str,
 ) -> int:
-    """List the jobs of this machine, the newest first."""
+    """List the jobs, the newest first."""
     session = aws_session() if cloud else local_session()
     jobs = session.list_training_jobs(
         NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit

@@ -32,17 +32,14 @@ VERBS = {
     "init": Verb(home="init:init", line="Write a first job that runs at once."),
     "check": Verb(home="check:check", line="Say what works here and what does not."),
     "run": Verb(home="run:run", line="Run a job and follow it to its end."),
-    "list": Verb(home="list:list_jobs", line="List the jobs of this machine, the newest first."),
+    "list": Verb(home="list:list_jobs", line="List the jobs, the newest first."),
     "status": Verb(home="status:status", line="Show how job NAME stands."),
     "logs": Verb(home="logs:logs", line="Print what the hosts of job NAME printed."),
     "download": Verb(home="download:download", line="Fetch the model and the output of job NAME."),
     "stop": Verb(home="stop:stop", line="Ask job NAME to stop."),
     "interrupt": Verb(home="interrupt:interrupt", line="Interrupt job NAME as spot instances are."),
     "probe": Verb(home="probe:probe", line="Ask a platform what its documents leave open."),
-    "endpoint": Verb(
-        home="endpoint:endpoint",
-        line="Serve SageMaker's training jobs to any AWS client of this machine.",
-    ),
+    "endpoint": Verb(home="endpoint:endpoint", line="Serve SageMaker's API on this machine."),
     "completion": Verb(
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
     ),

@@ -68,12 +68,12 @@ def constructor_arguments(
     The source folder is not among it, as only the job has a copy; nor are the inputs, which are an
     argument of `fit`, and what no request says: alternatives and capacity_retry.
     """
-    resources = description["ResourceConfig"]
-    algorithm = description["AlgorithmSpecification"]
+    resources = description.get("ResourceConfig", {})
+    algorithm = description.get("AlgorithmSpecification", {})
     groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
     return {
         "entry_point": document.trainer.entry_point if document else "",
-        "role": description["RoleArn"],
+        "role": description.get("RoleArn"),
         "image_uri": algorithm.get("TrainingImage"),
         "algorithm_arn": algorithm.get("AlgorithmName"),
         "instance_groups": groups,

@@ -13,6 +13,7 @@ from launcher.estimator.described import constructor_arguments
 from launcher.estimator.porting import as_inputs
 from launcher.estimator.printing import follow, print_notice
 from launcher.estimator.sessions import aws_session, find_job, is_local_mode, own_session
+from launcher.following.patience import telling_way_back
 from launcher.job import Job
 from launcher.plan import Plan, plan_job, refuse_above
 from launcher.request.submission import prepare
@@ -74,7 +75,8 @@ class Estimator(JobArguments):
                 warnings.warn(warning, stacklevel=2)
             return attempt(spec, name)
         job = pursue(spec, name, attempt, tell=print_notice)
-        job.raise_for_status()
+        with telling_way_back(job.name):
+            job.raise_for_status()
         return job
 
     def plan(self, inputs: Any = None) -> Plan:

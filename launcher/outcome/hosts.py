@@ -22,13 +22,16 @@ def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
     """The groups of a described job: algo-1..N are numbered in the order of the groups.
 
     SageMaker does not document that order; inside a job resourceconfig.json is the authority.
+    A serverless job has machines that no description names: it has no groups.
     """
-    resources = description["ResourceConfig"]
+    resources = description.get("ResourceConfig", {})
     requested = resources.get("InstanceGroups") or [
         {**resources, "InstanceGroupName": HOMOGENEOUS_GROUP}
     ]
     groups, first = [], 1
     for group in requested:
+        if "InstanceType" not in group or "InstanceCount" not in group:
+            continue
         beyond = first + group["InstanceCount"]
         groups.append(
             HostGroup(

@@ -35,6 +35,8 @@ def summarise(
         "metrics": {
             metric["MetricName"]: metric["Value"]
             for metric in description.get("FinalMetricDataList", [])
+            if "MetricName" in metric and "Value" in metric
+            if "MetricName" in metric and "Value" in metric
         },
         "data": _DataMeasure.of(lines).summary(),
     }

@@ -18,6 +18,8 @@ from launcher.request.submission import Submission
 from launcher.sessions.base import Session
 from launcher.spec import JobSpec
 
+_ASK_AWS = "or let AWS be asked for it: --resolve, in Python resolve=True"
+
 
 def new_job_name(spec: JobSpec) -> str:
     """A name of its own for one run of a spec: its base, the time, ten random digits.
@@ -54,10 +56,14 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
     """Where SageMaker would run a spec, from the spec alone; SpecError names what it must say."""
     image, problems = _image(spec, _image_offline)
     problems += check_name(name)
-    if spec.role is None or not spec.role.startswith("arn:"):
-        problems.append(_missing("role", "the ARN of the job's IAM role"))
+    if spec.role is None:
+        problems.append(_missing("role", "the ARN of the job's IAM role", _ASK_AWS))
+    elif not spec.role.startswith("arn:"):
+        what = f"the request needs the role's ARN, and {spec.role!r} is a name"
+        problems.append(Problem(what=what, where="role", fix=f"give the ARN; {_ASK_AWS}"))
     if spec.output_path is None:
-        problems.append(_missing("output_path", "s3://BUCKET/PREFIX for the job's results"))
+        meaning = "s3://BUCKET/PREFIX for the job's results"
+        problems.append(_missing("output_path", meaning, _ASK_AWS))
     problems += _places_of_this_machine(spec)
     if problems:
         raise SpecError(problems)
@@ -114,6 +120,11 @@ def send(submission: Submission, session: Session) -> None:
     what the session raises for a request that it cannot run, before anything is uploaded.
     """
     upload(submission, session)
+    create(submission, session)
+
+
+def create(submission: Submission, session: Session) -> None:
+    """Create the job whose objects are stored; an error says which of them are left behind."""
     try:
         session.create_training_job(**submission.request)
     except CloudError as error:
@@ -200,9 +211,10 @@ def _scheme(uri: str) -> str:
     return uri.partition("://")[0]
 
 
-def _missing(field: str, meaning: str) -> Problem:
+def _missing(field: str, meaning: str, instead: str = "") -> Problem:
     return Problem(
         what=f"the request needs {field}, and the spec does not say it",
         where=field,
-        fix=f"give {field}: {meaning} (--set {field}=... on the command line)",
+        fix=f"give {field}: {meaning} (--set {field}=... on the command line)"
+        + (f"; {instead}" if instead else ""),
     )

@@ -20,6 +20,7 @@ def apply_changes(
     for change in changes:
         path, what, fix = _apply(values, change, parse)
         said[path] = change
+        reading.typed[path] = change.partition("=")[2].strip()
         if what:
             reading.reject(path, what, fix)
     return said

@@ -54,10 +54,12 @@ class Reading:
     """What went wrong while values were read.
 
     broken: fields whose value is not what the author meant; no rule should judge them.
+    typed: what --set gave, as it was typed: a field of text takes 2.10 as it stands.
     """
 
     findings: list[Finding] = field(default_factory=list)
     broken: set[FieldPath] = field(default_factory=set)
+    typed: dict[FieldPath, str] = field(default_factory=dict)
 
     def reject(self, path: FieldPath, what: str, fix: str) -> Any:
         self.findings.append(Finding(path=path, what=what, fix=fix))
@@ -190,6 +192,8 @@ def _read_scalar(declared: Any, value: Any, path: FieldPath, reading: Reading) -
         return value
     fix = f"write {_noun(declared)}"
     if declared is str and isinstance(value, bool | int | float):
+        if path in reading.typed:
+            return reading.typed[path]
         fix = f'write it in quotes: "{shown(value)}"'
     return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", fix)
 

@@ -1,10 +1,10 @@
 """A job is created exactly once, whatever happens to the answers; then described and stopped."""
 
 import pytest
-from front import Alter, Cut, Hold, Refuse
+from front import Alter, Cut, Hold, Page, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
-from launcher.sessions.aws import clients
+from launcher.sessions.aws import clients, identity
 from launcher.sessions.aws.creation import Creation, is_answered_by
 from launcher.sessions.aws.retries import Patience
 
@@ -39,6 +39,9 @@ def created(front):
         pytest.param((Cut(after=False),), id="cut before AWS has heard it"),
         pytest.param((Cut(after=True),), id="cut after AWS has made the job"),
         pytest.param((THROTTLED, Cut(after=True)), id="throttled, then cut"),
+        pytest.param((Page("<html>Sign in to the hotel</html>"),), id="a hotel's page"),
+        pytest.param((Page(""), Page('{"TrainingJobA')), id="nothing, then half an answer"),
+        pytest.param((Page("busy", 529), Page("", 408)), id="statuses without a code"),
     ],
 )
 def test_a_job_is_created_exactly_once(session, front, request_, faults):
@@ -47,6 +50,22 @@ def test_a_job_is_created_exactly_once(session, front, request_, faults):
     assert answer["TrainingJobArn"].endswith(":training-job/job-1")
     assert created(front) == 1
     assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>Sign in to the hotel</html>", "", '{"TrainingJobN', "null"]
+)
+def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, request_, body):
+    """Nor for a job of that name, nor for an empty list."""
+    front.meet("DescribeTrainingJob", Page(body))
+    front.meet("ListTrainingJobs", Page(body))
+    front.meet("DescribeLogStreams", Page(body))
+    with pytest.raises(Unreachable, match="what answers is not AWS"):
+        session.describe_training_job(TrainingJobName="job-1")
+    with pytest.raises(Unreachable, match="ListTrainingJobs"):
+        session.list_training_jobs()
+    with pytest.raises(Unreachable, match="AWS_ENDPOINT_URL"):
+        session.log_streams("job-1")
 
 
 def test_a_job_that_is_seen_late_is_ours_all_the_same(session, front, request_):
@@ -166,7 +185,7 @@ def test_how_a_job_is_recognised(change, is_ours):
 def test_a_name_that_aws_does_not_know(session, front, method):
     operation = "".join(word.capitalize() for word in method.split("_"))
     front.meet(operation, Refuse("ValidationException", "Requested resource not found."))
-    with pytest.raises(JobNotFound, match="absent"):
+    with pytest.raises(JobNotFound, match="'absent' in eu-west-1: `launcher list --cloud`"):
         getattr(session, method)(TrainingJobName="absent")
 
 
@@ -268,9 +287,24 @@ def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, cre
     assert "AKIANEW" in new.headers["Authorization"]
 
 
+def test_an_endpoint_that_is_not_there_is_waited_for_aloud(credentials, monkeypatch):
+    credentials.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr(identity, "_PATIENCE", Patience(seconds=2))
+    told = []
+    with pytest.raises(Unreachable, match="start `launcher endpoint`"):
+        AwsSession("eu-west-1", tell=told.append).role_arn("Training")
+    assert all("trying again in" in line for line in told)
+    assert told
+
+
+def test_what_boto_does_not_send_is_one_line(session):
+    with pytest.raises(CloudError) as raised:
+        session.describe_training_job(TrainingJobName=None)
+    assert "TrainingJobName" in raised.value.headline
+
+
 def test_without_credentials(front, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
-    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(CloudError, match="aws configure"):
         AwsSession().list_training_jobs()
     assert front.calls == []

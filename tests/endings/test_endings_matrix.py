@@ -28,8 +28,9 @@ from endings_injuries import (
     with_a_full_output,
 )
 from endings_programs import COLLECTIVES
-from endings_stage import HANG_TIMEOUT, Stage, wait_until
+from endings_stage import HANG_TIMEOUT, Stage
 from endings_table import Row
+from waiting import wait_until
 
 from launcher.outcome.summary import EXIT_CODES
 

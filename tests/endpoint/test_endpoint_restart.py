@@ -6,12 +6,12 @@ import io
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 from customer import BUCKET, Customer
 from test_endpoint_life import OBEDIENT
+from waiting import wait_until
 
 from launcher.endpoint import serve
 from launcher.sessions.local import LocalSession
@@ -42,9 +42,7 @@ def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
         before.wait("waits", "SecondaryStatus", "Training")
         arn = before.describe("counts")["TrainingJobArn"]
         before.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "team", "Value": "a"}])
-        while not before.streams("counts"):
-            time.sleep(0.05)
-        read = before.lines("counts")
+        read = wait_until(lambda: before.lines("counts"))
         first.process.kill()
         first.process.wait()
     with serve(root, port=first.port, isolation="process") as second:
@@ -76,10 +74,11 @@ def test_results_wait_for_the_endpoint(root: Path) -> None:
         first.process.wait()
     (root / "enough").touch()
     local = LocalSession(root)
-    deadline = time.monotonic() + 60
-    while local.describe_training_job(TrainingJobName="results")["SecondaryStatus"] != "Uploading":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(
+        lambda: (
+            local.describe_training_job(TrainingJobName="results")["SecondaryStatus"] == "Uploading"
+        )
+    )
     with serve(root, port=first.port, isolation="process") as second:
         after = Customer(second, root)
         document = after.end_of("results")

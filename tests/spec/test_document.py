@@ -179,6 +179,8 @@ def test_what_yaml_cannot_hold_is_told_when_it_is_written() -> None:
         ("hyperparameters.lr=1e-4", "hyperparameters", {"epochs": 3, "lr": 0.0001}),
         ("hyperparameters.note=a=b", "hyperparameters", {"epochs": 3, "lr": 0.001, "note": "a=b"}),
         ("environment.LEVEL='2'", "environment", {"LEVEL": "2"}),
+        ("environment.VERSION=2.10", "environment", {"VERSION": "2.10"}),
+        ("framework_version=2.10", "framework_version", "2.10"),
         ("max_run=60", "max_run", 60),
         (
             "distribution.data_parallel.processes_per_host=2",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from launcher.errors import CloudError, Problem, Refused, SpecError
@@ -18,35 +19,41 @@ _ASSUMED = re.compile(
 #: People who sign in through IAM Identity Center have a role that no service may assume.
 _OF_PEOPLE = "AWSReservedSSO_"
 _PATIENCE = Patience(seconds=20)
+Tell = Callable[[str], None]
 
 
-def caller_arn(clients: Clients) -> str:
-    """The ARN of whoever the credentials belong to."""
+def caller_arn(clients: Clients, tell: Tell | None = None) -> str:
+    """The ARN of whoever the credentials belong to; tell hears what is waited for."""
 
     def ask() -> str:
         with clients.client("sts") as sts:
             return str(sts.get_caller_identity()["Arn"])
 
-    return retry(ask, _PATIENCE, is_passing)
+    return retry(ask, _PATIENCE, is_passing, tell)
 
 
 def account_of(arn: str) -> str:
     return arn.split(":")[4]
 
 
-def role_arn(clients: Clients, role: str | None, metadata: Path = NOTEBOOK_METADATA) -> str:
+def role_arn(
+    clients: Clients,
+    role: str | None,
+    metadata: Path = NOTEBOOK_METADATA,
+    tell: Tell | None = None,
+) -> str:
     """The ARN of a role; without one, of the notebook's or of our own assumed role.
 
     Raises SpecError for a role that does not exist, and where there is none of our own.
     """
     if role is not None:
-        return role if role.startswith("arn:") else _named_role(clients, role)
-    return _notebook_role(clients, metadata) or _own_role(clients)
+        return role if role.startswith("arn:") else _named_role(clients, role, tell)
+    return _notebook_role(clients, metadata) or _own_role(clients, tell)
 
 
-def _named_role(clients: Clients, name: str) -> str:
+def _named_role(clients: Clients, name: str, tell: Tell | None) -> str:
     try:
-        return _look_up(clients, name.rpartition("/")[2])
+        return _look_up(clients, name.rpartition("/")[2], tell)
     except Refused as error:
         if error.code != "NoSuchEntity":
             error.add(f"  or give the ARN of the role {name} instead of its name")
@@ -56,12 +63,12 @@ def _named_role(clients: Clients, name: str) -> str:
         raise SpecError([Problem(what=what, where="role", fix=fix)]) from error
 
 
-def _look_up(clients: Clients, name: str) -> str:
+def _look_up(clients: Clients, name: str, tell: Tell | None) -> str:
     def ask() -> str:
         with clients.client("iam") as iam:
             return str(iam.get_role(RoleName=name)["Role"]["Arn"])
 
-    return retry(ask, _PATIENCE, is_passing)
+    return retry(ask, _PATIENCE, is_passing, tell)
 
 
 def _notebook_role(clients: Clients, metadata: Path) -> str | None:
@@ -82,15 +89,15 @@ def _notebook_role(clients: Clients, metadata: Path) -> str | None:
         return None  # the role that asks is the same; only its path is harder to find
 
 
-def _own_role(clients: Clients) -> str:
-    caller = caller_arn(clients)
+def _own_role(clients: Clients, tell: Tell | None) -> str:
+    caller = caller_arn(clients, tell)
     own = _ASSUMED.match(caller)
     if own is None or own["name"].startswith(_OF_PEOPLE):
         what = f"the job names no role, and {caller} is not one that SageMaker could assume"
         fix = "give role: the name or ARN of an IAM role that trusts sagemaker.amazonaws.com"
         raise SpecError([Problem(what=what, where="role", fix=fix)])
     try:
-        return _look_up(clients, own["name"])
+        return _look_up(clients, own["name"], tell)
     except CloudError as error:
         what = f"the job names no role, and the path of your own, {own['name']}, cannot be read"
         fix = f"give role: its ARN ({error.headline})"

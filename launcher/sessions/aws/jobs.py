@@ -28,7 +28,7 @@ def describe(clients: Clients, name: str) -> dict[str, Any]:
         with clients.client("sagemaker") as sagemaker:
             return dict(sagemaker.describe_training_job(TrainingJobName=name))
 
-    description = _of_known(name, lambda: retry(ask, _PATIENCE, is_throttled))
+    description = _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_throttled))
     description.pop("ResponseMetadata", None)
     return description
 
@@ -41,7 +41,7 @@ def stop(clients: Clients, name: str) -> None:
             sagemaker.stop_training_job(TrainingJobName=name)
 
     try:
-        _of_known(name, lambda: retry(ask, _PATIENCE, is_passing))
+        _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_passing))
     except Refused as error:
         # SageMaker: "The request was rejected because the training job is in status Completed."
         if error.code != "ValidationException" or not _is_ending(clients, name):
@@ -72,13 +72,14 @@ def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[dict[str,
             return
 
 
-def _of_known(name: str, ask: Callable[[], Answer]) -> Answer:
+def _of_known(clients: Clients, name: str, ask: Callable[[], Answer]) -> Answer:
     """The answer about a job; JobNotFound instead of what AWS says to a name it does not know."""
     try:
         return ask()
     except Refused as error:
         if error.code == "ResourceNotFound" or any(text in str(error) for text in _NOT_FOUND):
-            raise JobNotFound(f"there is no training job {name!r} on AWS") from error
+            what = f"SageMaker has no training job {name!r} in {clients.region}"
+            raise JobNotFound(f"{what}: `launcher list --cloud` names them all") from error
         raise
 
 

@@ -67,11 +67,11 @@ class AwsSession:
     def account(self) -> str:
         with self._lock:
             if self._account is None:
-                self._account = identity.account_of(identity.caller_arn(self._clients))
+                self._account = identity.account_of(identity.caller_arn(self._clients, self._tell))
             return self._account
 
     def role_arn(self, role: str | None) -> str:
-        return identity.role_arn(self._clients, role)
+        return identity.role_arn(self._clients, role, tell=self._tell)
 
     def default_location(self) -> str:
         return f"s3://{self._default_bucket.name}"

@@ -26,8 +26,12 @@ def address(uri: str) -> tuple[str, str]:
 def upload(clients: Clients, content: bytes, uri: str, kms_key: str | None = None) -> None:
     """Store one object; a big one travels in parts."""
     bucket, key = address(uri)
-    with clients.client("s3") as s3:
-        s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
+    try:
+        with clients.client("s3") as s3:
+            s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
+    except Refused as error:
+        error.add(f"  object: {uri}")  # which S3 does not name
+        raise
 
 
 def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) -> str | None:
