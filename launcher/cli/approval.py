@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 
 from launcher.cli.answer import tell
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 from launcher.plan import Plan, plan_text, refuse_above
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+_MAX_COST = click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0),
+    metavar="DOLLARS",
+    help="Refuse a job that may cost more on AWS.",
+)
+_YES = click.option("-y", "--yes", is_flag=True, help="Send a job that costs money without asking.")
+
+
+def approval_options(verb: Verb) -> Verb:
+    """Give a verb --max-cost and --yes."""
+    return _MAX_COST(_YES(verb))
 
 
 def show_plan(plan: Plan, max_cost: float | None) -> None:

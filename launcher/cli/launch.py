@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
 from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.cli.answer import tell_warnings
 from launcher.cli.approval import nothing_sent, show_plan
 from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
 from launcher.cli.follow import follow, tell_notice, tell_started
+from launcher.cli.screen import print_summary
 from launcher.following.patience import telling_way_back
 from launcher.job import Job
 from launcher.plan import plan_job
@@ -66,6 +69,16 @@ class Launch:
             return self._send(first if its_name == name else self.prepare(tried, its_name))
 
         return pursue(spec, name, attempt, tell=tell_notice)
+
+    def answer(self, job: Job, output: str) -> int:
+        """Print what became of a job, or its name where the user has left it; the exit code."""
+        if self.is_left and output == "text":
+            click.echo(job.name)
+            return 0
+        with telling_way_back(job.name):
+            summary = job.summary()
+        print_summary(summary, output)
+        return 0 if self.is_left else summary["exit_code"]
 
     def _send(self, submission: Submission) -> Job:
         """Create a job and follow it while the user stays."""

@@ -23,11 +23,29 @@ _HOST_FAILURE = click.option(
     default=HostFailure.FAIL.value,
     help="Of a host on this machine that dies: fail the job, or go on while its group has others.",
 )
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing."
+)
+_RESOLVE = click.option(
+    "--resolve",
+    is_flag=True,
+    help="With --dry-run: ask AWS for what the job leaves open, and look at what it names.",
+)
+_UPLOAD = click.option(
+    "--upload",
+    is_flag=True,
+    help="With --dry-run: store the code too, so that any client of AWS can send what is printed.",
+)
 
 
 def local_host_options(verb: Verb) -> Verb:
     """Give a verb --isolation and --host-failure."""
     return _ISOLATION(_HOST_FAILURE(verb))
+
+
+def dry_run_options(verb: Verb) -> Verb:
+    """Give a verb --dry-run, and the --resolve and --upload that go with it."""
+    return _DRY_RUN(_RESOLVE(_UPLOAD(verb)))
 
 
 #: --set, for a verb that takes a job file.

@@ -9,16 +9,12 @@ import click
 from launcher.checkup import examine_aws
 from launcher.cli import candidates
 from launcher.cli.answer import answers, print_json
-from launcher.cli.approval import ask, nothing_sent
+from launcher.cli.approval import approval_options, ask, nothing_sent
 from launcher.cli.findings import tell_findings
 from launcher.cli.launch import Launch
-from launcher.cli.options import changes_option, local_host_options
-from launcher.cli.screen import summary_screen
+from launcher.cli.options import changes_option, dry_run_options, local_host_options
 from launcher.errors import SpecError
-from launcher.following.patience import telling_way_back
-from launcher.job import Job
 from launcher.request.submission import redacted
-from launcher.sessions.base import Session
 from launcher.sessions.finding import aws_session
 from launcher.sessions.local import LocalSession
 from launcher.sessions.submission import new_job_name
@@ -30,25 +26,9 @@ from launcher.spec import JobSpec
 @click.option("--local", is_flag=True, help="Run on this machine, whatever the instance types.")
 @local_host_options
 @click.option("-d", "--detach", is_flag=True, help="Return once the job is created.")
-@click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
-@click.option(
-    "--resolve",
-    is_flag=True,
-    help="With --dry-run: ask AWS for what the job leaves open, and look at what it names.",
-)
-@click.option(
-    "--upload",
-    is_flag=True,
-    help="With --dry-run: store the code too, so that any client of AWS can send what is printed.",
-)
+@dry_run_options
 @click.option("--name", help="Name of the job; by default one is made.")
-@click.option(
-    "--max-cost",
-    type=click.FloatRange(min=0),
-    metavar="DOLLARS",
-    help="Refuse a job that may cost more on AWS.",
-)
-@click.option("-y", "--yes", is_flag=True, help="Send a job that costs money without asking.")
+@approval_options
 @changes_option
 @answers
 def run(
@@ -78,7 +58,9 @@ def run(
     if (resolve or upload) and (local or not dry_run):
         raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
     launch = Launch(
-        session=_session(local, isolation, host_failure),
+        session=LocalSession(isolation=isolation, host_failure=host_failure)
+        if local
+        else aws_session(),
         is_local=local,
         is_offline=dry_run and not (local or resolve or upload),
         max_cost=max_cost,
@@ -92,22 +74,4 @@ def run(
             return 0 if is_fine else SpecError.exit_code
         if not (local or yes):
             ask(name)
-    job = launch.run(spec, name, submission)
-    return _answer(job, output, is_left=launch.is_left)
-
-
-def _session(local: bool, isolation: str | None, host_failure: str) -> Session:
-    if local:
-        return LocalSession(isolation=isolation, host_failure=host_failure)
-    return aws_session()
-
-
-def _answer(job: Job, output: str, *, is_left: bool) -> int:
-    """What became of the job; the exit code."""
-    with telling_way_back(job.name):
-        summary = job.summary()
-    if output == "json":
-        print_json(summary)
-    else:
-        click.echo(job.name if is_left else summary_screen(summary))
-    return 0 if is_left else summary["exit_code"]
+    return launch.answer(launch.run(spec, name, submission), output)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from launcher.catalogue.cost import dollars_text
+from launcher.cli.answer import print_json
 
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
@@ -15,6 +16,14 @@ _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 def summary_screen(summary: Mapping[str, Any]) -> str:
     """Status, hosts per group, who prepared the data, metrics, the model, what to do next."""
     return "\n".join(_lines(summary))
+
+
+def print_summary(summary: Mapping[str, Any], output: str) -> None:
+    """A job's summary as the answer of a verb, in the form that `-o` asked for."""
+    if output == "json":
+        print_json(summary)
+    else:
+        click.echo(summary_screen(summary))
 
 
 def _lines(summary: Mapping[str, Any]) -> Iterator[str]:

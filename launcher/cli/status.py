@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from launcher.cli import candidates
-from launcher.cli.answer import answers, print_json
+from launcher.cli.answer import answers
 from launcher.cli.options import cloud_option
-from launcher.cli.screen import summary_screen
+from launcher.cli.screen import print_summary
 from launcher.job import Job
 from launcher.sessions.finding import session_of
 
@@ -23,8 +23,5 @@ def status(name: str, cloud: bool, output: str) -> int:
     own once it has ended; 0 while it goes on.
     """
     summary = Job(name, session_of(name, in_cloud=cloud)).summary()
-    if output == "json":
-        print_json(summary)
-    else:
-        click.echo(summary_screen(summary))
+    print_summary(summary, output)
     return summary["exit_code"] or 0
