@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.artifacts import FileProgress, download_artifacts
-from launcher.bill import Bill, bill
-from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
-from launcher.errors import JobFailed, JobStopped, LauncherError, Problem, SpecError
+from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
+from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.following.failure import (
     FailedHost,
     find_failed_host,
     host_of_reason,
     to_plain,
 )
+from launcher.following.hosts import chosen_hosts, training_hosts
 from launcher.following.lines import LogLine
 from launcher.following.merge import MergedLog
 from launcher.following.patience import PatientSession
 from launcher.following.pause import Pause
-from launcher.following.source import Source
 from launcher.following.watch import StateChange, Watch
-from launcher.outcome import host_groups, summarise
+from launcher.outcome.artifacts import FileProgress, download_artifacts
+from launcher.outcome.bill import Bill, bill
+from launcher.outcome.hosts import group_of_hosts
+from launcher.outcome.summary import summarise
 from launcher.sessions.base import TERMINAL_STATUSES, Session
 
 #: How long a platform may give no answer before waiting for its job ends with an error.
@@ -122,7 +122,7 @@ class Job:
         """Raise JobFailed or JobStopped when the job ended so; return when it did not."""
         now = self.description()
         if now["TrainingJobStatus"] == "Failed":
-            failed = self.failed_host()
+            failed = self._failed_host(now)
             raise JobFailed(
                 self.name,
                 now.get("FailureReason", "no reason was given"),
@@ -134,14 +134,7 @@ class Job:
 
     def failed_host(self) -> FailedHost | None:
         """Where a failed job failed first, with that host's last lines; None: not to be told."""
-        now = self.description()
-        if now["TrainingJobStatus"] != "Failed":
-            return None
-        host = host_of_reason(now.get("FailureReason", ""), self._group_of_hosts())
-        try:
-            return find_failed_host(self.logs(host=host))
-        except LauncherError:  # whoever may not read the logs is told the reason all the same
-            return None
+        return self._failed_host(self.description())
 
     def logs(
         self,
@@ -155,9 +148,12 @@ class Job:
 
         follow: go on until the end of the job; notices: as of `wait`.
         """
-        hosts = self._hosts_of(group, host)
+        hosts = None
+        if group or host:
+            groups = group_of_hosts(self.description())
+            hosts = chosen_hosts(groups, group=group, host=host)
         if not follow:
-            yield from self._lines_now(hosts)
+            yield from self._lines(self.description(), hosts)
             return
         for event in self._watch(read_logs=True, hosts=hosts, notices=notices or _silent):
             if isinstance(event, LogLine):
@@ -165,11 +161,13 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values: what `-o json` prints."""
-        document, cost = self.document(), self.cost()
-        lines = self._lines_now(self._measuring_hosts(document))
+        now = self.description()
+        document, cost = self._document(now), bill(now)
+        # only those that train say how the data came
+        lines = self._lines(now, training_hosts(group_of_hosts(now), document))
         return {
-            **summarise(self.description(), document, (line.text for line in lines)),
-            "failed_host": to_plain(self.failed_host()),
+            **summarise(now, document, (line.text for line in lines)),
+            "failed_host": to_plain(self._failed_host(now)),
             "cost": cost and cost.summary(),
         }
 
@@ -187,19 +185,11 @@ class Job:
         return download_artifacts(self.session, self.description(), Path(folder), progress)
 
     def document(self) -> JobDocument | None:
-        """The job document that was uploaded with the code; None when it is there no more."""
-        code = [
-            channel["DataSource"]["S3DataSource"]["S3Uri"]
-            for channel in self.description().get("InputDataConfig", [])
-            if channel["ChannelName"] == CODE_CHANNEL
-        ]
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / DOCUMENT_FILE
-            try:
-                self.session.download(code[0] + DOCUMENT_FILE, copy)
-            except (IndexError, LauncherError):
-                return None
-            return JobDocument.from_json(copy.read_text(encoding="utf-8"))
+        """The job document that was uploaded with the code.
+
+        None when it is there no more, or is of another tool, or of a version that we do not read.
+        """
+        return self._document(self.description())
 
     def _watch(
         self,
@@ -217,59 +207,43 @@ class Job:
             pause=pause,
             give_up_seconds=self._give_up_seconds,
         )
-        groups = self._group_of_hosts(source)
+        groups = group_of_hosts(source.describe_training_job(TrainingJobName=self.name))
         log = MergedLog(source, self.name, groups, hosts=hosts) if read_logs else None
         poll_seconds = self._poll_seconds or self.session.poll_seconds
         return Watch(
             self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, pause=pause
         ).events()
 
-    def _lines_now(self, hosts: frozenset[str] | None) -> Iterator[LogLine]:
-        log = MergedLog(self.session, self.name, self._group_of_hosts(), hosts=hosts)
-        return log.rest() if self.status in TERMINAL_STATUSES else log.present()
+    def _lines(
+        self, now: Mapping[str, Any], hosts: frozenset[str] | None = None
+    ) -> Iterator[LogLine]:
+        """What the hosts of a described job have printed so far."""
+        log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
+        return log.rest() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.present()
 
-    def _measuring_hosts(self, document: JobDocument | None) -> frozenset[str] | None:
-        """The hosts that may print how the data came: those that train. None: all."""
-        if document is None:
+    def _failed_host(self, now: Mapping[str, Any]) -> FailedHost | None:
+        if now["TrainingJobStatus"] != "Failed":
             return None
-        groups = self._group_of_hosts()
-        return frozenset(
-            host for host, group in groups.items() if document.roles.get(group) is Role.TRAIN
-        )
-
-    def _hosts_of(self, group: str | None, host: str | None) -> frozenset[str] | None:
-        """The hosts of a filter, None for no filter; SpecError for one that names nothing."""
-        if group is None and host is None:
+        host = host_of_reason(now.get("FailureReason", ""), group_of_hosts(now))
+        try:
+            return find_failed_host(self._lines(now, frozenset([host]) if host else None))
+        except LauncherError:  # whoever may not read the logs is told the reason all the same
             return None
-        groups = self._group_of_hosts()
-        problems = _unknown("group", group, list(dict.fromkeys(groups.values())))
-        problems += _unknown("host", host, list(groups))
-        if problems:
-            raise SpecError(problems)
-        return frozenset(
-            name
-            for name, its_group in groups.items()
-            if host in (None, name) and group in (None, its_group)
-        )
 
-    def _group_of_hosts(self, source: Source | None = None) -> dict[str, str]:
-        now = (source or self.session).describe_training_job(TrainingJobName=self.name)
-        groups = host_groups(now)
-        return {host: group.name for group in groups for host in group.hosts}
+    def _document(self, now: Mapping[str, Any]) -> JobDocument | None:
+        code = [
+            channel["DataSource"]["S3DataSource"]["S3Uri"]
+            for channel in now.get("InputDataConfig", [])
+            if channel["ChannelName"] == CODE_CHANNEL and "S3DataSource" in channel["DataSource"]
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / DOCUMENT_FILE
+            try:
+                self.session.download(code[0] + DOCUMENT_FILE, copy)
+                return JobDocument.from_json(copy.read_text(encoding="utf-8"))
+            except (IndexError, LauncherError, UnicodeError):
+                return None
 
 
 def _silent(_notice: str) -> None:
     """Nobody is there to hear it."""
-
-
-def _unknown(kind: str, given: str | None, known: list[str]) -> list[Problem]:
-    if given is None or given in known:
-        return []
-    near = difflib.get_close_matches(given, known, n=1) or known[:1]
-    return [
-        Problem(
-            what=f"the job has no {kind} {given!r}; it has {', '.join(known)}",
-            where=f"--{kind}",
-            fix=f"use --{kind} {near[0]}",
-        )
-    ]

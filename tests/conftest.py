@@ -1,11 +1,25 @@
-"""AWS as moto serves it over HTTP, and a machine that knows nothing of AWS."""
+"""AWS as moto serves it over HTTP, a machine that knows nothing of it, and others' clients."""
 
+import json
 import os
+import subprocess
+import sys
 import urllib.request
 
 import pytest
 
 REGION = "eu-west-1"
+_INSTALL_SECONDS = 1500
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +40,7 @@ def offline(monkeypatch, tmp_path):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "no-config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # this machine may be an instance
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
     return monkeypatch
 
@@ -47,3 +62,41 @@ def aws(credentials, moto_address):
     yield boto3.client
     reset = urllib.request.Request(f"{moto_address}/moto-api/reset", method="POST")
     urllib.request.urlopen(reset, timeout=30).close()
+
+
+@pytest.fixture
+def make_role(moto_address, aws):
+    """Make a role that SageMaker may assume; its ARN."""
+
+    def make(name, **fields):
+        iam = aws("iam", endpoint_url=moto_address)
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST), **fields)
+        return made["Role"]["Arn"]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def programs_of(pytestconfig):
+    """The folder of a package's programs: installed alone at first use, kept in pytest's cache."""
+
+    def find(requirement):
+        folder = pytestconfig.cache.mkdir("other-sdks") / requirement
+        complete = folder / "complete"
+        if not complete.exists():
+            try:
+                _install(requirement, folder)
+            except subprocess.SubprocessError as error:
+                said = (getattr(error, "stderr", None) or b"").decode()[-500:]
+                pytest.skip(f"{requirement} cannot be installed here: {error}\n{said}")
+            complete.touch()
+        return folder / "bin"
+
+    return find
+
+
+def _install(requirement, folder):
+    make = [sys.executable, "-m", "venv", folder]
+    install = [folder / "bin" / "pip", "install", "-q", requirement]
+    for command in (make, install):
+        subprocess.run(command, timeout=_INSTALL_SECONDS, capture_output=True, check=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from launcher.capacity.policy import choices_of, next_step, shortage_of, with_types
 from launcher.errors import CapacityError
 from launcher.following.durations import readable
+from launcher.following.patience import telling_way_back
 from launcher.job import Job
 from launcher.request.names import NAME_LIMIT
 from launcher.spec import JobSpec
@@ -37,7 +38,8 @@ def pursue(
             pause(step.wait_seconds)
         try:
             job = attempt(with_types(spec, step.types), tried)
-            said = shortage_of(job.description())
+            with telling_way_back(tried):
+                said = shortage_of(job.description())
         except CapacityError as error:
             said = error.headline
         if said is None:

@@ -66,7 +66,7 @@ def _job(context: click.Context) -> str | None:
 
 
 def _groups(job: str | None) -> list[Any]:
-    from launcher.outcome import host_groups  # when a job was named
+    from launcher.outcome.hosts import host_groups  # when a job was named
     from launcher.sessions.local import LocalSession
 
     if not job:

@@ -9,7 +9,7 @@ from launcher.cli.ctrl_c import Detached, obey_ctrl_c
 from launcher.following.lines import LogLine
 from launcher.following.watch import StateChange
 from launcher.job import Job
-from launcher.outcome import host_groups
+from launcher.outcome.hosts import host_groups
 
 
 class LinePrinter:
@@ -18,7 +18,8 @@ class LinePrinter:
     def __init__(self, job: Job, *, to_stderr: bool) -> None:
         groups = host_groups(job.description())
         self._groups = [group.name for group in groups]
-        self._width = max(len(f"{group.name}/{host}") for group in groups for host in group.hosts)
+        prefixes = [f"{group.name}/{host}" for group in groups for host in group.hosts]
+        self._width = max(map(len, prefixes), default=0)  # of a serverless job no host is known
         self._to_stderr = to_stderr
 
     def __call__(self, line: LogLine) -> None:

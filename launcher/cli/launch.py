@@ -8,14 +8,15 @@ from typing import Any
 
 from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
 from launcher.cli.answer import tell_warnings
-from launcher.cli.approval import show_plan
+from launcher.cli.approval import nothing_sent, show_plan
 from launcher.cli.ctrl_c import hold_ctrl_c, tell_detached
 from launcher.cli.follow import follow, tell_notice, tell_started
+from launcher.following.patience import telling_way_back
 from launcher.job import Job
 from launcher.plan import plan_job
 from launcher.request.submission import Submission, prepare
 from launcher.sessions.base import Session
-from launcher.sessions.submission import place, place_offline, send, upload
+from launcher.sessions.submission import create, place, place_offline, send, upload
 from launcher.spec import JobSpec
 
 
@@ -69,12 +70,17 @@ class Launch:
     def _send(self, submission: Submission) -> Job:
         """Create a job and follow it while the user stays."""
         job = Job(submission.request["TrainingJobName"], self.session)
+        if not self.is_local:
+            with nothing_sent(job.name):  # it may take long, and need not be held
+                upload(submission, self.session)
         with hold_ctrl_c() as is_pressed:
-            send(submission, self.session)
-            tell_started(job)
+            (send if self.is_local else create)(submission, self.session)
+            with telling_way_back(job.name):
+                tell_started(job)
         if self.is_left or is_pressed():
             self.is_left = True
             tell_detached(job.name)
         else:
-            self.is_left = not follow(job)
+            with telling_way_back(job.name):
+                self.is_left = not follow(job)
         return job

@@ -15,6 +15,7 @@ from launcher.cli.launch import Launch
 from launcher.cli.options import changes_option, local_host_options
 from launcher.cli.screen import summary_screen
 from launcher.errors import SpecError
+from launcher.following.patience import telling_way_back
 from launcher.job import Job
 from launcher.request.submission import redacted
 from launcher.sessions.base import Session
@@ -103,7 +104,8 @@ def _session(local: bool, isolation: str | None, host_failure: str) -> Session:
 
 def _answer(job: Job, output: str, *, is_left: bool) -> int:
     """What became of the job; the exit code."""
-    summary = job.summary()
+    with telling_way_back(job.name):
+        summary = job.summary()
     if output == "json":
         print_json(summary)
     else:

@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response
 
 from launcher.endpoint.refusal import Refusal
 
+REQUEST_ID = "x-amzn-RequestId"
 _JSON = "application/x-amz-json-1.1"
 #: How the services that answer in XML wrap an error; the others of them as IAM does.
 _ERROR = "<Code>{code}</Code><Message>{message}</Message>"
@@ -40,10 +41,17 @@ def refusal(refused: Refusal, service: str) -> Response:
     return _answer(json.dumps(content), refused.status, _JSON, request_id)
 
 
+def unexpected(service: str) -> Refusal:
+    """What AWS says when the fault is its own."""
+    code = "InternalError" if service == "s3" else "InternalFailure"
+    message = "The endpoint itself has failed; what it met is in its output, by this request's id."
+    return Refusal(code, message, 500)
+
+
 def _answer(text: str, status: int, content_type: str, request_id: str) -> Response:
     return Response(
         text,
         status=status,
         content_type=content_type,
-        headers={"x-amzn-RequestId": request_id, "x-amz-request-id": request_id},
+        headers={REQUEST_ID: request_id, "x-amz-request-id": request_id},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,6 +28,10 @@ Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 _MOTO_SERVICES = frozenset(
     {"s3", "logs", "iam", "sts", "ec2", "ecr", "kms", "servicequotas", "pricing", "monitoring"}
 )
+#: What curl and others say of any content; moto would read it as a form and store nothing.
+_FORM = "application/x-www-form-urlencoded"
+#: What S3 says of content of which nothing is said.
+_OCTETS = "binary/octet-stream"
 
 
 class Application:
@@ -59,6 +64,9 @@ class Application:
             response = self._answer(request, credential.scope)
         except Refusal as refused:
             response = answers.refusal(refused, service)
+        except Exception:  # noqa: BLE001 (whatever went wrong here, the client reads AWS's form)
+            response = answers.refusal(answers.unexpected(service), service)
+            _tell(f"request {response.headers[answers.REQUEST_ID]}:\n{traceback.format_exc()}")
         body: Iterable[bytes] = response(environ, start_response)
         return body
 
@@ -77,8 +85,11 @@ class Application:
             return self._cloudwatch_logs(request, operation, scope.region)
         if scope.service == "s3":
             return self._s3(request)
+        return self._ask_moto(request.environ)
+
+    def _ask_moto(self, environ: dict[str, Any]) -> Response:
         try:
-            return Response.from_app(self._moto, request.environ)
+            return Response.from_app(self._moto, environ)
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
             # The code after which clients go on without what they may not ask.
             raise Refusal("AccessDenied", f"launcher endpoint does not have it: {error}") from error
@@ -96,16 +107,16 @@ class Application:
 
     def _cloudwatch_logs(self, request: Request, operation: str, region: str) -> Response:
         with self._logs.prepared(operation, _arguments(request), region) as arguments:
-            return Response.from_app(
-                self._moto, _with_body(request, json.dumps(arguments).encode())
-            )
+            return self._ask_moto(_with_body(request, json.dumps(arguments).encode()))
 
     def _s3(self, request: Request) -> Response:
         environ, body = request.environ, b""
         if request.method == "POST":
             body = environ["wsgi.input"].read(request.content_length or 0)
             environ = _with_body(request, body)
-        response = Response.from_app(self._moto, environ)
+        elif request.mimetype == _FORM:
+            environ = {**environ, "CONTENT_TYPE": _OCTETS}
+        response = self._ask_moto(environ)
         is_part = "partNumber" in request.args  # the object itself is as it was
         if response.status_code < 300 and not is_part:
             path = environ["REQUEST_URI"].partition("?")[0]

@@ -14,6 +14,8 @@ _AUTHORIZATION = re.compile(
 )
 #: Of a signature in a header; a presigned URL says for how long it is.
 _VALID_SECONDS = 15 * 60
+#: The longest that S3 lets a URL be signed for.
+_WEEK_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +31,12 @@ class Credential:
 
 def credential_of(request: Any) -> Credential:
     """The credential of a request (werkzeug's); Refusal (403) when it has none."""
+    is_presigned = "X-Amz-Signature" in request.args
+    if is_presigned and "Authorization" in request.headers:
+        # Who answers goes by the header: it would not be whom the URL was signed for.
+        raise Refusal("InvalidArgument", "Only one auth mechanism allowed")
     try:
-        return _presigned(request) if "X-Amz-Signature" in request.args else _in_header(request)
+        return _presigned(request) if is_presigned else _in_header(request)
     except (KeyError, ValueError) as error:
         raise Refusal(
             "MissingAuthenticationTokenException",
@@ -54,10 +60,13 @@ def _in_header(request: Any) -> Credential:
 
 
 def _presigned(request: Any) -> Credential:
+    valid_seconds = int(request.args["X-Amz-Expires"])
+    if not 0 <= valid_seconds <= _WEEK_SECONDS:
+        raise ValueError("a week at most")
     return Credential(
         scope=Scope.parse(request.args["X-Amz-Credential"]),
         signed_headers=tuple(request.args["X-Amz-SignedHeaders"].split(";")),
         signature=request.args["X-Amz-Signature"],
         time=request.args["X-Amz-Date"],
-        valid_seconds=int(request.args["X-Amz-Expires"]),
+        valid_seconds=valid_seconds,
     )

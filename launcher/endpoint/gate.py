@@ -22,6 +22,11 @@ LOOPBACK = "127.0.0.1"
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 #: How far a request's time may be ahead of ours; AWS allows as much.
 _SKEW_SECONDS = 15 * 60
+#: Of a request that is read whole before its signature is verified; no request of AWS's JSON
+#: services may be as large.
+_LARGEST_BODY = 16 * 2**20
+#: They are part of what is signed, also where no header is named for it.
+_ALWAYS_COVERED = {"x-amz-date", "x-amz-content-sha256"}
 #: Codes of the services that answer in XML; the others have codes of their own.
 _UNKNOWN_KEY = {
     "s3": "InvalidAccessKeyId",
@@ -52,6 +57,7 @@ class Gate:
             code = _UNKNOWN_KEY.get(service, "UnrecognizedClientException")
             raise Refusal(code, "The security token included in the request is invalid.", 403)
         _check_time(credential)
+        _check_headers(request, credential)
         signature = _covered(request, credential).signature(secret)
         if not hmac.compare_digest(signature, credential.signature):
             raise Refusal(
@@ -73,8 +79,22 @@ def _check_time(credential: Credential) -> None:
         age = time.time() - timegm(time.strptime(credential.time, "%Y%m%dT%H%M%SZ"))
     except ValueError:
         age = float("inf")
-    if not -_SKEW_SECONDS <= age <= credential.valid_seconds:
+    is_of_its_day = credential.time.startswith(credential.scope.date)
+    if not is_of_its_day or not -_SKEW_SECONDS <= age <= credential.valid_seconds:
         raise Refusal("RequestExpired", f"Signature expired: {credential.time}", 403)
+
+
+def _check_headers(request: Any, credential: Credential) -> None:
+    """Who was given a presigned URL is not to add what S3 would do beside (X-Amz-Copy-Source)."""
+    present = {name.lower() for name, _ in request.headers}
+    meant = {"host"} | {name for name in present if name.startswith("x-amz-")} - _ALWAYS_COVERED
+    if unsigned := meant.difference(credential.signed_headers):
+        raise Refusal(
+            "AccessDenied",
+            "There were headers present in the request which were not signed: "
+            f"{', '.join(sorted(unsigned))}",
+            403,
+        )
 
 
 def _covered(request: Any, credential: Credential) -> SignedRequest:
@@ -93,6 +113,8 @@ def _payload_hash(request: Any, credential: Credential) -> str:
     """S3 says it in a header, since its bodies may be large; of any other body we compute it."""
     if credential.scope.service == "s3":
         return str(request.headers.get("X-Amz-Content-Sha256", _UNSIGNED))
+    if (request.content_length or 0) > _LARGEST_BODY:
+        raise Refusal("RequestEntityTooLargeException", "Request size exceeded.", 413)
     body = request.environ["wsgi.input"].read(request.content_length or 0)
     request.environ["wsgi.input"] = io.BytesIO(body)
     return hashlib.sha256(body).hexdigest()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,9 @@ from launcher.endpoint.registry import Entry, Registry
 from launcher.errors import JobNotFound, PlatformError
 from launcher.sessions.base import TERMINAL_STATUSES
 from launcher.sessions.local import LocalSession
+from launcher.sessions.local.description import job_arn
 from launcher.sessions.local.files import open_up
+from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.store import Store
 
 #: What AWS answers for a job whose request left it out.
@@ -29,13 +33,14 @@ _DEFAULTS = {
 _RUNS_HERE = (
     "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
 )
+#: For which the processes of an ended job are waited for; they need a fraction of one.
+_LEAVE_SECONDS = 30.0
 
 
 class Jobs:
-    """Creates, describes, stops and forgets jobs; every document has its region, account and ARN.
+    """Creates, describes, stops and forgets jobs; they are told their region, account and ARN.
 
-    account: 12 digits; open_session: for the jobs of a region, whose platform processes find the
-    objects of that region.
+    account: 12 digits; open_session: for the jobs of a region.
     """
 
     def __init__(
@@ -49,7 +54,7 @@ class Jobs:
         self._names_in_hand: set[str] = set()
 
     def arn(self, name: str, region: str) -> str:
-        return f"arn:aws:sagemaker:{region}:{self._account}:training-job/{name}"
+        return job_arn(name, region=region, account=self._account)
 
     def check_name(self, name: str, region: str) -> None:
         """Raise Refusal when a name is taken; here it is for all regions at once."""
@@ -90,8 +95,8 @@ class Jobs:
         """What a list of jobs says of each of a region's, the newest first."""
         names = set(self.registry.names(region))
         for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
-            if (name := summary["TrainingJobName"]) in names:
-                yield summary | {"TrainingJobArn": self.arn(name, region)}
+            if summary["TrainingJobName"] in names:
+                yield summary
 
     def all(self, region: str) -> Iterator[dict[str, Any]]:
         """The documents of a region's jobs, the newest first."""
@@ -114,8 +119,13 @@ class Jobs:
             raise invalid(
                 f"The request was rejected because the training job is in status {status}"
             )
-        _remove(self._store.find(name).path)
-        self.registry.remove(name)
+        folder = self._store.find(name)
+        lock = _lock_of(folder)
+        try:
+            _remove(folder.path)
+            self.registry.remove(name)
+        finally:
+            os.close(lock)
 
     @contextmanager
     def _claimed(self, name: str, region: str) -> Iterator[None]:
@@ -136,13 +146,12 @@ class Jobs:
             return False
         return True
 
-    def _presented(self, document: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
-        arn = self.arn(document["TrainingJobName"], entry.region)
+    @staticmethod
+    def _presented(document: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
         tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
         return {
             **_DEFAULTS,
             **document,
-            "TrainingJobArn": arn,
             "Tags": tags,
             "SecondaryStatusTransitions": _with_notes(document),
         }
@@ -157,6 +166,16 @@ def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     first, *others = document["SecondaryStatusTransitions"]
     notes = [_RUNS_HERE, *document["LocalNotes"]]
     return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
+
+
+def _lock_of(folder: JobFolder) -> int:
+    """The lock of an ended job, once its keeper has gone: that would take another job for it."""
+    deadline = time.monotonic() + _LEAVE_SECONDS
+    while (lock := folder.take_lock()) is None:
+        if time.monotonic() > deadline:
+            raise invalid(f"The processes of training job {folder.name} have not ended yet")
+        time.sleep(0.02)
+    return lock
 
 
 def _remove(folder: Path) -> None:

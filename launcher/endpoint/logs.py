@@ -22,8 +22,8 @@ from launcher.sessions.local.logs import log_streams, read_log
 from launcher.sessions.local.store import Store
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-#: Lines that are published at once.
-_PIECE = 10_000
+#: Lines that are published at once: more than are read at once, of which no line is read twice.
+_PIECE = 1_000_000
 
 Arguments = dict[str, Any]
 
@@ -92,8 +92,9 @@ class Logs:
         """What a stream has had since the last time, in pieces of bounded size."""
         key = (folder.name, stream)
         size = (folder.logs / f"{stream}.log").stat().st_size
-        # A local position is a number of bytes; most streams of a large job have nothing new.
-        while self._positions.get(key) != str(size):
+        # A local position is a number of bytes; most streams of a large job have nothing new. What
+        # is printed meanwhile is the next request's: a host may print faster than we publish.
+        while int(self._positions.get(key, -1)) < size:
             position = self._positions.get(key)
             events, self._positions[key] = read_log(folder, stream, position, _PIECE)
             if not events:

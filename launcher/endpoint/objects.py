@@ -1,14 +1,15 @@
 """S3 that outlives its server: what moto keeps in memory is written through to the root.
 
-<root>/s3/<bucket>/bucket.json and, for each object, <digest of its key>.json with .data beside it.
-An object is on disk before its request is answered. The newest version of an object is kept, and
-what is uploaded in parts once it is complete.
+<root>/s3/<bucket>/bucket.json and, for each object, <digest of its key>.json, which names the file
+of its content: so one object becomes the next at once. It is on disk before its request is
+answered. The newest version of an object is kept, and an upload in parts once it is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ class Objects:
         bucket, _, key = unquote(path).lstrip("/").partition("/")
         with self._lock:
             if bucket not in self._s3.buckets:
-                shutil.rmtree(self._folder / bucket, ignore_errors=True)
+                self._drop_bucket(bucket)
                 return
             self._save_bucket(bucket)
             if is_copy:
@@ -67,15 +68,16 @@ class Objects:
             for each in [key] if key else _keys_of(body):
                 self._save_object(bucket, each)
 
-    def has_bucket(self, bucket: str) -> bool:
-        return bucket in self._s3.buckets
+    def has_bucket(self, bucket: str, region: str) -> bool:
+        """Whether a region has a bucket; others cannot be used by its jobs."""
+        return bucket in self._s3.buckets and self._s3.buckets[bucket].region_name == region
 
-    def has_objects(self, bucket: str, prefix: str) -> bool:
+    def has_objects(self, bucket: str, prefix: str, region: str) -> bool:
         """Whether there is an object under a prefix; also for a bucket that is not there."""
-        return any(key.startswith(prefix) for key in self._keys(bucket))
+        return any(key.startswith(prefix) for key in self._keys(bucket, region))
 
-    def _keys(self, bucket: str) -> Iterator[str]:
-        if self.has_bucket(bucket):
+    def _keys(self, bucket: str, region: str) -> Iterator[str]:
+        if self.has_bucket(bucket, region):
             yield from list(self._s3.buckets[bucket].keys)
 
     # to the disk -------------------------------------------------------------------------------
@@ -93,15 +95,23 @@ class Objects:
         if not file.exists() or read_json(file) != description:
             write_json(file, description)
 
+    def _drop_bucket(self, name: str) -> None:
+        """A request may name no bucket, or "..": what is no bucket's folder stays."""
+        if (self._folder / name / "bucket.json").is_file():
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+
     def _save_object(self, bucket: str, key: str) -> None:
         file = self._file(bucket, key)
+        old = file.with_name(read_json(file)["data"]) if file.exists() else None
         stored = self._s3.get_object(bucket, key)
         if stored is None:
-            file.with_suffix(".json").unlink(missing_ok=True)
-            file.with_suffix(".data").unlink(missing_ok=True)
-            return
-        write_whole(file.with_suffix(".data"), stored.value)
-        write_json(file.with_suffix(".json"), self._described(stored))
+            file.unlink(missing_ok=True)
+        else:
+            new = file.with_name(f"{file.stem}-{secrets.token_hex(4)}.data")
+            write_whole(new, stored.value)
+            write_json(file, self._described(stored) | {"data": new.name})
+        if old is not None:
+            old.unlink(missing_ok=True)
 
     def _drop_checksum(self, bucket: str, key: str) -> None:
         """moto gives a copy the checksum of its source's parts as its own, which clients refuse."""
@@ -121,7 +131,7 @@ class Objects:
 
     def _file(self, bucket: str, key: str) -> Path:
         """Keys may be longer than names of files, and have any characters."""
-        return self._folder / bucket / hashlib.sha256(key.encode()).hexdigest()
+        return self._folder / bucket / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
     # from the disk -----------------------------------------------------------------------------
 
@@ -131,10 +141,14 @@ class Objects:
         bucket.creation_date = datetime.fromisoformat(description["created"])
         bucket.versioning_status = description["versioning"]
         self._s3.put_bucket_tagging(folder.name, description["tags"])
-        for file in folder.glob("*.json"):
-            data = file.with_suffix(".data")
-            if data.exists():
-                self._load_object(folder.name, read_json(file), data.read_bytes())
+        contents = set(folder.glob("*.data"))
+        for file in set(folder.glob("*.json")) - {folder / "bucket.json"}:
+            described = read_json(file)
+            content = folder / described["data"]
+            self._load_object(folder.name, described, content.read_bytes())
+            contents.discard(content)
+        for unnamed in contents:  # of a server that was killed as it wrote
+            unnamed.unlink()
 
     def _load_object(self, bucket: str, description: dict[str, Any], content: bytes) -> None:
         stored: FakeKey = self._s3.put_object(

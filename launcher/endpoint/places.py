@@ -15,10 +15,10 @@ def check_places(request: Mapping[str, Any], region: str, objects: Objects) -> N
     """Raise Refusal for inputs without objects, and for an output bucket that is not there."""
     for uri in _inputs(request):
         bucket, prefix = _split(uri)
-        if not objects.has_objects(bucket, prefix):
+        if not objects.has_objects(bucket, prefix, region):
             raise invalid(_no_objects(uri, bucket, region, request["RoleArn"]))
     output = request["OutputDataConfig"]["S3OutputPath"]
-    if output.startswith(_SCHEME) and not objects.has_bucket(_split(output)[0]):
+    if output.startswith(_SCHEME) and not objects.has_bucket(_split(output)[0], region):
         raise invalid(
             f"The S3 bucket of OutputDataConfig, {_split(output)[0]}, does not exist. Please "
             f"ensure that the bucket exists in the selected region ({region})."

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from launcher.sessions.local.files import read_json, write_json
+
+#: Of a job (CreateTrainingJob, TrainingJobName); a log stream may be called anything.
+_NAME = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class Registry:
     def read(self, name: str) -> Entry | None:
         """A job's entry; None for a job that was not created through the endpoint."""
         try:
-            return Entry(**read_json(self._file(name)))
+            return Entry(**read_json(self._file(name))) if _NAME.fullmatch(name) else None
         except FileNotFoundError:
             return None
 

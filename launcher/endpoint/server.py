@@ -119,6 +119,8 @@ def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSessi
         setup.root,
         setup.isolation,
         host_failure=setup.host_failure,
+        region=region,
+        account=DEFAULT_ACCOUNT_ID,
         platform_environment=variables,
     )
 

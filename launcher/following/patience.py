@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from launcher.errors import CloudError, CredentialsExpired
+from launcher.errors import CapacityError, CloudError, CredentialsExpired
 from launcher.following.durations import readable
 from launcher.following.source import Source
 from launcher.sessions.base import LogEvent, LogStream
@@ -15,6 +16,22 @@ Answer = TypeVar("Answer")
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
+
+
+def way_back(job: str) -> str:
+    """What to say to one whose following of a job ends before the job does."""
+    return f"The job is not affected; `launcher logs -f {job}` comes back to it"
+
+
+@contextmanager
+def telling_way_back(job: str) -> Iterator[None]:
+    """For the block after a job was created: an error of the cloud says how to come back to it."""
+    try:
+        yield
+    except CloudError as error:
+        if not isinstance(error, CapacityError) and way_back(job) not in str(error):
+            error.add(f"  job {job} was created. {way_back(job)}")
+        raise
 
 
 def is_transient(error: CloudError) -> bool:
@@ -89,20 +106,17 @@ class PatientSession:
     def _tell_silence(self, error: CloudError) -> None:
         patience = readable(self._give_up_seconds)
         self._tell(
-            f"no answer: {error.headline.rstrip('.')}. Asking again for {patience}. {self._hint}"
+            f"no answer: {error.headline.rstrip('.')}. Asking again for {patience}. "
+            f"{way_back(self._job)}"
         )
 
     def _last(self, error: CloudError, since: float) -> CloudError:
         last_word = error.headline.rstrip(".")
         return type(error)(
-            f"no answer for {_age(since)}; the last word: {last_word}. {self._hint}",
+            f"no answer for {_age(since)}; the last word: {last_word}. {way_back(self._job)}",
             code=error.code,
             request_id=error.request_id,
         )
-
-    @property
-    def _hint(self) -> str:
-        return f"The job is not affected; `launcher logs -f {self._job}` comes back to it"
 
 
 def _age(since: float) -> str:

@@ -127,7 +127,7 @@ def _is_over(started: float) -> bool:
 
 def _age(now: Mapping[str, Any]) -> float:
     """Seconds since the end of a job that has ended."""
-    return _since(now.get("TrainingEndTime") or now["LastModifiedTime"])
+    return _since(now.get("TrainingEndTime") or now.get("LastModifiedTime") or now["CreationTime"])
 
 
 def _age_of_state(now: Mapping[str, Any]) -> float:

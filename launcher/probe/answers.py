@@ -10,7 +10,7 @@ from typing import Any
 
 from launcher.errors import LauncherError
 from launcher.job import Job
-from launcher.outcome import host_groups
+from launcher.outcome.hosts import host_groups
 
 _ARCHIVES = ("model.tar.gz", "output.tar.gz")
 

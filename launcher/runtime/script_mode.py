@@ -45,7 +45,11 @@ def main(archive: str | None = None) -> int:
     environment = Environment.read(paths, document=_document(paths, settings, program))
     variables = _variables(environment, submitted)
     os.environ.update({name: variables[name] for name in ("SM_CURRENT_HOST",)})
-    code = _unpack(archive or submitted, paths)
+    try:
+        code = _unpack(archive or submitted, paths)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        failure.write_reason(paths, f"the archive of the script cannot be unpacked: {error}")
+        return 1
     if (code / "requirements.txt").exists():
         emit("requirements_not_installed", why="a local job runs in this machine's Python as it is")
     command = _command(environment, settings, code, program)

@@ -120,6 +120,11 @@ def send(submission: Submission, session: Session) -> None:
     what the session raises for a request that it cannot run, before anything is uploaded.
     """
     upload(submission, session)
+    create(submission, session)
+
+
+def create(submission: Submission, session: Session) -> None:
+    """Create the job whose objects are stored; an error says which of them are left behind."""
     try:
         session.create_training_job(**submission.request)
     except CloudError as error:

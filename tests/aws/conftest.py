@@ -1,6 +1,5 @@
 """AwsSession before a moto whose calls can be made to fail."""
 
-import json
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -77,29 +76,6 @@ def prepared(spec, session):
     def make(name=None, **changes):
         changed = spec.replace(**changes)
         return prepare(changed, place(changed, session, name or new_job_name(changed)))
-
-    return make
-
-
-@pytest.fixture
-def make_role(past):
-    """Make a role that SageMaker may assume; its ARN."""
-
-    def make(name, **fields):
-        trust = {
-            "Version": "2012-10-17",
-            "Statement": [
-                {
-                    "Effect": "Allow",
-                    "Principal": {"Service": "sagemaker.amazonaws.com"},
-                    "Action": "sts:AssumeRole",
-                }
-            ],
-        }
-        made = past("iam").create_role(
-            RoleName=name, AssumeRolePolicyDocument=json.dumps(trust), **fields
-        )
-        return made["Role"]["Arn"]
 
     return make
 

@@ -30,6 +30,14 @@ class Cut:
 
 
 @dataclass(frozen=True)
+class Page:
+    """Answer with what no AWS says; the call is not passed on."""
+
+    content: str
+    status: int = 200
+
+
+@dataclass(frozen=True)
 class Hold:
     """Pass the call on, and answer only when the front is closed."""
 
@@ -96,6 +104,8 @@ def serve(moto_address):
             fault = self.front.take(call)
             if isinstance(fault, Refuse):
                 self.answer_refusal(fault)
+            elif isinstance(fault, Page):
+                self.answer(fault.status, [("Content-Type", "text/html")], fault.content.encode())
             elif isinstance(fault, Cut) and not fault.after:
                 self.reset()
             else:

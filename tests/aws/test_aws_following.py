@@ -76,6 +76,18 @@ def test_where_nothing_is_to_be_had_the_exit_code_is_five(run, front):
     assert "InsufficientCapacityException: none left" in result.stderr
 
 
+@pytest.mark.parametrize("number", [2, 5])
+def test_after_the_creation_every_error_says_how_to_come_back(run, front, number):
+    """Whichever of the questions is the one that has no answer."""
+    answered = [None] * (number - 1)
+    front.meet("DescribeTrainingJob", *answered, *[Refuse("AccessDeniedException")] * 99)
+    result = run()
+    assert result.exit_code == 4
+    assert front.count("CreateTrainingJob") == 1
+    assert "AccessDeniedException" in result.stderr
+    assert "`launcher logs -f rings` comes back to it" in result.stderr
+
+
 def test_detached_one_is_told_that_nothing_else_is_tried(run, front):
     front.meet("CreateTrainingJob", NO_CAPACITY, None)
     result = run("--detach")

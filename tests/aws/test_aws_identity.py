@@ -4,7 +4,7 @@ import json
 
 import boto3
 import pytest
-from front import Refuse
+from front import Page, Refuse
 
 from launcher import AwsSession, CloudError, Refused, SpecError
 from launcher.sessions.aws import identity
@@ -37,6 +37,20 @@ def test_without_a_region(front, credentials):
 def test_the_account_is_asked_for_once(session, front):
     assert session.account == session.account == ACCOUNT
     assert front.count() == {"GetCallerIdentity": 1}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(Page("<html>Sign in to the hotel</html>"), id="a hotel's page"),
+        pytest.param(Page("<GetCallerIdentityResponse><GetCaller"), id="half an answer"),
+        pytest.param(Page("busy", 529), id="an error that is no XML"),
+    ],
+)
+def test_what_is_no_answer_of_aws_is_asked_again(session, front, page):
+    front.meet("GetCallerIdentity", page)
+    assert session.account == ACCOUNT
+    assert front.count("GetCallerIdentity") == 2
 
 
 def test_a_given_boto_session_is_the_one_that_asks(front):

@@ -1,7 +1,7 @@
 """A job is created exactly once, whatever happens to the answers; then described and stopped."""
 
 import pytest
-from front import Alter, Cut, Hold, Refuse
+from front import Alter, Cut, Hold, Page, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
 from launcher.sessions.aws import clients, identity
@@ -39,6 +39,9 @@ def created(front):
         pytest.param((Cut(after=False),), id="cut before AWS has heard it"),
         pytest.param((Cut(after=True),), id="cut after AWS has made the job"),
         pytest.param((THROTTLED, Cut(after=True)), id="throttled, then cut"),
+        pytest.param((Page("<html>Sign in to the hotel</html>"),), id="a hotel's page"),
+        pytest.param((Page(""), Page('{"TrainingJobA')), id="nothing, then half an answer"),
+        pytest.param((Page("busy", 529), Page("", 408)), id="statuses without a code"),
     ],
 )
 def test_a_job_is_created_exactly_once(session, front, request_, faults):
@@ -47,6 +50,22 @@ def test_a_job_is_created_exactly_once(session, front, request_, faults):
     assert answer["TrainingJobArn"].endswith(":training-job/job-1")
     assert created(front) == 1
     assert session.describe_training_job(TrainingJobName="job-1")["TrainingJobName"] == "job-1"
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>Sign in to the hotel</html>", "", '{"TrainingJobN', "null"]
+)
+def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, request_, body):
+    """Nor for a job of that name, nor for an empty list."""
+    front.meet("DescribeTrainingJob", Page(body))
+    front.meet("ListTrainingJobs", Page(body))
+    front.meet("DescribeLogStreams", Page(body))
+    with pytest.raises(Unreachable, match="what answers is not AWS"):
+        session.describe_training_job(TrainingJobName="job-1")
+    with pytest.raises(Unreachable, match="ListTrainingJobs"):
+        session.list_training_jobs()
+    with pytest.raises(Unreachable, match="AWS_ENDPOINT_URL"):
+        session.log_streams("job-1")
 
 
 def test_a_job_that_is_seen_late_is_ours_all_the_same(session, front, request_):
@@ -286,7 +305,6 @@ def test_what_boto_does_not_send_is_one_line(session):
 
 def test_without_credentials(front, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
-    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(CloudError, match="aws configure"):
         AwsSession().list_training_jobs()
     assert front.calls == []

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from front import Cut, Refuse
 
-from launcher import Refused
+from launcher import Refused, Session, SpecError
 from launcher.sessions.submission import send
 
 BUCKET = "of-the-team"
@@ -126,3 +126,23 @@ def test_the_bundle_is_named_by_its_content(session, front, past, prepared):
         ]
     ]
     assert f"bundles/{hashlib.sha256(bundles[0]).hexdigest()}.tar.gz" in keys
+
+
+def test_a_folder_of_a_notebook_is_stored_whole(aws, tmp_path):
+    for name in ("a.txt", "deeper/b.txt"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text(name)
+    session = Session()
+    uri = session.upload_data(tmp_path / "data", key_prefix="/numbers/")
+    assert uri == f"s3://{session.default_bucket()}/numbers"
+    assert session.upload_data(str(tmp_path / "data" / "a.txt")) == (
+        f"s3://{session.default_bucket()}/data/a.txt"
+    )
+    listed = aws("s3").list_objects_v2(Bucket=session.default_bucket())["Contents"]
+    assert {each["Key"] for each in listed} == {
+        "numbers/a.txt",
+        "numbers/deeper/b.txt",
+        "data/a.txt",
+    }
+    with pytest.raises(SpecError, match="there is nothing at"):
+        session.upload_data(tmp_path / "absent")

@@ -200,11 +200,6 @@ def _without_bubblewrap(door: Door) -> None:
     door.run(door.write_job(GOOD), "--local", "--isolation", "sandbox")
 
 
-def _without_aws(door: Door) -> None:
-    door.forget_aws()
-    door.run(door.write_job(GOOD))
-
-
 def _broken_module(door: Door) -> None:
     (door.folder / "code" / "pipeline.py").write_text("def train_set(:\n")
     door.run(door.write_job(GOOD), "--local")
@@ -244,7 +239,7 @@ _PLACES: Sequence[_Row] = [
             "output_path: file:///out\n",
         ),
     ),
-    ("A job for AWS needs a region", "no `--local`", _without_aws),
+    ("A job for AWS needs a region", "no `--local`", _run()),
     (
         "A distribution of SDK v2 has a known name",
         '`distribution={"horovod": {"enabled": True}}`',

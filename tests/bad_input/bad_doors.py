@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import warnings
@@ -16,15 +17,6 @@ from launcher import InstanceGroup, LauncherError, LocalSession, PyTorch, SpecEr
 from launcher.cli import main
 
 BAD = Path(__file__).parents[1] / "spec" / "bad"
-
-
-def _hide_credentials(patch: pytest.MonkeyPatch) -> None:
-    """Whoever runs this, boto3 finds no AWS credentials of theirs."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
-        patch.delenv(name, raising=False)
-    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        patch.setenv(name, "/nonexistent")
 
 
 class Refused(Exception):
@@ -43,7 +35,7 @@ class Door:
         shutil.copytree(BAD, self.folder)
         self.temporary.mkdir()
         patch.setenv("LAUNCHER_HOME", str(self.home))
-        _hide_credentials(patch)
+        self._forget_aws()
         patch.setattr("tempfile.tempdir", str(self.temporary))
         patch.chdir(self.folder)
         self.start = self.files()
@@ -103,6 +95,7 @@ class Door:
             raise Refused(str(error)) from error
 
     def complete_a_job(self, name: str) -> None:
+        """Run a job to its end, and to that of the processes that kept it."""
         (self.folder / "code" / "train.py").write_text("")
         PyTorch(
             "train.py",
@@ -110,17 +103,21 @@ class Door:
             instance_type="local",
             sagemaker_session=LocalSession(isolation="process"),
         ).fit(job_name=name, logs=False)
+        # A job ends before they do: they still tidy up, and hold its lock until they are gone.
+        with (self.home / "jobs" / name / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
     def hide_programs(self) -> None:
         """Nothing is installed, as far as the search path goes."""
         self._patch.setenv("PATH", str(self.temporary))
 
-    def forget_aws(self) -> None:
-        """Nothing is known of AWS: no region, no credentials, no files of either."""
+    def _forget_aws(self) -> None:
+        """Whoever runs this, no region and no credentials of theirs are found."""
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             self._patch.delenv(name)
         for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
             self._patch.setenv(name, str(self.temporary / "absent"))
+        self._patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
     def create(self, path: Sequence[Any], value: Any) -> None:
         """A request that was right, with one field changed, or taken out for None."""

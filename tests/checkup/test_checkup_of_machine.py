@@ -65,7 +65,6 @@ def test_a_person_reads_what_is_wrong_and_what_does_not_matter(offline, job):
 
 @pytest.mark.slow
 def test_with_cloud_the_lines_of_aws_count(offline, job):
-    offline.setenv("AWS_EC2_METADATA_DISABLED", "true")  # this machine may be an instance
     result = check(job(), "--cloud", "-o", "json")
     assert result.exit_code == 2
     assert ("credentials", "problem") in findings(result, "aws")

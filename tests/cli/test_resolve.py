@@ -14,22 +14,12 @@ instance_count: 1
 role: Training
 image_uri: 123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:1
 """
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 @pytest.fixture
-def account(aws):
+def account(aws, make_role):
     """What there is in the account that a job could make or change."""
-    aws("iam").create_role(RoleName="Training", AssumeRolePolicyDocument=json.dumps(TRUST))
+    make_role("Training")
     aws("ecr").create_repository(repositoryName="train")
 
     def state():
@@ -104,8 +94,7 @@ def test_upload_stores_the_code_of_a_request_that_any_client_can_send(terminal, 
     aws("sagemaker").create_training_job(**request)
 
 
-def test_check_judges_the_request_that_would_be_sent(terminal, account, credentials):
-    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
+def test_check_judges_the_request_that_would_be_sent(terminal, account):
     before = account()
     result = terminal("check", terminal.write(job=JOB), "--cloud", "-o", "json")
     findings = json.loads(result.stdout)["findings"]

@@ -135,7 +135,6 @@ def test_without_a_region_the_mend_names_it_and_this_machine(terminal, offline):
 def test_without_credentials_the_mend_names_them_and_this_machine(terminal, credentials):
     credentials.delenv("AWS_ACCESS_KEY_ID")
     credentials.delenv("AWS_SECRET_ACCESS_KEY")
-    credentials.setenv("AWS_EC2_METADATA_DISABLED", "true")
     result = terminal("run", terminal.write(SCRIPT, JOB), "--yes")
     assert result.exit_code == 4
     assert "credentials" in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from digits_example import DIGITS, WITNESS, Example
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The image files, written once for all tests."""
-    pytest.importorskip("sklearn")
+    _need("sklearn")
     folder = tmp_path_factory.mktemp("digits")
     shutil.copy(DIGITS / "prepare.py", folder)
     subprocess.run([sys.executable, str(folder / "prepare.py")], check=True, capture_output=True)
@@ -23,9 +24,15 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def example(tmp_path: Path, images: Path) -> Example:
-    pytest.importorskip("torch")
+    _need("torch")
     folder = tmp_path / "digits"
     shutil.copytree(DIGITS, folder, ignore=shutil.ignore_patterns("data", "__pycache__"))
     shutil.copytree(images, folder / "data")
     (folder / "witness.py").write_text(WITNESS)
     return Example(folder, tmp_path / "home")
+
+
+def _need(package: str) -> None:
+    """Skip without a package that only the jobs import: here that would take half a minute."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")

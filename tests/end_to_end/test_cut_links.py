@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from digits_example import Example, Run, finish
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.folder import JobFolder
@@ -94,13 +94,6 @@ class Disturbed:
 
     def end(self) -> Run:
         return Run(self._job, *finish(self._process))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_a_data_host_that_is_cut_off_for_a_while_changes_nothing(job: Example, calm: Run) -> None:

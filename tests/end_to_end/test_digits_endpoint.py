@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from digits_example import Example, Run, finish
 from launcher.endpoint import ServedEndpoint, serve
 
 BUCKET = "digits-bucket"
+IMAGES = 300
 SHORT = ("--set", "hyperparameters.epochs=1", "--set", "entry_point=witness.py")
 PLACES = (
     *("--set", f"inputs.digits.s3_data=s3://{BUCKET}/images"),
@@ -30,12 +30,23 @@ def endpoint(tmp_path: Path) -> Iterator[ServedEndpoint]:
 
 
 @pytest.fixture
-def storage(endpoint: ServedEndpoint, images: Path) -> Any:
+def example(example: Example) -> Example:
+    """The example with a sixth of its images: each travels to S3 and back."""
+    for path in (example.folder / "data").rglob("*.png"):
+        if int(path.stem) >= IMAGES:
+            path.unlink()
+    return example
+
+
+@pytest.fixture
+def storage(endpoint: ServedEndpoint, example: Example) -> Any:
     """An S3 client; the bucket holds the images."""
     client = endpoint.client("s3")
     client.create_bucket(Bucket=BUCKET)
-    for path in images.rglob("*.png"):
-        client.upload_file(str(path), BUCKET, f"images/{path.relative_to(images)}")
+    data = example.folder / "data"
+    for path in data.rglob("*.png"):
+        key = f"images/{path.relative_to(data)}"
+        client.put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
     return client
 
 
@@ -60,6 +71,7 @@ def model_keys(storage: Any, name: str) -> list[str]:
     return [each["Key"].rpartition("/")[2] for each in answer["Contents"]]
 
 
+@pytest.mark.timeout(400)  # two jobs, one after the other
 def test_the_same_training_through_the_endpoint(
     example: Example, endpoint: ServedEndpoint, storage: Any
 ) -> None:
@@ -75,10 +87,16 @@ def test_the_same_training_through_the_endpoint(
 
 
 @pytest.mark.slow  # sets up the AWS CLI in an environment of its own
+@pytest.mark.timeout(1800)
 def test_the_same_request_through_the_aws_cli(
-    example: Example, endpoint: ServedEndpoint, storage: Any, aws_cli: str, tmp_path: Path
+    example: Example,
+    endpoint: ServedEndpoint,
+    storage: Any,
+    programs_of: Callable[[str], Path],
+    tmp_path: Path,
 ) -> None:
     """What a dry run printed, sent by a client that knows nothing of Launcher."""
+    aws_cli = programs_of("awscli") / "aws"
     shown, _ = in_the_cloud(example, endpoint, "--dry-run", "--upload", *SHORT).communicate()
     request = json.loads(shown)
     (tmp_path / "request.json").write_text(shown)
@@ -108,14 +126,3 @@ def test_the_same_request_through_the_aws_cli(
     lines = "\n".join(event["message"] for event in events)
     assert Run(example, 0, {}, lines).hashes == local.hashes
     assert "model.tar.gz" in model_keys(storage, name)
-
-
-@pytest.fixture(scope="session")
-def aws_cli(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The `aws` command: the machine's own, or one in a fresh environment."""
-    if found := shutil.which("aws"):
-        return found
-    folder = tmp_path_factory.mktemp("aws-cli")
-    subprocess.run(["python3", "-m", "venv", str(folder)], check=True)
-    subprocess.run([f"{folder}/bin/pip", "install", "-q", "awscli"], check=True)
-    return f"{folder}/bin/aws"

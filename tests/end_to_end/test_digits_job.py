@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from digits_example import Example, Run, finish
+from waiting import wait_until
 
 from launcher.contract import parse_event
 
@@ -93,7 +94,7 @@ def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> N
     assert calm.code == 0, calm.talk
 
     process = example.start("job.yaml", *SHORT, "--name", "disturbed")
-    poll(lambda: "data_epoch" in log_of(example, "disturbed", "algo-3"))
+    wait_until(lambda: "data_epoch" in log_of(example, "disturbed", "algo-3"))
     victim = example.processes("disturbed", "launcher.data.worker")[0]
     os.kill(victim, signal.SIGKILL)
     disturbed = Run(example, *finish(process))
@@ -107,7 +108,7 @@ def test_a_killed_worker_that_held_leases_changes_nothing(example: Example) -> N
 
 def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> None:
     process = example.start("job.yaml", "--name", "killed", "--set", "hyperparameters.epochs=500")
-    poll(lambda: "train_loss" in log_of(example, "killed", "algo-4"))
+    wait_until(lambda: "train_loss" in log_of(example, "killed", "algo-4"))
     for pid in example.processes("killed", "launcher.runtime.rank"):
         if b"\0RANK=1\0" in Path(f"/proc/{pid}/environ").read_bytes():
             os.kill(pid, signal.SIGKILL)
@@ -204,10 +205,3 @@ def log_of(example: Example, job: str, host: str) -> str:
 def events(text: str, name: str) -> list[dict[str, object]]:
     parsed = (parse_event(line) for line in text.splitlines())
     return [fields for event, fields in filter(None, parsed) if event == name]
-
-
-def poll(condition: object, seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)

@@ -6,12 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from endings_programs import FAULTS, PIPELINE, TRAIN
@@ -24,6 +22,7 @@ from endings_remains import (
     segments,
     variables,
 )
+from waiting import wait_until
 
 from launcher import DataParallel, DataService, Estimator, InstanceGroup
 from launcher.errors import JobNotFound
@@ -36,15 +35,6 @@ from launcher.sessions.local.processes import HOST_VARIABLE
 ISOLATION = os.environ.get("LAUNCHER_ENDINGS_ISOLATION")
 HANG_TIMEOUT = 8
 _MEMORY = Path("/sys/fs/cgroup/memory")
-
-
-def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """The first true value of a condition; fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
-        time.sleep(0.05)
-    return value
 
 
 @dataclass

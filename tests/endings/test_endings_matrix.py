@@ -28,10 +28,11 @@ from endings_injuries import (
     with_a_full_output,
 )
 from endings_programs import COLLECTIVES
-from endings_stage import HANG_TIMEOUT, Stage, wait_until
+from endings_stage import HANG_TIMEOUT, Stage
 from endings_table import Row
+from waiting import wait_until
 
-from launcher.outcome import EXIT_CODES
+from launcher.outcome.summary import EXIT_CODES
 
 #: A job in which someone was hurt is over after so many seconds; hosts have 20 to end at SIGTERM.
 SECONDS = 60.0

@@ -147,3 +147,52 @@ def test_an_assumed_role_is_let_in(customer: Customer) -> None:
         aws_session_token=keys["SessionToken"],
     )
     assert "TrainingJobSummaries" in assumed.list_training_jobs()
+
+
+@pytest.fixture
+def presigning(customer: Customer) -> Any:
+    customer.s3.create_bucket(Bucket="presigned")
+    customer.s3.put_object(Bucket="presigned", Key="secret", Body=b"secret")
+    return customer.endpoint.client("s3", config=Config(signature_version="s3v4"))
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("X-Amz-Copy-Source", "/presigned/secret"),
+        (
+            "Authorization",
+            "AWS4-HMAC-SHA256 Credential=A/20261122/us-east-1/iam/aws4_request, "
+            f"SignedHeaders=host, Signature={'0' * 64}",
+        ),
+    ],
+    ids=["another object's content", "another service"],
+)
+def test_a_presigned_url_takes_no_more_than_was_signed(
+    customer: Customer, presigning: Any, header: str, value: str
+) -> None:
+    url = presigning.generate_presigned_url(
+        "put_object", Params={"Bucket": "presigned", "Key": "gift"}
+    )
+    plain = urllib.request.Request(url, data=b"gift", method="PUT")
+    assert urllib.request.urlopen(plain).status == 200
+    more = urllib.request.Request(url, data=b"", method="PUT", headers={header: value})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(more)
+    assert caught.value.code in (400, 403)
+    assert customer.s3.get_object(Bucket="presigned", Key="gift")["Body"].read() == b"gift"
+
+
+def test_a_presigned_url_is_for_a_week_at_most(presigning: Any) -> None:
+    url = presigning.generate_presigned_url(
+        "get_object", Params={"Bucket": "presigned", "Key": "secret"}, ExpiresIn=604801
+    )
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(url)
+    assert caught.value.code == 403
+
+
+def test_a_body_that_no_request_needs_is_not_read(customer: Customer) -> None:
+    headers = signed(customer) | {"Content-Length": str(2**34)}
+    status, document = answer(customer, headers)
+    assert (status, document["__type"]) == (413, "RequestEntityTooLargeException")

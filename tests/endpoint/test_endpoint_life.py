@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import threading
+from pathlib import Path
 
 from customer import GROUP, Customer
 
@@ -92,3 +97,39 @@ def test_a_deleted_job_frees_its_name(customer: Customer) -> None:
     customer.submit("again", "print('once more')")
     customer.end_of("again")
     assert customer.lines("again") == ["once more"]
+
+
+def test_the_keeper_of_a_deleted_job_leaves_the_next_of_its_name_alone(customer: Customer) -> None:
+    customer.submit("reborn", OBEDIENT)
+    customer.wait("reborn", "SecondaryStatus", "Training")
+    keeper = keeper_of(customer.root / "jobs" / "reborn")
+    os.kill(keeper, signal.SIGSTOP)
+    customer.sagemaker.stop_training_job(TrainingJobName="reborn")
+    customer.end_of("reborn")
+    threading.Timer(0.5, os.kill, (keeper, signal.SIGCONT)).start()
+    customer.sagemaker.delete_training_job(TrainingJobName="reborn")
+    customer.submit("reborn", "import time; time.sleep(1.5); print('lives')")
+    document = customer.end_of("reborn")
+    assert document["TrainingJobStatus"] == "Completed", document
+    assert customer.lines("reborn") == ["lives"]
+
+
+def keeper_of(folder: Path) -> int:
+    """The first of a job's processes, which is the parent of its platform process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            if f"{folder}\0" in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+    return min(found)
+
+
+def test_hosts_are_told_what_describe_says(customer: Customer) -> None:
+    told = """
+import os
+print(os.environ["AWS_REGION"], os.environ["TRAINING_JOB_ARN"])
+print(*(name for name in os.environ if name.startswith("AWS_")))
+"""
+    arn = customer.submit("told", told)
+    assert customer.end_of("told")["TrainingJobArn"] == arn
+    assert customer.lines("told") == [f"us-east-1 {arn}", "AWS_REGION"]

@@ -10,6 +10,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from customer import GROUP, Customer
+from waiting import wait_until
 
 from launcher.endpoint import serve
 from launcher.sessions.local import LocalSession
@@ -86,8 +87,7 @@ if not mark.exists():
         Environment={"MARK": str(customer.root / "mark")},
     )
     customer.wait("spot", "SecondaryStatus", "Training")
-    while not (customer.root / "mark").exists():
-        time.sleep(0.05)
+    wait_until((customer.root / "mark").exists)
     LocalSession(customer.root).interrupt_training_job(TrainingJobName="spot")
     assert customer.end_of("spot")["TrainingJobStatus"] == "Completed"
     assert customer.lines("spot") == ["attempt 1", "attempt 2"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from customer import BUCKET, ROLE, Customer, channel, request
+from customer import BUCKET, GROUP, ROLE, Customer, channel, request
 from request_mutants import ELEVEN, MUTANTS
 
 from launcher.request.validation import aws_answer, find_violations
@@ -204,3 +204,25 @@ def test_a_page_that_does_not_exist(unchecked: Any) -> None:
 def test_what_else_sagemaker_has(unchecked: Any) -> None:
     with pytest.raises(ClientError, match="does not answer ListModels: it has training jobs only"):
         unchecked.list_models()
+
+
+def test_an_error_of_the_endpoint_is_told_as_aws_does(customer: Customer) -> None:
+    raw = Config(parameter_validation=False, retries={"max_attempts": 0})
+    with pytest.raises(ClientError) as caught:
+        customer.endpoint.client("logs", config=raw).get_log_events(logGroupName=5)
+    response = caught.value.response
+    assert response["Error"]["Code"] == "InternalFailure"
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 500
+    assert len(response["ResponseMetadata"]["RequestId"]) == 36
+    assert not customer.sagemaker.list_training_jobs(NameContains="no-job")["TrainingJobSummaries"]
+
+
+@pytest.mark.parametrize("stream", ["a" * 400 + "/algo-1-1", "a\0b/algo-1-1"])
+def test_a_stream_of_no_job(customer: Customer, stream: str) -> None:
+    customer.submit(f"has-an-entry-{len(stream)}", "pass")
+    lenient = Config(parameter_validation=False)
+    with pytest.raises(ClientError) as caught:
+        customer.endpoint.client("logs", config=lenient).get_log_events(
+            logGroupName=GROUP, logStreamName=stream
+        )
+    assert caught.value.response["Error"]["Code"] == "ResourceNotFoundException"

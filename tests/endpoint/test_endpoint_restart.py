@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from customer import BUCKET, Customer
 from test_endpoint_life import OBEDIENT
+from waiting import wait_until
 
-from launcher.endpoint import serve
+from launcher.endpoint import ServedEndpoint, serve
 from launcher.sessions.local import LocalSession
 
+KEY_NAMES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 COUNTING = """
 import os, pathlib, time
 model = pathlib.Path(__file__).parents[3] / "model" / "weights"
@@ -42,9 +47,7 @@ def test_a_job_and_its_log_survive_kill_9(root: Path) -> None:
         before.wait("waits", "SecondaryStatus", "Training")
         arn = before.describe("counts")["TrainingJobArn"]
         before.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "team", "Value": "a"}])
-        while not before.streams("counts"):
-            time.sleep(0.05)
-        read = before.lines("counts")
+        read = wait_until(lambda: before.lines("counts"))
         first.process.kill()
         first.process.wait()
     with serve(root, port=first.port, isolation="process") as second:
@@ -76,10 +79,11 @@ def test_results_wait_for_the_endpoint(root: Path) -> None:
         first.process.wait()
     (root / "enough").touch()
     local = LocalSession(root)
-    deadline = time.monotonic() + 60
-    while local.describe_training_job(TrainingJobName="results")["SecondaryStatus"] != "Uploading":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(
+        lambda: (
+            local.describe_training_job(TrainingJobName="results")["SecondaryStatus"] == "Uploading"
+        )
+    )
     with serve(root, port=first.port, isolation="process") as second:
         after = Customer(second, root)
         document = after.end_of("results")
@@ -151,3 +155,42 @@ def _failure(*arguments: str) -> str:
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
     return result.stderr
+
+
+def test_objects_survive_requests_that_name_no_bucket(root: Path) -> None:
+    with serve(root) as first:
+        first.client("s3").create_bucket(Bucket="kept")
+        first.client("s3").put_object(Bucket="kept", Key="key", Body=b"content")
+        for path in ("/", "/..", "/../kept"):
+            headers = signed_s3(first, path)
+            connection = http.client.HTTPConnection("127.0.0.1", first.port, timeout=30)
+            connection.request("POST", path, b"", headers)
+            connection.getresponse().read()
+    with serve(root) as second:
+        found = second.client("s3").get_object(Bucket="kept", Key="key")
+        assert found["Body"].read() == b"content"
+
+
+def signed_s3(endpoint: ServedEndpoint, path: str) -> dict[str, str]:
+    """The headers of a POST without a body."""
+    keys = Credentials(*(endpoint.environment[f"AWS_{name}"] for name in KEY_NAMES))
+    request = AWSRequest("POST", f"{endpoint.url}{path}", data=b"")
+    S3SigV4Auth(keys, "s3", "us-east-1").add_auth(request)
+    return dict(request.headers.items())
+
+
+def test_an_object_is_the_old_one_or_the_new(root: Path) -> None:
+    """A server that is killed between the two files of an object leaves no mixture of objects."""
+    with serve(root) as first:
+        s3 = first.client("s3")
+        s3.create_bucket(Bucket="kept")
+        s3.put_object(Bucket="kept", Key="key", Body=b"old")
+        folder = root / "s3" / "kept"
+        s3.put_object(Bucket="kept", Key="key", Body=b"new", Metadata={"is": "new"})
+        s3.put_object(Bucket="kept", Key="second", Body=b"x")
+        assert len(list(folder.glob("*.data"))) == 2
+    (folder / "unnamed.data").write_bytes(b"half")  # what a killed server had begun
+    with serve(root) as second:
+        found = second.client("s3").get_object(Bucket="kept", Key="key")
+        assert (found["Body"].read(), found["Metadata"]) == (b"new", {"is": "new"})
+        assert len(list(folder.glob("*.data"))) == 2

@@ -10,11 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "grpc_loader"
 
@@ -109,7 +109,7 @@ def test_the_job_trains_and_sees_each_sample_once_an_epoch(job: Job) -> None:
 @pytest.mark.slow
 def test_a_server_that_is_killed_fails_the_job_from_its_host(job: Job) -> None:
     process = job.start("--set", "hyperparameters.epochs=1000")
-    poll(lambda: "train_loss" in job.log("algo-4"), seconds=120)
+    wait_until(lambda: "train_loss" in job.log("algo-4"), seconds=120)
     (victim,) = [pid for pid in job.processes("server.py") if is_on(pid, "algo-2")]
     os.kill(victim, signal.SIGKILL)
     stdout, talk = process.communicate(timeout=120)
@@ -124,10 +124,3 @@ def test_a_server_that_is_killed_fails_the_job_from_its_host(job: Job) -> None:
 
 def is_on(pid: int, host: str) -> bool:
     return f"SM_CURRENT_HOST={host}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-
-
-def poll(condition: object, seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain"
-        time.sleep(0.05)

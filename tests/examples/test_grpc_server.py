@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "grpc_loader"
 
@@ -26,13 +27,6 @@ FOLDER = Path(__file__).parents[2] / "examples" / "grpc_loader"
 @pytest.fixture(scope="module")
 def example(grpc_example: SimpleNamespace) -> SimpleNamespace:
     return grpc_example
-
-
-def poll(condition: object, seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain"
-        time.sleep(0.05)
 
 
 # Who gets which samples ------------------------------------------------------------------------
@@ -93,7 +87,7 @@ class Server:
         )
 
     def wait_until_serving(self) -> None:
-        poll(lambda: "serving" in self.log.read_text())
+        wait_until(lambda: "serving" in self.log.read_text())
 
     def kill(self) -> None:
         """With its worker processes, which ignore SIGTERM."""

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,15 +41,6 @@ from launcher.contract import (
 REPOSITORY = Path(__file__).parents[2]
 #: Subnets 127.k.0.x of this process's clusters, away from those of the local session.
 _SUBNETS = itertools.count(100 + os.getpid() % 100)
-
-
-def eventually(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> object:
-    """Poll until the condition gives something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what or condition}"
-        time.sleep(0.02)
-    return value
 
 
 @dataclass

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hosts import Hosts, eventually
+from hosts import Hosts
+from waiting import wait_until
 
 from launcher.contract import CommandPart, JobDocument, Lifetime, Ready, Role, TrainerPart
 
@@ -128,7 +129,7 @@ def test_hosts_may_start_in_any_order(make_job: MakeJob) -> None:
     for name in ("algo-1", "algo-2", "algo-3"):
         hosts.start(name)
         sign = "command_ready" if name == "algo-1" else "training"
-        eventually(lambda name=name, sign=sign: sign in hosts[name].output)
+        wait_until(lambda name=name, sign=sign: sign in hosts[name].output)
     end_training(hosts)
     assert set(hosts.wait().values()) == {0}, hosts.output()
 
@@ -173,8 +174,8 @@ time.sleep(1000)
 """
     hosts = make_job(program, "print('training', flush=True)", ready=Ready(file=str(sign)))
     hosts.start()
-    eventually(lambda: hosts["algo-1"].events("command_started"))
-    eventually(lambda: hosts["algo-2"].events("host_joined"))
+    wait_until(lambda: hosts["algo-1"].events("command_started"))
+    wait_until(lambda: hosts["algo-2"].events("host_joined"))
     assert not hosts["algo-1"].events("command_ready")
     assert "training" not in hosts["algo-2"].output
     (hosts["algo-1"].paths.code / "go").touch()
@@ -208,7 +209,7 @@ time.sleep(1000)
     hosts = make_job(program)
     shorten_grace(hosts)
     hosts.start()
-    eventually(lambda: "deaf" in hosts["algo-1"].output and "training" in hosts["algo-2"].output)
+    wait_until(lambda: "deaf" in hosts["algo-1"].output and "training" in hosts["algo-2"].output)
     end_training(hosts)
     assert set(hosts.wait().values()) == {0}, hosts.output()
     (ended,) = hosts["algo-1"].events("command_ended")
@@ -250,7 +251,7 @@ print("last words", flush=True)
 """
     hosts = make_job(program, servers=2, train=2)
     hosts.start()
-    eventually(lambda: all("training" in hosts[name].output for name in ("algo-3", "algo-4")))
+    wait_until(lambda: all("training" in hosts[name].output for name in ("algo-3", "algo-4")))
     (hosts["algo-2"].paths.code / "enough").touch()
     assert hosts.wait(30) == {"algo-1": 0, "algo-2": 1, "algo-3": 1, "algo-4": 1}, hosts.output()
     reason = hosts["algo-2"].failure or ""
@@ -339,7 +340,7 @@ print("summed up", flush=True)
 """
     hosts = make_job(program, "print('trained', flush=True)", lifetime=Lifetime.OWN)
     hosts.start()
-    eventually(lambda: "trained" in hosts["algo-2"].output)
+    wait_until(lambda: "trained" in hosts["algo-2"].output)
     assert all(host.process and host.process.poll() is None for host in hosts.hosts.values())
     (hosts["algo-1"].paths.code / "enough").touch()
     assert set(hosts.wait().values()) == {0}, hosts.output()
@@ -349,8 +350,8 @@ print("summed up", flush=True)
 def test_a_program_that_leaves_by_itself_may_do_so_before_training_ends(make_job: MakeJob) -> None:
     hosts = make_job("", lifetime=Lifetime.OWN)
     hosts.start()
-    eventually(lambda: hosts["algo-1"].events("command_ended"))
-    eventually(lambda: "training" in hosts["algo-2"].output)
+    wait_until(lambda: hosts["algo-1"].events("command_ended"))
+    wait_until(lambda: "training" in hosts["algo-2"].output)
     end_training(hosts)
     assert set(hosts.wait().values()) == {0}, hosts.output()
 
@@ -377,7 +378,7 @@ def test_a_failure_of_training_ends_the_program(make_job: MakeJob) -> None:
 def test_a_command_host_that_is_killed_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)", train=2)
     hosts.start()
-    eventually(lambda: all("training" in hosts[name].output for name in ("algo-2", "algo-3")))
+    wait_until(lambda: all("training" in hosts[name].output for name in ("algo-2", "algo-3")))
     init = hosts["algo-1"].process
     assert init is not None
     init.kill()
@@ -388,7 +389,7 @@ def test_a_command_host_that_is_killed_fails_the_job(make_job: MakeJob) -> None:
 def test_a_dead_leader_ends_the_program(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)")
     hosts.start()
-    eventually(lambda: "training" in hosts["algo-2"].output)
+    wait_until(lambda: "training" in hosts["algo-2"].output)
     leader = hosts["algo-2"].process
     assert leader is not None
     leader.kill()
@@ -420,7 +421,7 @@ def test_a_stopped_job_ends_its_program_after_the_script_has_saved(make_job: Mak
         environment={"SERVER_PORT": str(port)},
     )
     hosts.start()
-    eventually(lambda: "training" in hosts["algo-2"].output)
+    wait_until(lambda: "training" in hosts["algo-2"].output)
     for host in hosts.hosts.values():
         assert host.process is not None
         host.process.send_signal(signal.SIGTERM)
@@ -438,7 +439,7 @@ def test_a_stop_that_reaches_the_program_first_is_no_failure(
 ) -> None:
     hosts = make_job("import time; time.sleep(1000)", lifetime=lifetime)
     hosts.start()
-    eventually(lambda: "training" in hosts["algo-2"].output)
+    wait_until(lambda: "training" in hosts["algo-2"].output)
     inits = [host.process.pid for host in hosts.hosts.values() if host.process]
     for pid in [*programs(hosts), *inits]:
         os.kill(pid, signal.SIGTERM)

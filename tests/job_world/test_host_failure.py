@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hosts import Hosts, eventually
+from hosts import Hosts
 from programs import PIPELINE, READER
+from waiting import wait_until
 
 from launcher.contract import HOST_FAILURE_VARIABLE, HostFailure
 
@@ -21,7 +22,7 @@ def reading(make_hosts: MakeHosts, host_failure: HostFailure, data: int = 2) -> 
     variables = {HOST_FAILURE_VARIABLE: host_failure.value}
     hosts = make_hosts(FILES, data=data, train=2, environment=variables)
     hosts.start()
-    eventually(lambda: "epoch=0" in hosts.output())
+    wait_until(lambda: "epoch=0" in hosts.output())
     return hosts
 
 

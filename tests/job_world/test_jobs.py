@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hosts import Hosts, eventually
+from hosts import Hosts
 from programs import PIPELINE, READER
+from waiting import wait_until
 
 from launcher.contract import Launch
 
@@ -71,9 +72,9 @@ def test_several_ranks_on_one_host_under_torchrun(make_hosts: MakeHosts) -> None
 def test_hosts_may_start_in_any_order_long_apart(make_hosts: MakeHosts) -> None:
     hosts = make_hosts(FILES, data=1, train=2)
     hosts.start("algo-1")
-    eventually(lambda: hosts["algo-1"].events("host_started"))
+    wait_until(lambda: hosts["algo-1"].events("host_started"))
     hosts.start("algo-3")
-    eventually(lambda: hosts["algo-3"].events("host_started"))
+    wait_until(lambda: hosts["algo-3"].events("host_started"))
     hosts.start("algo-2")
     assert set(hosts.wait().values()) == {0}, hosts.output()
     assert hosts.processes() == []
@@ -95,14 +96,14 @@ time.sleep(1000)
     }
     hosts = make_hosts(files, data=1, workers_per_host=2)
     hosts.start()
-    eventually(lambda: "reading stops" in hosts["algo-2"].output)
+    wait_until(lambda: "reading stops" in hosts["algo-2"].output)
     (receiver,) = [pid for pid in hosts.processes() if "launcher.data.receiver" in command(pid)]
 
     def slabs() -> int:
         return len({entry for entry in links(receiver) if "launcher-slab" in entry})
 
     window = (1 << 20) // (3 * 65536)  # a batch of 128 KiB and its labels take three units
-    eventually(lambda: slabs() >= window, what="the prefetch to fill up")
+    wait_until(lambda: slabs() >= window, what="the prefetch to fill up")
     assert slabs() <= window + 1  # and the one that the script holds
 
 
@@ -173,7 +174,7 @@ def test_a_killed_worker_that_held_leases_changes_nothing(make_hosts: MakeHosts)
     run(calm)
     disturbed.start()
     leader = disturbed["algo-3"]
-    joined = eventually(
+    joined = wait_until(
         lambda: (
             leader.events("worker_joined")
             if any("epoch" in line for line in leader.output.splitlines())
@@ -350,7 +351,7 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts) -> None:
     hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
     hosts.start()
     leader = hosts["algo-2"]
-    eventually(lambda: len(leader.events("host_joined")) == 3 and "training" in leader.output)
+    wait_until(lambda: len(leader.events("host_joined")) == 3 and "training" in leader.output)
     assert leader.process is not None
     leader.process.kill()
     assert hosts["algo-3"].wait(60) == 1
@@ -381,7 +382,7 @@ def test_sigterm_reaches_the_script_which_may_read_on_and_save(
         pytest.importorskip("torch")
     hosts = make_hosts({**FILES, "train.py": SAVING}, data=1, launch=launch)
     hosts.start()
-    eventually(lambda: "training" in hosts["algo-2"].output)
+    wait_until(lambda: "training" in hosts["algo-2"].output)
     for pid in hosts.processes():  # a platform may signal the whole tree of a host
         if "launcher.data.worker" not in command(pid):
             os.kill(pid, signal.SIGTERM)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hosts import Hosts, eventually
+from hosts import Hosts
 from programs import PIPELINE, READER
+from waiting import wait_until
 
 from launcher.contract import Launch
 from launcher.runtime.mpi.command import mpirun_command
@@ -102,7 +103,7 @@ def said(hosts: Hosts, word: str) -> list[str]:
 
 def wait_for_ranks(hosts: Hosts) -> dict[int, int]:
     """The process of each rank, once all four are there."""
-    eventually(lambda: len(said(hosts, "waits")) == 4, what="four ranks")
+    wait_until(lambda: len(said(hosts, "waits")) == 4, what="four ranks")
     return {int(rank): int(pid) for _, rank, pid in map(str.split, said(hosts, "waits"))}
 
 
@@ -262,7 +263,7 @@ def test_a_stranger_cannot_start_anything(make_hosts: MakeHosts, tmp_path: Path)
         with contextlib.suppress(ConnectionError):  # it was hung up on, sooner or later
             stranger.sendall(b'{"start": "touch %s/here"}\n' % str(tmp_path).encode())
             assert stranger.recv(64) == b""
-    eventually(lambda: hosts["algo-2"].events("stranger_refused"), what="the refusal")
+    wait_until(lambda: hosts["algo-2"].events("stranger_refused"), what="the refusal")
     (refused,) = hosts["algo-2"].events("stranger_refused")
     assert refused["port"] == "start"
     assert not (tmp_path / "here").exists()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import textwrap
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from waiting import wait_until
 
 from launcher.sessions.base import TERMINAL_STATUSES
 from launcher.sessions.local import LocalSession
@@ -30,15 +31,6 @@ def on_sigterm(action):
     signal.signal(signal.SIGTERM, action if action == signal.SIG_IGN else lambda *_: action())
 
 """
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """The first true value of a condition; fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{condition} was not met in {seconds} s"
-        time.sleep(0.02)
-    return value
 
 
 def processes_mentioning(text: str) -> dict[int, str]:

@@ -21,13 +21,8 @@ def _skip_where_impossible(isolation: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_credentials(offline: pytest.MonkeyPatch) -> None:
     """Whoever runs these tests, boto3 finds no AWS credentials of theirs."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        monkeypatch.setenv(name, "/nonexistent")
 
 
 @pytest.fixture(params=["process", "sandbox", "network"])
@@ -40,6 +35,17 @@ def isolation(request: pytest.FixtureRequest) -> str:
 def bench(tmp_path: Path, isolation: str) -> Iterator[Bench]:
     """A bench in each isolation."""
     yield from _with_clean_end(Bench(tmp_path, isolation))
+
+
+@pytest.fixture
+def s3_bench(tmp_path: Path, isolation: str, cloud: Cloud) -> Iterator[Bench]:
+    """A bench in each isolation whose jobs find S3."""
+    yield from _with_clean_end(Bench(tmp_path, isolation, platform_environment=cloud.environment))
+
+
+@pytest.fixture
+def plain_s3_bench(tmp_path: Path, cloud: Cloud) -> Iterator[Bench]:
+    yield from _with_clean_end(Bench(tmp_path, "process", platform_environment=cloud.environment))
 
 
 @pytest.fixture

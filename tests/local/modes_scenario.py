@@ -9,7 +9,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from bench import Bench, wait_until
+from bench import Bench
+from waiting import wait_until
 
 SCRIPT = """
 closed = ml / "output" / "closed"

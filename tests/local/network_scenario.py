@@ -11,8 +11,9 @@ import signal
 import socket
 from pathlib import Path
 
-from bench import Bench, processes_mentioning, wait_until
+from bench import Bench, processes_mentioning
 from scenario import print_report
+from waiting import wait_until
 
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.isolation import links

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bench import processes_mentioning, wait_until
+from bench import processes_mentioning
+from waiting import wait_until
 
 from launcher import Job, JobSpec, LocalSession, PyTorch, Ready
 from launcher.request.submission import prepare

@@ -8,7 +8,8 @@ import shutil
 import signal
 
 import pytest
-from bench import Bench, group, platform_and_keeper, processes_mentioning, wait_until
+from bench import Bench, group, platform_and_keeper, processes_mentioning
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.description import State, closed, opened

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench import Bench, group, wait_until
+from bench import Bench, group
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.sessions.local import LocalSession

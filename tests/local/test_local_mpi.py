@@ -9,7 +9,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from bench import processes_mentioning, wait_until
+from bench import processes_mentioning
+from waiting import wait_until
 
 from launcher import DataService, InstanceGroup, Job, JobSpec, LocalSession, Mpi
 from launcher.request.submission import prepare

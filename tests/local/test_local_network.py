@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, processes_mentioning, wait_until
+from bench import Bench, processes_mentioning
 from users import as_me, as_nobody, report_of
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.sessions.local import LocalSession

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, wait_until
+from bench import Bench
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 

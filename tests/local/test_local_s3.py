@@ -11,22 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, channel, group, processes_mentioning, wait_until
+from bench import Bench, channel, group, processes_mentioning
 from cloud import SECRET, Cloud
 from test_local_channels import LIST, contents, expected
 from test_local_spot import COUNTS_STARTS, SPOT, states
+from waiting import wait_until
 
 from launcher.errors import PlatformError
-
-
-@pytest.fixture
-def bench(tmp_path: Path, isolation: str, cloud: Cloud) -> Bench:
-    return Bench(tmp_path, isolation, platform_environment=cloud.environment)
-
-
-@pytest.fixture
-def plain_bench(tmp_path: Path, cloud: Cloud) -> Bench:
-    return Bench(tmp_path, "process", platform_environment=cloud.environment)
 
 
 def in_archive(content: bytes) -> dict[str, str]:
@@ -38,9 +29,9 @@ DIGITS = {f"digits/{name}": name[-1].upper() for name in ("a", "b", "c", "deep/i
 RESULTS = {"OutputDataConfig": {"S3OutputPath": "s3://bucket/results/"}}
 
 
-def test_channels_of_two_groups(bench: Bench, cloud: Cloud) -> None:
+def test_channels_of_two_groups(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**DIGITS, **{"digits/": "", "digits-not/x": "X"})
-    bench.start(
+    s3_bench.start(
         LIST,
         groups=[group("data", 2), group("train", 1)],
         channels=[
@@ -56,21 +47,21 @@ def test_channels_of_two_groups(bench: Bench, cloud: Cloud) -> None:
     )
 
     both = expected("deep/i", "deep/j")
-    assert contents(bench) == {
+    assert contents(s3_bench) == {
         "algo-1": {"raw": expected("a", "c", "deep/j"), "both": both},
         "algo-2": {"raw": expected("b", "deep/i"), "both": both},
         "algo-3": {"labels": expected("a"), "both": both},
     }
-    notes = bench.describe()["LocalNotes"]
+    notes = s3_bench.describe()["LocalNotes"]
     assert "channel 'raw': 5 objects, 0.0 MB, fetched from s3://bucket/digits/" in notes[0]
-    left = [path for path in bench.job_folder().rglob("*") if path.name in ("deep", "raw", "a")]
+    left = [path for path in s3_bench.job_folder().rglob("*") if path.name in ("deep", "raw", "a")]
     assert left == [], "an ended job keeps no copy of its data"
 
 
-def test_all_that_begins_so_and_a_manifest(plain_bench: Bench, cloud: Cloud) -> None:
+def test_all_that_begins_so_and_a_manifest(plain_s3_bench: Bench, cloud: Cloud) -> None:
     manifest = [{"prefix": "s3://bucket/digits/"}, "deep/j", "c"]
     cloud.put(**DIGITS, **{"digits2/x": "X", "list": json.dumps(manifest)})
-    plain_bench.start(
+    plain_s3_bench.start(
         LIST,
         channels=[
             channel("prefix", "s3://bucket/digits"),
@@ -78,12 +69,12 @@ def test_all_that_begins_so_and_a_manifest(plain_bench: Bench, cloud: Cloud) -> 
         ],
     )
 
-    found = contents(plain_bench)["algo-1"]
+    found = contents(plain_s3_bench)["algo-1"]
     assert found["listed"] == expected("c", "deep/j")
     assert found["prefix"] == expected("a", "b", "c", "deep/i", "deep/j", "digits2/x")
 
 
-def test_a_host_may_change_its_copies(bench: Bench, cloud: Cloud) -> None:
+def test_a_host_may_change_its_copies(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"code/run.sh": "echo it runs"})
     script = """
     run = ml / "input/data/scripts/run.sh"
@@ -91,39 +82,39 @@ def test_a_host_may_change_its_copies(bench: Bench, cloud: Cloud) -> None:
     (run.parent / "made-here").touch()
     print(subprocess.run(["sh", run], capture_output=True, text=True).stdout.strip())
     """
-    bench.start(script, hosts=2, channels=[channel("scripts", "s3://bucket/code/")])
+    s3_bench.start(script, hosts=2, channels=[channel("scripts", "s3://bucket/code/")])
 
-    assert bench.end_of()["TrainingJobStatus"] == "Completed"
-    assert bench.lines() == {"algo-1": ["it runs"], "algo-2": ["it runs"]}
+    assert s3_bench.end_of()["TrainingJobStatus"] == "Completed"
+    assert s3_bench.lines() == {"algo-1": ["it runs"], "algo-2": ["it runs"]}
 
 
-def test_results(plain_bench: Bench, cloud: Cloud) -> None:
+def test_results(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = """
     (ml / "model" / "weights").write_text("w")
     (ml / "output" / "data" / "predictions").write_text("7")
     """
-    description = plain_bench.run(script, **RESULTS)
+    description = plain_s3_bench.run(script, **RESULTS)
 
     assert description["TrainingJobStatus"] == "Completed"
     uri = "s3://bucket/results/job/output/model.tar.gz"
     assert description["ModelArtifacts"] == {"S3ModelArtifacts": uri}
     stored = {name: in_archive(each) for name, each in cloud.objects("results/job/output/").items()}
     assert stored == {"model.tar.gz": {"weights": "w"}, "output.tar.gz": {"predictions": "7"}}
-    assert not list(plain_bench.job_folder().glob("unsent/*/*"))
+    assert not list(plain_s3_bench.job_folder().glob("unsent/*/*"))
 
 
 @pytest.mark.parametrize("where", ["s3://bucket/results", "file://"])
-def test_a_model_that_is_not_compressed(plain_bench: Bench, cloud: Cloud, where: str) -> None:
+def test_a_model_that_is_not_compressed(plain_s3_bench: Bench, cloud: Cloud, where: str) -> None:
     script = """
     (ml / "model" / "parts").mkdir()
     (ml / "model" / "parts" / host).write_text(host)
     (ml / "model" / "latest").symlink_to("parts/" + host)
     """
-    base = where if where.startswith("s3") else plain_bench.output.as_uri()
+    base = where if where.startswith("s3") else plain_s3_bench.output.as_uri()
     output = {"S3OutputPath": base, "CompressionType": "NONE"}
-    description = plain_bench.run(script, hosts=2, OutputDataConfig=output)
+    description = plain_s3_bench.run(script, hosts=2, OutputDataConfig=output)
 
-    root = plain_bench.output / "job" / "output"
+    root = plain_s3_bench.output / "job" / "output"
     stored = cloud.objects("results/job/output/") or {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in root.rglob("*")
@@ -138,19 +129,19 @@ def test_a_model_that_is_not_compressed(plain_bench: Bench, cloud: Cloud, where:
     assert model == f"{base}/job/output/model/"
 
 
-def test_an_interrupted_job_finds_its_checkpoints(bench: Bench, cloud: Cloud) -> None:
+def test_an_interrupted_job_finds_its_checkpoints(s3_bench: Bench, cloud: Cloud) -> None:
     kept = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept/"}}
     cloud.put(**{"kept/old/step-1": "one", "kept-not/x": "X"})
-    bench.start(COUNTS_STARTS, hosts=2, **SPOT, **kept)
-    bench.wait_for_line("start 1", hosts=2)
-    bench.session.interrupt_training_job(TrainingJobName="job")
+    s3_bench.start(COUNTS_STARTS, hosts=2, **SPOT, **kept)
+    s3_bench.wait_for_line("start 1", hosts=2)
+    s3_bench.session.interrupt_training_job(TrainingJobName="job")
 
-    description = bench.end_of()
+    description = s3_bench.end_of()
     assert description["TrainingJobStatus"] == "Completed", description
     assert states(description).count("Interrupted") == 1
     lines = [
-        [event.text for event in bench.session.read_log("job", stream.name)[0]]
-        for stream in bench.session.log_streams("job")
+        [event.text for event in s3_bench.session.read_log("job", stream.name)[0]]
+        for stream in s3_bench.session.log_streams("job")
     ]
     first = ["found ['old']", "start 1", "saved"]
     second = ["found ['algo-1.txt', 'algo-2.txt', 'old']", "start 2"]
@@ -162,20 +153,20 @@ def test_an_interrupted_job_finds_its_checkpoints(bench: Bench, cloud: Cloud) ->
     }
 
 
-def test_a_checkpoint_is_kept_while_the_job_runs(plain_bench: Bench, cloud: Cloud) -> None:
+def test_a_checkpoint_is_kept_while_the_job_runs(plain_s3_bench: Bench, cloud: Cloud) -> None:
     kept = {"CheckpointConfig": {"S3Uri": "s3://bucket/kept"}}
-    plain_bench.start(
+    plain_s3_bench.start(
         '(ml / "checkpoints" / "step").write_text("1"); print("up"); time.sleep(600)', **kept
     )
     wait_until(lambda: cloud.objects("kept/") == {"step": b"1"})
-    assert plain_bench.describe()["SecondaryStatus"] == "Training"
-    plain_bench.stop()
-    assert plain_bench.end_of()["TrainingJobStatus"] == "Stopped"
+    assert plain_s3_bench.describe()["SecondaryStatus"] == "Training"
+    plain_s3_bench.stop()
+    assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Stopped"
 
 
 @pytest.mark.parametrize("bucket", ["bucket", "no-such-bucket"])
-def test_data_that_are_not_there(plain_bench: Bench, cloud: Cloud, bucket: str) -> None:
-    description = plain_bench.run("pass", channels=[channel("x", f"s3://{bucket}/nothing/")])
+def test_data_that_are_not_there(plain_s3_bench: Bench, cloud: Cloud, bucket: str) -> None:
+    description = plain_s3_bench.run("pass", channels=[channel("x", f"s3://{bucket}/nothing/")])
 
     assert description["TrainingJobStatus"] == "Failed"
     assert states(description) == ["Starting", "Downloading", "Failed"]
@@ -185,78 +176,93 @@ def test_data_that_are_not_there(plain_bench: Bench, cloud: Cloud, bucket: str) 
     )
 
 
-def test_results_wait_for_an_s3_that_was_away(plain_bench: Bench, cloud: Cloud) -> None:
-    plain_bench.start('print("up"); time.sleep(600)', **RESULTS)
-    plain_bench.wait_for_line("up")
-    model = plain_bench.job_folder() / "hosts/algo-1/ml/model/weights"
+@pytest.mark.parametrize("keys", [("a//b", "a/b"), ("a", "a/b")], ids=["one file", "file, folder"])
+def test_objects_that_no_folder_can_hold(
+    plain_s3_bench: Bench, cloud: Cloud, keys: tuple[str, str]
+) -> None:
+    cloud.put(**{f"odd/{key}": key for key in keys})
+    description = plain_s3_bench.run("pass", channels=[channel("x", "s3://bucket/odd/")])
+
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "would be the same file as another object" in description["FailureReason"]
+
+
+def test_results_wait_for_an_s3_that_was_away(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    plain_s3_bench.start('print("up"); time.sleep(600)', **RESULTS)
+    plain_s3_bench.wait_for_line("up")
+    model = plain_s3_bench.job_folder() / "hosts/algo-1/ml/model/weights"
     model.write_text("w")
     cloud.go_away()
-    plain_bench.stop()
-    wait_until(lambda: any("S3 does not answer" in n for n in plain_bench.describe()["LocalNotes"]))
-    assert plain_bench.describe()["SecondaryStatus"] == "Uploading"
+    plain_s3_bench.stop()
+    wait_until(
+        lambda: any("S3 does not answer" in n for n in plain_s3_bench.describe()["LocalNotes"])
+    )
+    assert plain_s3_bench.describe()["SecondaryStatus"] == "Uploading"
     cloud.come_back()
 
-    assert plain_bench.end_of()["TrainingJobStatus"] == "Stopped"
+    assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Stopped"
     stored = cloud.objects("results/job/output/")
     assert in_archive(stored["model.tar.gz"]) == {"weights": "w"}
 
 
-def test_results_that_s3_refuses_are_kept_here(plain_bench: Bench, cloud: Cloud) -> None:
+def test_results_that_s3_refuses_are_kept_here(plain_s3_bench: Bench, cloud: Cloud) -> None:
     output = {"OutputDataConfig": {"S3OutputPath": "s3://no-such-bucket/x"}}
-    description = plain_bench.run('(ml / "model" / "weights").write_text("w")', **output)
+    description = plain_s3_bench.run('(ml / "model" / "weights").write_text("w")', **output)
 
     assert description["TrainingJobStatus"] == "Failed"
-    archive = plain_bench.job_folder() / "unsent/results/model.tar.gz"
+    archive = plain_s3_bench.job_folder() / "unsent/results/model.tar.gz"
     assert "NoSuchBucket" in description["FailureReason"]
     assert f"what was to go there is at {archive}" in description["FailureReason"]
     assert in_archive(archive.read_bytes()) == {"weights": "w"}
 
 
-def test_a_job_is_stopped_while_it_downloads(plain_bench: Bench, cloud: Cloud) -> None:
+def test_a_job_is_stopped_while_it_downloads(plain_s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"big": "x" * 60_000_000})
     for number in range(8):
         cloud.client.copy_object(
             Bucket="bucket", Key=f"data/{number}", CopySource={"Bucket": "bucket", "Key": "big"}
         )
-    plain_bench.start("pass", channels=[channel("x", "s3://bucket/data/")])
+    plain_s3_bench.start("pass", channels=[channel("x", "s3://bucket/data/")])
     wait_until(
         lambda: (
             "Downloading 'x': "
-            in plain_bench.describe()["SecondaryStatusTransitions"][-1]["StatusMessage"]
+            in plain_s3_bench.describe()["SecondaryStatusTransitions"][-1]["StatusMessage"]
         )
     )
-    plain_bench.stop()
+    plain_s3_bench.stop()
 
-    description = plain_bench.end_of()
+    description = plain_s3_bench.end_of()
     assert states(description)[-4:] == ["Downloading", "Stopping", "Uploading", "Stopped"]
-    assert plain_bench.lines() == {}
+    assert plain_s3_bench.lines() == {}
 
 
-def test_the_keys_are_the_platforms_alone(plain_bench: Bench, cloud: Cloud) -> None:
+def test_the_keys_are_the_platforms_alone(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = "print(json.dumps(dict(os.environ)))"
     cloud.put(**DIGITS)
-    plain_bench.run(script, channels=[channel("digits", "s3://bucket/digits")], **RESULTS)
+    plain_s3_bench.run(script, channels=[channel("digits", "s3://bucket/digits")], **RESULTS)
 
-    for path in plain_bench.session.root.rglob("*"):
+    for path in plain_s3_bench.session.root.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-    assert "AWS_ACCESS_KEY_ID" not in str(plain_bench.lines())
+    assert "AWS_ACCESS_KEY_ID" not in str(plain_s3_bench.lines())
 
 
-def test_nothing_of_a_job_in_s3_goes_on_when_it_is_killed(plain_bench: Bench, cloud: Cloud) -> None:
-    plain_bench.start('print("up"); time.sleep(600)', **RESULTS)
-    plain_bench.wait_for_line("up")
-    for pid, command in processes_mentioning(str(plain_bench.job_folder())).items():
+def test_nothing_of_a_job_in_s3_goes_on_when_it_is_killed(
+    plain_s3_bench: Bench, cloud: Cloud
+) -> None:
+    plain_s3_bench.start('print("up"); time.sleep(600)', **RESULTS)
+    plain_s3_bench.wait_for_line("up")
+    for pid, command in processes_mentioning(str(plain_s3_bench.job_folder())).items():
         if "sessions.local.platform" in command:
             os.kill(pid, signal.SIGKILL)
 
-    assert plain_bench.end_of()["TrainingJobStatus"] == "Failed"
+    assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Failed"
 
 
 def test_without_credentials_s3_is_refused(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "process")
+    s3_bench = Bench(tmp_path, "process")
     with pytest.raises(PlatformError, match=r"s3://b/x is in S3, and no AWS credentials are found"):
-        bench.start("pass", channels=[channel("x", "s3://b/x")])
-    assert not bench.job_folder().exists()
+        s3_bench.start("pass", channels=[channel("x", "s3://b/x")])
+    assert not s3_bench.job_folder().exists()
 
 
 def test_credentials_of_the_user_serve_a_plain_session(
@@ -265,8 +271,8 @@ def test_credentials_of_the_user_serve_a_plain_session(
     for name, value in cloud.environment.items():
         monkeypatch.setenv(name, value)
     cloud.put(**DIGITS)
-    bench = Bench(tmp_path, "process")
-    bench.start(LIST, channels=[channel("digits", "s3://bucket/digits/deep/")])
+    s3_bench = Bench(tmp_path, "process")
+    s3_bench.start(LIST, channels=[channel("digits", "s3://bucket/digits/deep/")])
 
-    found: dict[str, Any] = contents(bench)
+    found: dict[str, Any] = contents(s3_bench)
     assert found == {"algo-1": {"digits": expected("i", "j")}}

@@ -6,27 +6,17 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, channel, group, wait_until
+from bench import Bench, channel, group
 from cloud import Cloud
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.sessions.base import TERMINAL_STATUSES
 
 SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"
-
-
-@pytest.fixture
-def bench(tmp_path: Path, isolation: str, cloud: Cloud) -> Bench:
-    return Bench(tmp_path, isolation, platform_environment=cloud.environment)
-
-
-@pytest.fixture
-def plain_bench(tmp_path: Path, cloud: Cloud) -> Bench:
-    return Bench(tmp_path, "process", platform_environment=cloud.environment)
 
 
 def archive(files: Mapping[str, str]) -> bytes:
@@ -39,7 +29,7 @@ def archive(files: Mapping[str, str]) -> bytes:
     return packed.getvalue()
 
 
-def asked(bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **fields: Any) -> Any:
+def asked(s3_bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **fields: Any) -> Any:
     """A request of SDK v2, as reference: values are JSON, and there is no command."""
     values = {
         "epochs": 3,
@@ -51,7 +41,7 @@ def asked(bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **fiel
         "sagemaker_region": "us-east-1",
         **(hyperparameters or {}),
     }
-    request = bench.request("pass", **fields)
+    request = s3_bench.request("pass", **fields)
     del request["AlgorithmSpecification"]["ContainerEntrypoint"]
     request["InputDataConfig"] = fields.get("channels", [])
     given = {name: json.dumps(value) for name, value in values.items() if value is not None}
@@ -61,20 +51,20 @@ def asked(bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **fiel
     }
 
 
-def end_of(bench: Bench) -> dict[str, Any]:
+def end_of(s3_bench: Bench) -> dict[str, Any]:
     """Importing torch takes its time where many hosts share a machine."""
-    wait_until(lambda: bench.describe()["TrainingJobStatus"] in TERMINAL_STATUSES, 120)
-    return bench.end_of()
+    wait_until(lambda: s3_bench.describe()["TrainingJobStatus"] in TERMINAL_STATUSES, 120)
+    return s3_bench.end_of()
 
 
-def run(bench: Bench, cloud: Cloud, request: Any, **files: str) -> dict[str, Any]:
+def run(s3_bench: Bench, cloud: Cloud, request: Any, **files: str) -> dict[str, Any]:
     cloud.client.put_object(
         Bucket="bucket",
         Key="job/source/sourcedir.tar.gz",
         Body=archive({name.replace("_", "."): text for name, text in files.items()}),
     )
-    bench.session.create_training_job(**request)
-    return end_of(bench)
+    s3_bench.session.create_training_job(**request)
+    return end_of(s3_bench)
 
 
 TELLS = """\
@@ -88,16 +78,16 @@ open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w").write("w")
 """
 
 
-def test_a_script(bench: Bench, cloud: Cloud) -> None:
+def test_a_script(s3_bench: Bench, cloud: Cloud) -> None:
     cloud.put(**{"digits/a": "A"})
-    request = asked(bench, channels=[channel("digits", "s3://bucket/digits")])
+    request = asked(s3_bench, channels=[channel("digits", "s3://bucket/digits")])
     description = run(
-        bench, cloud, request, train_py=TELLS, helper_py="WORD = 'hello'", requirements_txt="x"
+        s3_bench, cloud, request, train_py=TELLS, helper_py="WORD = 'hello'", requirements_txt="x"
     )
 
     assert description["TrainingJobStatus"] == "Completed", description
     assert any("its script mode is played" in note for note in description["LocalNotes"])
-    lines = bench.lines()["algo-1"]
+    lines = s3_bench.lines()["algo-1"]
     assert lines[0].startswith("launcher: requirements_not_installed host=algo-1")
     assert lines[1] == "hello ['--epochs', '3', '--name', 'abc'] code"
     assert json.loads(lines[2]) == {
@@ -124,46 +114,46 @@ print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "adds", int(to
 
 @pytest.mark.slow
 def test_torchrun_makes_a_ring_of_each_group_where_none_is_named(
-    bench: Bench, cloud: Cloud
+    s3_bench: Bench, cloud: Cloud
 ) -> None:
     """As the toolkit does with what SDK v2 sends for torch_distributed."""
     request = asked(
-        bench,
+        s3_bench,
         {"sagemaker_torch_distributed_enabled": True},
         groups=[group("data", 1), group("train", 2)],
     )
-    description = run(bench, cloud, request, train_py=ADDS_UP)
+    description = run(s3_bench, cloud, request, train_py=ADDS_UP)
 
-    assert description["TrainingJobStatus"] == "Completed", bench.lines()
-    found = {host: " ".join(lines) for host, lines in bench.lines().items()}
+    assert description["TrainingJobStatus"] == "Completed", s3_bench.lines()
+    found = {host: " ".join(lines) for host, lines in s3_bench.lines().items()}
     assert "rank 0 of 1 adds 1" in found["algo-1"]
     assert "rank 0 of 2 adds 2" in found["algo-2"]
     assert "rank 1 of 2 adds 2" in found["algo-3"]
 
 
-def test_torchrun_over_a_group_that_is_named(plain_bench: Bench, cloud: Cloud) -> None:
+def test_torchrun_over_a_group_that_is_named(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = ADDS_UP.replace(
         "dist.init", 'if "RANK" not in os.environ:\n    print("plain")\n    exit()\ndist.init'
     )
     request = asked(
-        plain_bench,
+        plain_s3_bench,
         {
             "sagemaker_torch_distributed_enabled": True,
             "sagemaker_distribution_instance_groups": ["train"],
         },
         groups=[group("data", 1), group("train", 2)],
     )
-    run(plain_bench, cloud, request, train_py=script)
+    run(plain_s3_bench, cloud, request, train_py=script)
 
-    found = {host: " ".join(lines) for host, lines in plain_bench.lines().items()}
+    found = {host: " ".join(lines) for host, lines in plain_s3_bench.lines().items()}
     assert found["algo-1"] == "plain"
     assert "rank 0 of 2 adds 2" in found["algo-2"]
     assert "rank 1 of 2 adds 2" in found["algo-3"]
 
 
-def test_a_script_that_fails(plain_bench: Bench, cloud: Cloud) -> None:
+def test_a_script_that_fails(plain_s3_bench: Bench, cloud: Cloud) -> None:
     description = run(
-        plain_bench, cloud, asked(plain_bench), train_py="raise ValueError('no luck')"
+        plain_s3_bench, cloud, asked(plain_s3_bench), train_py="raise ValueError('no luck')"
     )
 
     assert description["TrainingJobStatus"] == "Failed"
@@ -173,7 +163,14 @@ def test_a_script_that_fails(plain_bench: Bench, cloud: Cloud) -> None:
     assert reason.endswith('train.py --epochs 3 --name abc"')
 
 
-def test_a_script_hears_that_the_job_is_stopped(plain_bench: Bench, cloud: Cloud) -> None:
+def test_an_archive_that_leads_out_of_its_folder(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    description = run(plain_s3_bench, cloud, asked(plain_s3_bench), **{"../../../pwned": "x"})
+
+    assert description["FailureReason"].startswith("the archive of the script cannot be unpacked: ")
+    assert "outside the destination" in description["FailureReason"]
+
+
+def test_a_script_hears_that_the_job_is_stopped(plain_s3_bench: Bench, cloud: Cloud) -> None:
     script = """\
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(0)))
@@ -183,31 +180,31 @@ time.sleep(600)
     cloud.client.put_object(
         Bucket="bucket", Key="job/source/sourcedir.tar.gz", Body=archive({"train.py": script})
     )
-    plain_bench.session.create_training_job(**asked(plain_bench))
-    plain_bench.wait_for_line("up")
-    plain_bench.stop()
+    plain_s3_bench.session.create_training_job(**asked(plain_s3_bench))
+    plain_s3_bench.wait_for_line("up")
+    plain_s3_bench.stop()
 
-    assert plain_bench.end_of()["TrainingJobStatus"] == "Stopped"
-    assert plain_bench.lines()["algo-1"] == ["up", "saved"]
+    assert plain_s3_bench.end_of()["TrainingJobStatus"] == "Stopped"
+    assert plain_s3_bench.lines()["algo-1"] == ["up", "saved"]
 
 
-def test_the_source_may_come_in_a_channel(plain_bench: Bench, cloud: Cloud) -> None:
+def test_the_source_may_come_in_a_channel(plain_s3_bench: Bench, cloud: Cloud) -> None:
     """As SDK v2 sends it for a job with network isolation; here with a shell script."""
     inside = "/opt/ml/input/data/code/sourcedir.tar.gz"
     request = asked(
-        plain_bench,
+        plain_s3_bench,
         {"sagemaker_submit_directory": inside, "sagemaker_program": "train.sh"},
         channels=[channel("code", SOURCE)],
     )
-    description = run(plain_bench, cloud, request, train_sh='echo "$@"')
+    description = run(plain_s3_bench, cloud, request, train_sh='echo "$@"')
 
-    assert description["TrainingJobStatus"] == "Completed", plain_bench.lines()
-    assert plain_bench.lines() == {"algo-1": ["--epochs 3 --name abc"]}
+    assert description["TrainingJobStatus"] == "Completed", plain_s3_bench.lines()
+    assert plain_s3_bench.lines() == {"algo-1": ["--epochs 3 --name abc"]}
 
 
-def test_source_that_is_not_there(plain_bench: Bench, cloud: Cloud) -> None:
-    plain_bench.session.create_training_job(**asked(plain_bench))
-    description = plain_bench.end_of()
+def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
+    plain_s3_bench.session.create_training_job(**asked(plain_s3_bench))
+    description = plain_s3_bench.end_of()
     assert description["TrainingJobStatus"] == "Failed"
     assert description["FailureReason"].startswith("ClientError: the script cannot be downloaded: ")
     assert SOURCE in description["FailureReason"]
@@ -229,7 +226,7 @@ def test_source_that_is_not_there(plain_bench: Bench, cloud: Cloud) -> None:
     ],
     ids=str,
 )
-def test_refused(plain_bench: Bench, hyperparameters: dict[str, Any], message: str) -> None:
+def test_refused(plain_s3_bench: Bench, hyperparameters: dict[str, Any], message: str) -> None:
     with pytest.raises(PlatformError, match=message):
-        plain_bench.session.create_training_job(**asked(plain_bench, hyperparameters))
-    assert not plain_bench.job_folder().exists()
+        plain_s3_bench.session.create_training_job(**asked(plain_s3_bench, hyperparameters))
+    assert not plain_s3_bench.job_folder().exists()

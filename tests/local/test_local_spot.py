@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
-from bench import Bench, group, processes_mentioning, wait_until
+from bench import Bench, group, processes_mentioning
 from users import as_nobody, report_of
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.sessions.local.processes import signal_all

@@ -1,5 +1,6 @@
 """examples/notebook.ipynb, executed from its first cell to its last as Jupyter would."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -24,12 +25,15 @@ def examples(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.timeout(900)
 def test_the_notebook_runs(examples):
     notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)
     client = NotebookClient(
-        notebook, timeout=170, kernel_name="python3", resources={"metadata": {"path": examples}}
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": examples}}
     )
     client.execute()
     outputs = [str(output) for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert sum("'test_accuracy': 0.9778" in output for output in outputs) == 2
+    here, through_the_api = re.findall(r"'test_accuracy': (0\.\d+)", " ".join(outputs))
+    assert here == through_the_api
+    assert float(here) > 0.8
     assert (examples / "results" / "model.tar.gz").exists()

@@ -14,7 +14,7 @@ from source_folder import Folder
 
 from launcher.contract import Role
 from launcher.errors import SpecError
-from launcher.porting import as_groups
+from launcher.estimator.porting import as_groups
 from launcher.request import Placement, build_request
 from launcher.request.submission import prepare
 from launcher.spec import InstanceGroup, JobSpec, Toolkit, TrainingInput

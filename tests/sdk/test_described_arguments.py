@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from launcher import Estimator, JobSpec
-from launcher.porting import constructor_arguments, read_channel
+from launcher.estimator.described import constructor_arguments
+from launcher.estimator.porting import read_channel
 from launcher.request import Placement, build_document, build_request
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"

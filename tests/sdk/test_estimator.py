@@ -307,3 +307,12 @@ def test_the_summary_is_plain(folder):
     job = estimator(folder).fit("file://data", logs=False)
     assert isinstance(job, Job)
     assert json.loads(json.dumps(job.summary())) == job.summary()
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_warning_points_at_the_line_that_called_fit(folder, wait):
+    unknown = estimator(folder, instance_type="ml.zz9.xlarge")
+    with pytest.warns(UserWarning, match="not in the catalogue") as warned:
+        job = unknown.fit(f"file://{folder.parent}/data", wait=wait, logs=False, local=True)
+    assert {warning.filename for warning in warned} == {__file__}
+    assert job.wait().status == "Completed"

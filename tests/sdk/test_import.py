@@ -1,6 +1,7 @@
 """`import launcher` costs nothing, and its public names are all there."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -77,3 +78,17 @@ def test_in_a_job_a_name_of_the_sdk_is_refused_clearly(job_world, name):
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: ")
     assert f"launcher.{name} is not available inside a training job" in last
+
+
+def test_every_part_of_the_package_stands_in_the_layer_rules():
+    package = Path(launcher.__file__).parent
+    parts = {path.stem for path in package.iterdir() if path.suffix == ".py"} - {"__init__"}
+    parts |= {path.parent.name for path in package.glob("*/__init__.py")}
+    settings = (package.parent / "pyproject.toml").read_text()
+    contracts = settings.split("[[tool.importlinter.contracts]]")[1:]
+    layers, _, of_job, of_sdk, of_probe = (
+        set(re.findall(r'"launcher\.(\w+)"', contract)) for contract in contracts
+    )
+    assert layers == parts - {"runtime", "data"}
+    assert of_job == of_sdk == parts - {"contract", "errors"}
+    assert of_probe == parts - {"probe"}

@@ -3,7 +3,8 @@
 import pytest
 
 from launcher.contract import JobDocument, Role, TrainerPart, format_event
-from launcher.outcome import host_groups, summarise
+from launcher.outcome.hosts import host_groups
+from launcher.outcome.summary import summarise
 
 
 def group(name, instance_type, count):

@@ -14,7 +14,7 @@ from launcher import (
     TrainingInput,
 )
 from launcher.contract import Role
-from launcher.porting import as_groups, as_inputs, as_tags
+from launcher.estimator.porting import as_groups, as_inputs, as_tags
 from launcher.spec.strategies import as_distribution
 
 

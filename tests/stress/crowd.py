@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from waiting import wait_until
 
 from launcher.job import Job
 from launcher.request.submission import prepare
@@ -77,15 +76,6 @@ class Crowd:
 
 def lines_of(job: Job) -> list[str]:
     return [line.text for line in job.logs()]
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    """The first true value of a condition; fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"{condition} was not met in {seconds} s"
-        time.sleep(0.02)
-    return value
 
 
 def wait_for_epoch(job: Job) -> None:

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from crowd import FOR_EVER, Crowd, wait_for_epoch, wait_until
+from crowd import FOR_EVER, Crowd, wait_for_epoch
 from leftovers import inventory, newly
+from waiting import wait_until
 
 from launcher.errors import PlatformError
 from launcher.job import Job

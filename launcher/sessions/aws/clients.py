@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from launcher.errors import CredentialsExpired
+from launcher.sessions.aws.foreign import refuse_foreign
 from launcher.sessions.aws.translation import no_region, translated
 
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
@@ -78,7 +79,9 @@ class Clients:
             max_pool_connections=_CONNECTIONS,
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS.get(service, 1)},
         )
-        return self._boto().client(service, region_name=self.region, config=config)
+        client = self._boto().client(service, region_name=self.region, config=config)
+        client.meta.events.register("before-parse.*.*", refuse_foreign)
+        return client
 
     def _boto(self) -> Any:
         with self._lock:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from launcher.errors import Problem, SpecError
 from launcher.sessions.aws import storage
 from launcher.sessions.aws.session import AwsSession
+
+#: Files that `upload_data` stores at a time.
+_UPLOADS = 10
 
 
 class Session(AwsSession):
@@ -38,10 +42,16 @@ class Session(AwsSession):
         """
         origin = Path(path)
         place = f"s3://{bucket or self.default_bucket()}/{key_prefix.strip('/')}".rstrip("/")
-        for file in _files(origin):
+        root = origin if origin.is_dir() else origin.parent
+
+        def store(file: Path) -> None:
+            key = file.relative_to(root).as_posix()
             with self._clients.client("s3") as s3:
-                relative = file.relative_to(origin if origin.is_dir() else origin.parent)
-                s3.upload_file(str(file), *storage.address(f"{place}/{relative.as_posix()}"))
+                s3.upload_file(str(file), *storage.address(f"{place}/{key}"))
+
+        with ThreadPoolExecutor(_UPLOADS) as pool:  # small files are a matter of latency
+            for _ in pool.map(store, _files(origin)):
+                pass
         return place if origin.is_dir() else f"{place}/{origin.name}"
 
 

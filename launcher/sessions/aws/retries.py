@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from launcher.sessions.aws.readings import THROTTLED
 
 Answer = TypeVar("Answer")
 
-#: With the HTTP status in place of a code where the answer has no body.
 _SERVER_FAULTS = frozenset(
     {
         "InternalFailure",
@@ -22,12 +22,10 @@ _SERVER_FAULTS = frozenset(
         "InternalError",
         "ServiceUnavailable",
         "ServiceUnavailableException",
-        "500",
-        "502",
-        "503",
-        "504",
     }
 )
+#: The HTTP status stands in place of a code where the answer has no body, or a proxy's.
+_FAULT_STATUS = re.compile(r"5\d\d|408")
 #: What CreateTrainingJob says while a role or a policy that was just made is not yet known
 #: everywhere. Source: the list that Terraform's AWS provider retries.
 _PROPAGATION = (
@@ -45,7 +43,9 @@ def is_throttled(error: CloudError) -> bool:
 
 def is_server_fault(error: CloudError) -> bool:
     """AWS broke while it answered: whether it did what it was asked is not known."""
-    return isinstance(error, Refused) and error.code in _SERVER_FAULTS
+    code = error.code or ""
+    is_fault = code in _SERVER_FAULTS or _FAULT_STATUS.fullmatch(code) is not None
+    return isinstance(error, Refused) and is_fault
 
 
 def is_propagating(error: CloudError) -> bool:

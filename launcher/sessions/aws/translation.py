@@ -24,6 +24,7 @@ _EXPIRED_HERE = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
+_NETWORK = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
 _RENEW = "renew them: `aws sso login`, `aws login`, or new keys with `aws configure`"
 
 
@@ -32,6 +33,7 @@ def translated() -> Iterator[None]:
     """Run calls of boto; Refused, Unreachable, CredentialsExpired or CapacityError for its own."""
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         yield
@@ -42,15 +44,19 @@ def translated() -> Iterator[None]:
         if isinstance(error.__context__, ClientError):
             raise of_answer(error.__context__.response) from error
         raise Unreachable(_with_fix(str(error), "try again")) from error
+    except ResponseParserError as error:  # of a proxy's page in place of an error in XML
+        told = " ".join(str(error).split())
+        raise Unreachable(_with_fix(f"what answers is not AWS: {told}", _NETWORK)) from error
     except (BotoCoreError, ValueError) as error:  # ValueError: an address that is none
         raise _of_boto(error) from error
 
 
 def of_answer(response: Mapping[str, Any]) -> CloudError:
     """The error that an answer of AWS stands for."""
-    answer = response.get("Error", {})
-    code, message = str(answer.get("Code", "?")), str(answer.get("Message", ""))
-    request_id = response.get("ResponseMetadata", {}).get("RequestId")
+    answer, metadata = response.get("Error", {}), response.get("ResponseMetadata", {})
+    # A proxy's page has no code; the status says what there is to say.
+    code = str(answer.get("Code") or metadata.get("HTTPStatusCode", "?"))
+    message, request_id = str(answer.get("Message", "")), metadata.get("RequestId")
     kind: type[CloudError] = Refused
     if code in _EXPIRED:
         kind = CredentialsExpired
@@ -73,7 +79,7 @@ def _of_boto(error: Exception) -> CloudError:
     if isinstance(error, boto.NoRegionError):
         return no_region()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
-        fix = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+        fix = _NETWORK
         if isinstance(error, boto.EndpointConnectionError) and _is_here(str(error)):
             fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL, which names this machine"
         return Unreachable(_with_fix(f"AWS does not answer: {error}", fix))

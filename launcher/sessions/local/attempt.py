@@ -128,7 +128,7 @@ class Attempt:
                 scratch=own_scratch,
                 command=command,
                 environment=host_environment(
-                    self.request, hosts, self.wiring, tree.path, self.settings.host_failure
+                    self.request, hosts, self.wiring, tree.path, self.settings
                 ),
                 supplies=given[host],
             )

@@ -59,18 +59,18 @@ ENDINGS = {
 }
 
 
-def job_arn(name: str) -> str:
-    """The ARN of a local job."""
-    return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{name}"
+def job_arn(name: str, *, region: str, account: str) -> str:
+    """The ARN of a job."""
+    return f"arn:aws:sagemaker:{region}:{account}:training-job/{name}"
 
 
-def opened(request: Mapping[str, Any], *, isolation: str, now: float) -> dict[str, Any]:
+def opened(request: Mapping[str, Any], *, arn: str, isolation: str, now: float) -> dict[str, Any]:
     """The document of a job that was accepted just now: the request's fields, token redacted."""
     document = copy.deepcopy(dict(request))
     if TOKEN_VARIABLE in document.get("Environment", {}):
         document["Environment"][TOKEN_VARIABLE] = REDACTED
     document |= {
-        "TrainingJobArn": job_arn(request["TrainingJobName"]),
+        "TrainingJobArn": arn,
         "TrainingJobStatus": "InProgress",
         "CreationTime": now,
         "SecondaryStatusTransitions": [],

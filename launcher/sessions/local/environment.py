@@ -17,7 +17,7 @@ from launcher.contract import (
     HostFailure,
 )
 from launcher.sessions.local.cluster import Host
-from launcher.sessions.local.description import REGION, job_arn
+from launcher.sessions.local.folder import Settings
 from launcher.sessions.local.processes import HOST_VARIABLE
 from launcher.sessions.local.wiring import Wiring
 
@@ -29,7 +29,7 @@ def host_environment(
     hosts: Sequence[Host],
     wiring: Wiring,
     mark: Path,
-    host_failure: HostFailure,
+    settings: Settings,
 ) -> dict[str, str]:
     """The variables of a host; `mark` is the folder by which its processes are recognised."""
     name = request["TrainingJobName"]
@@ -42,11 +42,11 @@ def host_environment(
         "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
         **request.get("Environment", {}),
         "TRAINING_JOB_NAME": name,
-        "TRAINING_JOB_ARN": job_arn(name),
-        "AWS_REGION": REGION,
+        "TRAINING_JOB_ARN": settings.arn(name),
+        "AWS_REGION": settings.region,
         **_shared_network(hosts, wiring),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
-        **_tolerance(host_failure),
+        **_tolerance(settings.host_failure),
         HOST_VARIABLE: str(mark),
     }
 

@@ -62,7 +62,7 @@ def _fetch(
         courier.on_progress = lambda done: progress(
             f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
         )
-        courier.fetch({uri: folder / safe_name(name) for name, (uri, _) in found.items()})
+        courier.fetch(_files({uri: name for name, (uri, _) in found.items()}, folder))
     except S3Failed as error:
         raise DownloadFailed(_words(channel.uri, error)) from error
     seconds = time.monotonic() - start
@@ -80,6 +80,20 @@ def _objects(channel: Channel, courier: Courier) -> dict[str, tuple[str, int]]:
         return {name: (prefix + name, sizes.get(prefix + name, 0)) for name in names}
     found = [each for each in courier.list(channel.uri) if not each[0].endswith("/")]
     return {name_in_channel(uri, channel.uri): (uri, size) for uri, size in found}
+
+
+def _files(names: Mapping[str, str], folder: Path) -> dict[str, Path]:
+    """Where each object goes, by its URI; S3 can keep what no folder can."""
+    files = {uri: folder / safe_name(name) for uri, name in names.items()}
+    owners = {path: uri for uri, path in files.items()}
+    folders = {parent for path in files.values() for parent in path.parents}
+    for uri, path in files.items():
+        if owners[path] != uri or path in folders:
+            raise DownloadFailed(
+                f"ClientError: Data download failed: {uri} would be the same file as another "
+                "object, or a file where another one needs a folder: rename it"
+            )
+    return files
 
 
 def name_in_channel(uri: str, prefix: str) -> str:

@@ -27,7 +27,7 @@ from typing import Any
 
 from launcher.contract import HostFailure
 from launcher.errors import PlatformError
-from launcher.sessions.local.description import is_terminal
+from launcher.sessions.local.description import ACCOUNT, REGION, is_terminal, job_arn
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
 
@@ -53,12 +53,19 @@ class Settings:
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
     boot: what tells this run of the machine from the next.
     host_failure: what a failed host means; SageMaker is assumed to fail the job (unverified).
+    region, account: where the job's hosts are told that they are.
     """
 
     isolation: Isolation
     boot: str
     stop_grace_seconds: float = 120.0
     host_failure: HostFailure = HostFailure.FAIL
+    region: str = REGION
+    account: str = ACCOUNT
+
+    def arn(self, name: str) -> str:
+        """What the job of a name is called, here and in its hosts."""
+        return job_arn(name, region=self.region, account=self.account)
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,8 @@ class JobFolder:
                 boot=raw["boot"],
                 stop_grace_seconds=raw["stop_grace_seconds"],
                 host_failure=HostFailure(raw.get("host_failure", HostFailure.FAIL)),
+                region=raw.get("region", REGION),
+                account=raw.get("account", ACCOUNT),
             )
         except _UNREADABLE as error:
             raise PlatformError(

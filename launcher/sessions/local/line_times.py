@@ -49,6 +49,9 @@ class LineTimes:
         self._log = log
         times = log.with_suffix(_SUFFIX)
         self._records = _Records(times.read_bytes() if times.exists() else b"")
+        #: The last answer, and the bytes (after, up to) that it holds for: most lines share theirs
+        #: with the one before.
+        self._answer, self._after, self._until = 0.0, 0, 0
 
     @property
     def known_bytes(self) -> int:
@@ -57,9 +60,13 @@ class LineTimes:
 
     def of(self, end: int) -> float:
         """When the log's first `end` bytes were there, in seconds since the epoch."""
+        if self._after < end <= self._until:
+            return self._answer
         index = bisect.bisect_left(self._records, end, key=lambda record: record[1])
         if index < len(self._records):
-            return self._records[index][0]
+            self._answer, self._until = self._records[index]
+            self._after = self._records[index - 1][1] if index else 0
+            return self._answer
         # Printed after the last look of a platform process that was killed.
         last = self._records[-1][0] if self._records else 0.0
         return max(last, self._log.stat().st_mtime)

@@ -35,6 +35,7 @@ class LocalSession:
     stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
     host_failure: "fail" (a host whose first process fails or dies fails the job, as SageMaker is
         assumed to do) or "tolerate" (the others go on while its group has a host left; for tests).
+    region, account: what jobs are told of where they are, and what their ARNs say.
     platform_environment: variables for the process that runs a job, beside our own: where S3 is,
         and whose keys open it (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them,
         and they are written nowhere.
@@ -49,6 +50,8 @@ class LocalSession:
         *,
         stop_grace_seconds: float = 120.0,
         host_failure: str = "fail",
+        region: str = description.REGION,
+        account: str = description.ACCOUNT,
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         if not sys.platform.startswith("linux"):
@@ -59,22 +62,16 @@ class LocalSession:
         self._host_failure = _host_failure(host_failure)
         self._platform_environment = dict(platform_environment or {})
         self._store = Store(self.root)
+        self.region = region
+        self.account = account
 
     # identity ----------------------------------------------------------------------------------
-
-    @property
-    def region(self) -> str:
-        return description.REGION
-
-    @property
-    def account(self) -> str:
-        return description.ACCOUNT
 
     def role_arn(self, role: str | None) -> str:
         """A role is not needed here; one that is given is echoed."""
         if role is not None and role.startswith("arn:"):
             return role
-        return f"arn:aws:iam::{description.ACCOUNT}:role/{role or 'local'}"
+        return f"arn:aws:iam::{self.account}:role/{role or 'local'}"
 
     def default_location(self) -> str:
         return storage.uri_of(self.root / "storage")
@@ -99,8 +96,15 @@ class LocalSession:
             boot=current_boot(),
             stop_grace_seconds=self._stop_grace_seconds,
             host_failure=self._host_failure,
+            region=self.region,
+            account=self.account,
         )
-        status = description.opened(request, isolation=settings.isolation.value, now=time.time())
+        status = description.opened(
+            request,
+            arn=settings.arn(request["TrainingJobName"]),
+            isolation=settings.isolation.value,
+            now=time.time(),
+        )
         if self._isolation is None and settings.isolation is Isolation.PROCESS:
             status["LocalNotes"] = [why_not_sandboxed()]
         folder, lock = self._store.create(request, settings, status)

@@ -75,9 +75,8 @@ class Store:
 
     def find(self, name: str) -> JobFolder:
         """The folder of a job; JobNotFound when there is none of that name."""
-        names = self._names()
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+        if not self._is_there(name):
+            near = difflib.get_close_matches(name, self._names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "`launcher list` names them all"
             raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
         return JobFolder(self._jobs / name)
@@ -90,9 +89,13 @@ class Store:
         """The names of all jobs, the newest first; their documents are not read."""
         return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
 
+    def _is_there(self, name: str) -> bool:
+        if Path(name).name != name or name.startswith("."):
+            return False
+        return os.path.isdir(self._jobs / name)  # noqa: PTH112 (Path's raises for a name too long)
+
     def _names(self) -> list[str]:
         if not self._jobs.is_dir():
             return []
-        return sorted(
-            entry.name for entry in self._jobs.iterdir() if entry.name[0] != "." and entry.is_dir()
-        )
+        with os.scandir(self._jobs) as entries:
+            return sorted(each.name for each in entries if each.name[0] != "." and each.is_dir())

@@ -51,11 +51,11 @@ def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Probl
 
 def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[Problem]:
     name, source, where = channel["ChannelName"], _source(channel), _where(channel)
-    if not _CHANNEL_NAME.fullmatch(name):
+    if not _CHANNEL_NAME.fullmatch(name) or name in (".", ".."):
         yield Problem(
             what=f"{name!r} is not a channel name",
             where=where,
-            fix="use 1 to 64 letters, digits, '.', '_' and '-'",
+            fix="use 1 to 64 letters, digits, '.', '_' and '-', and neither '.' nor '..'",
         )
     if not source:
         yield Problem(

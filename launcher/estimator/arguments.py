@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.errors import Problem, SpecError
-from launcher.porting import (
+from launcher.estimator.porting import (
     as_groups,
     as_hook,
     as_request_part,

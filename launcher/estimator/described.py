@@ -1,11 +1,23 @@
-"""The options of a job from the description of it: DescribeTrainingJob's words, as arguments."""
+"""The arguments of an Estimator, from the description of a job that it ran."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.contract import CODE_CHANNEL, CONTAINER_ENTRYPOINT
+from launcher.contract import (
+    CODE_CHANNEL,
+    CONTAINER_ENTRYPOINT,
+    TOKEN_VARIABLE,
+    TOOLKIT_PREFIX,
+    DataPart,
+    JobDocument,
+    Launch,
+    TrainerPart,
+)
+from launcher.spec import DataParallel, DataService, InstanceGroup, Mpi
 
 _MODEL_CONTENT = "application/x-sagemaker-model"
 #: Where in a description each option stands.
@@ -48,7 +60,81 @@ _PLACES = {
 }
 
 
-def described_options(description: Mapping[str, Any]) -> dict[str, Any]:
+def constructor_arguments(
+    description: Mapping[str, Any], document: JobDocument | None
+) -> dict[str, Any]:
+    """What an Estimator was made of, from the description of a job that it ran.
+
+    The source folder is not among it, as only the job has a copy; nor are the inputs, which are an
+    argument of `fit`, and what no request says: alternatives and capacity_retry.
+    """
+    resources = description.get("ResourceConfig", {})
+    algorithm = description.get("AlgorithmSpecification", {})
+    groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
+    return {
+        "entry_point": document.trainer.entry_point if document else "",
+        "role": description.get("RoleArn"),
+        "image_uri": algorithm.get("TrainingImage"),
+        "algorithm_arn": algorithm.get("AlgorithmName"),
+        "instance_groups": groups,
+        "instance_type": resources.get("InstanceType"),
+        "instance_count": resources.get("InstanceCount"),
+        "distribution": document and _distribution_of(document.trainer),
+        "data_service": document and document.data and _data_service_of(document.data),
+        "hyperparameters": {
+            name: _decoded(value)
+            for name, value in description.get("HyperParameters", {}).items()
+            if not name.startswith(TOOLKIT_PREFIX)
+        },
+        "environment": {
+            name: value
+            for name, value in description.get("Environment", {}).items()
+            if name != TOKEN_VARIABLE
+        },
+        **_options(description),
+    }
+
+
+def _decoded(value: str) -> Any:
+    """A hyperparameter as JSON; SDK v3 and other clients send bare texts."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _described_group(described: Mapping[str, Any], document: JobDocument | None) -> InstanceGroup:
+    name = described["InstanceGroupName"]
+    group = InstanceGroup(name, described["InstanceType"], described["InstanceCount"])
+    part = document.commands.get(name) if document else None
+    if part is None:
+        return group
+    return dataclasses.replace(
+        group, command=part.command, ready=part.ready, lifetime=part.lifetime
+    )
+
+
+def _distribution_of(trainer: TrainerPart) -> DataParallel | Mpi | None:
+    if trainer.launch is Launch.PYTHON:
+        return None
+    if trainer.launch is Launch.MPI:
+        return Mpi(
+            processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
+        )
+    return DataParallel(
+        processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout
+    )
+
+
+def _data_service_of(part: DataPart) -> DataService:
+    return DataService(
+        datasets=part.datasets,
+        workers_per_host=part.workers_per_host,
+        prefetch_bytes=part.prefetch_bytes,
+    )
+
+
+def _options(description: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a job was created with, apart from its machines, image and code."""
     found = {name: _at(description, place) for name, place in _PLACES.items()}
     options = {name: value for name, value in found.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher import catalogue
 from launcher.catalogue.cost import Estimate, dollars_text, estimate, spot_saving
-from launcher.outcome import host_groups
+from launcher.outcome.hosts import host_groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,13 +16,13 @@ class Bill:
     """The cost of a job on AWS, without storage and traffic.
 
     billable_seconds: of each instance, a warm pool's included; None until they are known.
-    max_seconds: the MaxRuntimeInSeconds of the request. spot_saving: the share of the training time
-    that was not billed; None without spot instances.
+    max_seconds: the MaxRuntimeInSeconds of the request, None where it had none. spot_saving: the
+    share of the training time that was not billed; None without spot instances.
     """
 
     estimate: Estimate
     billable_seconds: int | None
-    max_seconds: int
+    max_seconds: int | None
     spot_saving: float | None
 
     @property
@@ -34,7 +34,7 @@ class Bill:
     @property
     def max_dollars(self) -> float | None:
         """USD at max_run; None when a price is not known."""
-        return self.estimate.dollars(self.max_seconds)
+        return None if self.max_seconds is None else self.estimate.dollars(self.max_seconds)
 
     @property
     def by_group(self) -> dict[str, float | None]:
@@ -61,13 +61,18 @@ class Bill:
 
 
 def bill(description: Mapping[str, Any]) -> Bill | None:
-    """The bill of a described job; None for one on this machine, which costs nothing.
+    """The bill of a described job.
+
+    None for one on this machine, which costs nothing, and for one whose machines AWS keeps to
+    itself (serverless).
 
     Source of the seconds: the DescribeTrainingJob page of the SageMaker API reference.
     """
     if "LocalIsolation" in description:
         return None
     groups = [(each.name, each.instance_type, len(each.hosts)) for each in host_groups(description)]
+    if not groups:
+        return None
     region = description["TrainingJobArn"].split(":")[3]
     is_spot = description.get("EnableManagedSpotTraining", False)
     billed = description.get("BillableTimeInSeconds")
@@ -75,7 +80,7 @@ def bill(description: Mapping[str, Any]) -> Bill | None:
     return Bill(
         estimate=estimate(groups, catalogue.price_list(), region),
         billable_seconds=None if billed is None else billed + kept,
-        max_seconds=description["StoppingCondition"]["MaxRuntimeInSeconds"],
+        max_seconds=description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
         spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)
         if is_spot
         else None,

@@ -1,4 +1,4 @@
-"""What became of a job: read from its description, its job document and its hosts' event lines."""
+"""A job's summary: read from its description, its job document and its hosts' event lines."""
 
 from __future__ import annotations
 
@@ -7,43 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.contract import HOMOGENEOUS_GROUP, JobDocument, parse_event
+from launcher.contract import JobDocument, parse_event
 from launcher.errors import JobFailed, JobStopped
+from launcher.outcome.hosts import HostGroup, host_groups
 
 #: The command line's exit code for each status that is an end.
 EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostGroup:
-    """One group of a job as it was requested: its name, type, and hosts in numeric order."""
-
-    name: str
-    instance_type: str
-    hosts: tuple[str, ...]
-
-
-def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
-    """The groups of a described job: algo-1..N are numbered in the order of the groups.
-
-    SageMaker does not document that order; inside a job resourceconfig.json is the authority.
-    """
-    resources = description["ResourceConfig"]
-    requested = resources.get("InstanceGroups") or [
-        {**resources, "InstanceGroupName": HOMOGENEOUS_GROUP}
-    ]
-    groups, first = [], 1
-    for group in requested:
-        beyond = first + group["InstanceCount"]
-        groups.append(
-            HostGroup(
-                name=group["InstanceGroupName"],
-                instance_type=group["InstanceType"],
-                hosts=tuple(f"algo-{number}" for number in range(first, beyond)),
-            )
-        )
-        first = beyond
-    return groups
 
 
 def summarise(
@@ -66,6 +35,8 @@ def summarise(
         "metrics": {
             metric["MetricName"]: metric["Value"]
             for metric in description.get("FinalMetricDataList", [])
+            if "MetricName" in metric and "Value" in metric
+            if "MetricName" in metric and "Value" in metric
         },
         "data": _DataMeasure.of(lines).summary(),
     }

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from waiting import wait_until
 
 from launcher.endpoint import ServedEndpoint
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 BUCKET = "training-bucket"
 ROLE = "arn:aws:iam::123456789012:role/LauncherLocalRole"
-_DEADLINE_SECONDS = 60.0
 
 
 def channel(name: str, uri: str, **source: Any) -> dict[str, Any]:
@@ -85,11 +85,8 @@ class Customer:
 
     def wait(self, name: str, field: str, *values: str) -> dict[str, Any]:
         """The description once a field has one of the values."""
-        deadline = time.monotonic() + _DEADLINE_SECONDS
-        while (document := self.describe(name))[field] not in values:
-            assert time.monotonic() < deadline, f"{name} still has {field} {document[field]}"
-            time.sleep(0.1)
-        return document
+        wait_until(lambda: self.describe(name)[field] in values, what=f"{name}: {field} {values}")
+        return self.describe(name)
 
     def streams(self, name: str) -> list[str]:
         """The names of a job's log streams."""

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launcher.contract import (
-    TOKEN_VARIABLE,
-    TOOLKIT_PREFIX,
-    DataPart,
-    JobDocument,
-    Launch,
-    Role,
-    TrainerPart,
-)
-from launcher.described import described_options
+from launcher.contract import Role
 from launcher.errors import Problem, SpecError
-from launcher.spec import (
-    DataParallel,
-    DataService,
-    FileSystemInput,
-    InstanceGroup,
-    Mpi,
-    TrainingInput,
-)
+from launcher.spec import FileSystemInput, InstanceGroup, TrainingInput
 from launcher.spec.findings import choice_fix
 from launcher.spec.names import names
 
@@ -149,82 +132,3 @@ def as_rules(
         ),
         tuple(rule.to_profiler_rule_config_dict() for rule in profiler),
     )
-
-
-def constructor_arguments(
-    description: Mapping[str, Any], document: JobDocument | None
-) -> dict[str, Any]:
-    """What an Estimator was made of, from the description of a job that it ran.
-
-    The source folder is not among it, as only the job has a copy; nor are the inputs, which are an
-    argument of `fit`, and what no request says: alternatives and capacity_retry.
-    """
-    resources = description["ResourceConfig"]
-    algorithm = description["AlgorithmSpecification"]
-    groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
-    return {
-        "entry_point": document.trainer.entry_point if document else "",
-        "role": description["RoleArn"],
-        "image_uri": algorithm.get("TrainingImage"),
-        "algorithm_arn": algorithm.get("AlgorithmName"),
-        "instance_groups": groups,
-        "instance_type": resources.get("InstanceType"),
-        "instance_count": resources.get("InstanceCount"),
-        "distribution": document and _distribution_of(document.trainer),
-        "data_service": document and document.data and _data_service_of(document.data),
-        "hyperparameters": {
-            name: _decoded(value)
-            for name, value in description.get("HyperParameters", {}).items()
-            if not name.startswith(TOOLKIT_PREFIX)
-        },
-        "environment": {
-            name: value
-            for name, value in description.get("Environment", {}).items()
-            if name != TOKEN_VARIABLE
-        },
-        **described_options(description),
-    }
-
-
-def _decoded(value: str) -> Any:
-    """A hyperparameter as JSON; SDK v3 and other clients send bare texts."""
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
-
-
-def _described_group(described: Mapping[str, Any], document: JobDocument | None) -> InstanceGroup:
-    name = described["InstanceGroupName"]
-    group = InstanceGroup(name, described["InstanceType"], described["InstanceCount"])
-    part = document.commands.get(name) if document else None
-    if part is None:
-        return group
-    return dataclasses.replace(
-        group, command=part.command, ready=part.ready, lifetime=part.lifetime
-    )
-
-
-def _distribution_of(trainer: TrainerPart) -> DataParallel | Mpi | None:
-    if trainer.launch is Launch.PYTHON:
-        return None
-    if trainer.launch is Launch.MPI:
-        return Mpi(
-            processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
-        )
-    return DataParallel(
-        processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout
-    )
-
-
-def _data_service_of(part: DataPart) -> DataService:
-    return DataService(
-        datasets=part.datasets,
-        workers_per_host=part.workers_per_host,
-        prefetch_bytes=part.prefetch_bytes,
-    )
-
-
-def is_local_mode(session: Any) -> bool:
-    """Whether a session of the sagemaker package is its LocalSession."""
-    return bool(getattr(session, "local_mode", False))

@@ -26,7 +26,13 @@ def download_artifacts(
     Raises LauncherError for artifacts that are no archives, PlatformError for a folder that cannot
     be written, and what the session raises.
     """
-    if description["OutputDataConfig"].get("CompressionType") == "NONE":
+    output = description.get("OutputDataConfig", {})
+    if "S3OutputPath" not in output:
+        raise LauncherError(
+            f"the description of job {description['TrainingJobName']} names no S3OutputPath, where "
+            "its results would be: `aws sagemaker describe-training-job` shows all that it says"
+        )
+    if output.get("CompressionType") == "NONE":
         place = _place(description)
         raise LauncherError(
             f"the results of job {description['TrainingJobName']} are not packed: "

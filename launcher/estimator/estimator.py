@@ -1,0 +1,158 @@
+"""Estimator: a job that is described as in SageMaker's SDK, and run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from launcher.capacity.pursuit import needs_somebody_who_waits, pursue
+from launcher.estimator.arguments import JobArguments
+from launcher.estimator.described import constructor_arguments
+from launcher.estimator.porting import as_inputs
+from launcher.estimator.printing import follow, print_notice
+from launcher.estimator.sessions import aws_session, find_job, is_local_mode, own_session
+from launcher.following.patience import telling_way_back
+from launcher.job import Job
+from launcher.plan import Plan, plan_job, refuse_above
+from launcher.request.submission import prepare
+from launcher.sessions.base import LOCAL_REGION, Session
+from launcher.sessions.submission import new_job_name, place, place_offline, send
+from launcher.spec import JobSpec
+from launcher.spec.anchoring import anchored
+
+EstimatorType = TypeVar("EstimatorType", bound="Estimator")
+
+
+class Estimator(JobArguments):
+    """A training job to be run, once or several times; made of what `JobArguments` lists.
+
+    The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
+    LocalSession, or with `fit(..., local=True)`.
+    """
+
+    #: The job that `fit` created last, or that was attached to.
+    latest_training_job: Job | None = None
+
+    def fit(
+        self,
+        inputs: Any = None,
+        wait: bool = True,
+        logs: Any = True,
+        job_name: str | None = None,
+        experiment_config: Mapping[str, Any] | None = None,
+        *,
+        local: bool | None = None,
+        max_cost: float | None = None,
+    ) -> Job:
+        """Run the job; with `wait` return when it has completed, else at once.
+
+        inputs: a URI or TrainingInput (channel "training"), or one per channel name.
+        logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
+        experiment_config: of this run; else the estimator's own.
+        max_cost: dollars; a job that may cost more on AWS is not sent.
+
+        Raises SpecError for a bad description, JobFailed or JobStopped when the job ended so.
+        """
+        spec = self._with_inputs(inputs)
+        if experiment_config is not None:
+            spec = spec.replace(experiment_config=experiment_config)
+        session = self._session(spec, local)
+        name = job_name or new_job_name(spec)
+
+        def attempt(tried: JobSpec, its_name: str) -> Job:
+            # where fit was called; `pursue` stands between it and its attempts
+            stacklevel = 5 if wait else 4
+            job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
+            self.latest_training_job = job
+            if wait:
+                follow(job, logs=logs not in (None, False, "None"))
+            return job
+
+        if not wait:
+            if warning := needs_somebody_who_waits(spec):
+                warnings.warn(warning, stacklevel=2)
+            return attempt(spec, name)
+        job = pursue(spec, name, attempt, tell=print_notice)
+        with telling_way_back(job.name):
+            job.raise_for_status()
+        return job
+
+    def plan(self, inputs: Any = None) -> Plan:
+        """The job's machines and what they may cost: an estimate; nothing is sent or asked.
+
+        A notebook shows it as a table.
+        """
+        spec = self._with_inputs(inputs)
+        return plan_job(spec, self._session(spec, local=None))
+
+    def request(
+        self, job_name: str | None = None, inputs: Any = None, *, resolve: bool = False
+    ) -> dict[str, Any]:
+        """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
+
+        resolve: ask AWS for what is left open: role, bucket, image; else nothing is asked.
+        """
+        spec = self._with_inputs(inputs)
+        name = job_name or new_job_name(spec)
+        session = self._own_session(spec, local=None)
+        if session is None and resolve:
+            session = aws_session(self.sagemaker_session)
+        placement = place(spec, session, name) if session else place_offline(spec, name)
+        return dict(prepare(spec, placement).request)
+
+    def to_yaml(self, inputs: Any = None) -> str:
+        """The job file that describes the same job to the command line."""
+        return self._with_inputs(inputs).to_yaml()
+
+    @property
+    def model_data(self) -> str:
+        """The URI of the model of the latest job."""
+        if self.latest_training_job is None:
+            raise AttributeError("model_data: this estimator has not run a job; call fit() first")
+        return self.latest_training_job.model_data
+
+    @classmethod
+    def attach(
+        cls: type[EstimatorType], training_job_name: str, sagemaker_session: Any = None
+    ) -> EstimatorType:
+        """An estimator of a job that was created before, here or by another process.
+
+        Its `latest_training_job` is that job; it has no source folder, so it cannot `fit` again.
+
+        Raises JobNotFound.
+        """
+        job = find_job(training_job_name, sagemaker_session)
+        session = job.session
+        arguments = constructor_arguments(job.description(), job.document())
+        estimator = cls(sagemaker_session=session, **arguments)
+        estimator.latest_training_job = job
+        return estimator
+
+    def _with_inputs(self, inputs: Any) -> JobSpec:
+        return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
+
+    def _session(self, spec: JobSpec, local: bool | None) -> Session:
+        return self._own_session(spec, local) or aws_session(self.sagemaker_session)
+
+    def _own_session(self, spec: JobSpec, local: bool | None) -> Session | None:
+        if local is None:
+            local = spec.is_local or is_local_mode(self.sagemaker_session)
+        return own_session(self.sagemaker_session, local=local)
+
+
+def _send(
+    spec: JobSpec, session: Session, name: str, max_cost: float | None, *, stacklevel: int
+) -> Job:
+    """Create a job, unless it may cost more than `max_cost` on AWS.
+
+    stacklevel: of the user's own line, for the warnings.
+    """
+    submission = prepare(spec, place(spec, session, name))
+    for warning in submission.warnings:
+        warnings.warn(warning, stacklevel=stacklevel)
+    if max_cost is not None and session.region != LOCAL_REGION:
+        refuse_above(plan_job(spec, session), max_cost, "max_cost")
+    send(submission, session)
+    return Job(name, session)

@@ -1,0 +1,72 @@
+"""Estimators with the arguments of a framework's own: PyTorch and TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.estimator.estimator import Estimator
+from launcher.spec import DataParallel, Mpi, Toolkit
+
+
+class PyTorch(Estimator):
+    """An Estimator whose script comes first, as in SageMaker SDK v2's PyTorch.
+
+    framework_version, py_version: which training image to use on AWS, where no image_uri says it;
+    a job on this machine runs in the Python that submits it.
+    """
+
+    def __init__(
+        self,
+        entry_point: Any,
+        framework_version: str | None = None,
+        py_version: str | None = None,
+        source_dir: Any = None,
+        hyperparameters: Mapping[str, Any] | None = None,
+        image_uri: str | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> None:
+        super().__init__(
+            entry_point=entry_point,
+            framework="pytorch",
+            framework_version=framework_version,
+            py_version=py_version,
+            source_dir=source_dir,
+            hyperparameters=hyperparameters,
+            image_uri=image_uri,
+            distribution=distribution,
+            **arguments,
+        )
+
+
+class TensorFlow(Estimator):
+    """An Estimator with the arguments of SageMaker SDK v2's TensorFlow.
+
+    framework_version, py_version: as in PyTorch. model_dir: the hyperparameter of that name; the
+    script has none unless one is given.
+    """
+
+    def __init__(
+        self,
+        py_version: str | None = None,
+        framework_version: str | None = None,
+        model_dir: str | bool | None = None,
+        image_uri: str | None = None,
+        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
+        *,
+        entry_point: Any,
+        hyperparameters: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> None:
+        own = {"model_dir": model_dir} if model_dir else {}
+        super().__init__(
+            entry_point=entry_point,
+            framework="tensorflow",
+            framework_version=framework_version,
+            py_version=py_version,
+            hyperparameters={**(hyperparameters or {}), **own},
+            image_uri=image_uri,
+            distribution=distribution,
+            **arguments,
+        )

@@ -1,0 +1,62 @@
+"""Answers that are none of AWS's: a proxy's page with status 200, or a line that was cut half-way.
+
+boto reads both as an answer without fields, or fails with errors of its own parsers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from launcher.errors import Unreachable
+
+#: How many characters of such an answer are shown.
+_SHOWN = 60
+
+
+def refuse_foreign(operation_model: Any, response_dict: Mapping[str, Any], **_more: Any) -> None:
+    """A handler of botocore's before-parse event; Unreachable for an answer that is not AWS's.
+
+    S3's own parts are left alone: objects are not read here, and boto tries them again.
+    """
+    if response_dict["status_code"] >= 300 or operation_model.service_model.service_name == "s3":
+        return
+    body = response_dict["body"]
+    is_whole = _FORMS.get(_protocol(operation_model.service_model))
+    if is_whole and not is_whole(body, operation_model):
+        begin = " ".join(body.decode(errors="replace").split())[:_SHOWN]
+        raise Unreachable(
+            f"what answers is not AWS, or was cut: {operation_model.name} got {begin!r}\n"
+            "  fix: check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+        )
+
+
+def _protocol(service_model: Any) -> str:
+    """botocore before 1.35 knows one protocol of a service, and later ones choose."""
+    return str(getattr(service_model, "resolved_protocol", service_model.metadata["protocol"]))
+
+
+def _is_json_object(body: bytes, operation_model: Any) -> bool:
+    if not body:
+        return not (operation_model.output_shape and operation_model.output_shape.members)
+    try:
+        return isinstance(json.loads(body), dict)
+    except ValueError:
+        return False
+
+
+def _is_xml_answer(body: bytes, operation_model: Any) -> bool:
+    try:
+        root = ElementTree.fromstring(body)
+    except ElementTree.ParseError:
+        return False
+    return root.tag.rpartition("}")[2] == f"{operation_model.name}Response"
+
+
+_FORMS: Mapping[str, Callable[[bytes, Any], bool]] = {
+    "json": _is_json_object,
+    "query": _is_xml_answer,
+    "ec2": _is_xml_answer,
+}
