@@ -72,6 +72,14 @@ def test_what_a_refused_job_leaves_behind_is_said(session, front, prepared):
         assert uri in str(refused.value)
 
 
+def test_the_objects_of_a_job_whose_name_is_taken_are_not_to_be_deleted(session, front, prepared):
+    """The other job, which was sent in the same second, may run from them."""
+    front.meet("CreateTrainingJob", Refuse("ResourceInUse", "already exists"))
+    with pytest.raises(Refused, match="may be that job's now: s3://") as refused:
+        send(prepared("job-1"), session)
+    assert "left behind" not in str(refused.value)
+
+
 # Through the Estimator ----------------------------------------------------------------------------
 
 
