@@ -127,3 +127,9 @@ def test_each_of_many_jobs_sent_at_once_is_created_once(session, front, spec, co
 
 def test_names_of_one_second_differ(spec):
     assert len({new_job_name(spec) for _ in range(5000)}) == 5000
+
+
+def test_the_token_is_in_no_repr(spec, session):
+    placement = place(spec, session, "job-1")
+    assert placement.token not in repr(placement)
+    assert placement.token not in repr(prepare(spec, placement))
