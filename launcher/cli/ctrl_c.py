@@ -17,8 +17,11 @@ from launcher.job import Job
 _SECONDS = 3.0
 
 
-class Detached(Exception):
-    """The user goes, and the job goes on."""
+class Detached(BaseException):
+    """The user goes, and the job goes on.
+
+    No Exception: botocore takes one that is raised while it waits for a failure of the network.
+    """
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.contract import (
@@ -46,7 +46,7 @@ class Placement:
     image_uri: str
     code_uri: str
     output_uri: str
-    token: str
+    token: str = field(repr=False)
     checkpoint_uri: str | None = None
     region: str = ""
     on_aws: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.contract import (
@@ -31,8 +31,8 @@ class Submission:
     objects: content by URI; warnings: what the user should hear before.
     """
 
-    request: Mapping[str, Any]
-    objects: Mapping[str, bytes]
+    request: Mapping[str, Any] = field(repr=False)  # with the token
+    objects: Mapping[str, bytes] = field(repr=False)
     warnings: tuple[str, ...]
 
 

@@ -129,8 +129,13 @@ def create(submission: Submission, session: Session) -> None:
         session.create_training_job(**submission.request)
     except CloudError as error:
         for uri in submission.objects:
-            error.add(f"  left behind: {uri}")
+            error.add(f"  {_fate(error)}: {uri}")
         raise
+
+
+def _fate(error: CloudError) -> str:
+    """What has become of an uploaded object; of two jobs of one name, one has the other's."""
+    return "may be that job's now" if error.code == "ResourceInUse" else "left behind"
 
 
 def upload(submission: Submission, session: Session) -> None:

@@ -155,9 +155,10 @@ def serve(moto_address):
         def answer_refusal(self, fault):
             content = json.dumps({"__type": fault.code, "message": fault.message}).encode()
             if "X-Amz-Target" not in self.headers:
-                content = (
-                    f"<Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"
-                ).encode()
+                text = f"<Error><Code>{fault.code}</Code><Message>{fault.message}</Message></Error>"
+                if self.headers.get("Content-Type", "").startswith("application/x-www-form"):
+                    text = f"<ErrorResponse>{text}</ErrorResponse>"
+                content = text.encode()
             self.answer(fault.status, [("x-amzn-RequestId", "request-1")], content)
 
         def reset(self):

@@ -1,11 +1,17 @@
 """Jobs on AWS that are followed while AWS does not answer, or has no instances."""
 
+import os
+import signal
+import threading
+import time
+
 import pytest
 from click.testing import CliRunner
-from front import Cut, Refuse
+from front import Cut, Hold, Refuse
 
 from launcher import CredentialsExpired, Job
 from launcher.cli import main
+from launcher.cli.ctrl_c import Detached, obey_ctrl_c
 from launcher.sessions.submission import send
 
 JOB = """\
@@ -45,6 +51,18 @@ def test_credentials_that_stay_expired_end_the_wait_with_the_way_back(job, front
     assert "`launcher logs -f rings`" in str(raised.value)
 
 
+def test_ctrl_c_leaves_a_job_while_aws_does_not_answer(job, front):
+    front.meet("DescribeTrainingJob", Hold())
+
+    def leave():
+        with obey_ctrl_c(job):
+            os.kill(os.getpid(), signal.SIGINT)
+            job.wait()
+
+    with pytest.raises(Detached):
+        leave()
+
+
 @pytest.fixture
 def run(front, tmp_path):
     """`launcher run` of a job with an alternative."""
@@ -74,6 +92,58 @@ def test_where_nothing_is_to_be_had_the_exit_code_is_five(run, front):
     assert result.exit_code == 5
     assert "job rings was tried 2 times, and AWS had no instances" in result.stderr
     assert "InsufficientCapacityException: none left" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--detach"], id="left"),
+        pytest.param([], id="followed", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_survives_throttling_of_every_call(run, front, options):
+    """Each operation is refused before it is answered, as often as it is asked."""
+    for operation in ("HEAD", "PUT", "COPY", "GET"):
+        front.meet(operation, *[Refuse("SlowDown", "reduce your rate", 503), None] * 50)
+    for operation in (
+        "GetCallerIdentity",
+        "CreateTrainingJob",
+        "DescribeTrainingJob",
+        "DescribeLogStreams",
+        "GetLogEvents",
+    ):
+        front.meet(operation, *[Refuse("ThrottlingException", "Rate exceeded"), None] * 50)
+    result = run(*options)
+    assert result.exit_code == 0, result.stderr
+    assert front.count("CreateTrainingJob") == 2
+    assert options or "Status   Completed" in result.stdout
+
+
+@pytest.mark.parametrize("operation", ["GetCallerIdentity", "PUT", "CreateTrainingJob"])
+def test_credentials_that_expire_on_the_way_end_a_run_that_created_nothing(
+    run, front, past, operation
+):
+    front.meet(operation, *[Refuse("ExpiredToken", "The provided token has expired.")] * 9)
+    result = run()
+    assert result.exit_code == 4
+    assert "ExpiredToken" in result.stderr
+    assert "aws sso login" in result.stderr
+    assert past("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+
+
+def test_ctrl_c_ends_an_upload_and_nothing_is_created(run, front):
+    front.meet("PUT", Hold())
+
+    def press():
+        while not front.count("PUT"):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    result = run()
+    assert result.exit_code == 3
+    assert "job rings was not sent" in result.stderr
+    assert front.count("CreateTrainingJob") == 0
 
 
 @pytest.mark.parametrize("number", [2, 5])

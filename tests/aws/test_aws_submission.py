@@ -72,6 +72,14 @@ def test_what_a_refused_job_leaves_behind_is_said(session, front, prepared):
         assert uri in str(refused.value)
 
 
+def test_the_objects_of_a_job_whose_name_is_taken_are_not_to_be_deleted(session, front, prepared):
+    """The other job, which was sent in the same second, may run from them."""
+    front.meet("CreateTrainingJob", Refuse("ResourceInUse", "already exists"))
+    with pytest.raises(Refused, match="may be that job's now: s3://") as refused:
+        send(prepared("job-1"), session)
+    assert "left behind" not in str(refused.value)
+
+
 # Through the Estimator ----------------------------------------------------------------------------
 
 
@@ -119,3 +127,9 @@ def test_each_of_many_jobs_sent_at_once_is_created_once(session, front, spec, co
 
 def test_names_of_one_second_differ(spec):
     assert len({new_job_name(spec) for _ in range(5000)}) == 5000
+
+
+def test_the_token_is_in_no_repr(spec, session):
+    placement = place(spec, session, "job-1")
+    assert placement.token not in repr(placement)
+    assert placement.token not in repr(prepare(spec, placement))
