@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -33,9 +34,17 @@ def approval_options(verb: Verb) -> Verb:
 def show_plan(plan: Plan, max_cost: float | None) -> None:
     """Show what a job may cost, and refuse it above a ceiling in dollars."""
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    tell(f"{plan_text(plan, width)}\n")
+    tell(plan_text(plan, width))
+    if elsewhere := _endpoint():
+        tell(f"Endpoint {elsewhere} (AWS_ENDPOINT_URL), in place of AWS's own")
+    tell("")
     if max_cost is not None:
         refuse_above(plan, max_cost, "--max-cost")
+
+
+def _endpoint() -> str | None:
+    """Where jobs go instead of AWS, so that nobody takes one for the other."""
+    return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def ask(name: str) -> None:

@@ -153,7 +153,7 @@ def test_a_group_or_host_that_the_job_does_not_have(terminal):
     result = terminal("logs", "job-1", "--host", "algo-7", "--group", "homogenousCluster")
     assert result.exit_code == 2
     assert "algo-1" in result.stderr
-    assert "--group homogeneousCluster" in result.stderr
+    assert 'did you mean "homogeneousCluster"?' in result.stderr
 
 
 def test_stop_ends_a_job_and_run_says_stopped(terminal):

@@ -63,6 +63,7 @@ def test_the_plan_is_talk_and_the_answer_has_the_cost(terminal, job):
     result = terminal("run", job, "--yes", "--detach", "-o", "json")
 
     assert "data_group   data   ml.c5.9xlarge       2    72  -          $3.67" in result.stderr
+    assert f"Endpoint {os.environ['AWS_ENDPOINT_URL']} (AWS_ENDPOINT_URL)" in result.stderr
     answer = json.loads(result.stdout)
     assert answer["status"] == "Completed"
     assert answer["cost"]["max_dollars"] == pytest.approx(10.762)

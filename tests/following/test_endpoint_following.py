@@ -1,12 +1,11 @@
 """Jobs of an endpoint, an AWS over HTTP: followed while it is killed, and by every verb."""
 
 import json
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from customer import Customer
 
 from launcher import AwsSession, Job
 from launcher.cli import main
@@ -61,10 +60,9 @@ def test_a_follower_survives_the_death_of_the_endpoint_and_misses_no_line(tmp_pa
 
     with serve(root, isolation="process") as first:
         use(first)
-        session = AwsSession()
-        session.create_training_job(**request(root, COUNTS.format(enough=str(enough))))
+        Customer(first, root).submit("counts", COUNTS.format(enough=str(enough)))
         follower = threading.Thread(
-            target=Job("counts", session).wait, kwargs={"logs": show, "notices": told.append}
+            target=Job("counts", AwsSession()).wait, kwargs={"logs": show, "notices": told.append}
         )
         follower.start()
         assert is_read.wait(60)
@@ -85,25 +83,6 @@ def until(condition, follower):
     while not condition():
         follower.join(0.1)
         assert follower.is_alive(), "it has given up"
-
-
-def request(root: Path, script: str):
-    return {
-        "TrainingJobName": "counts",
-        "RoleArn": "arn:aws:iam::123456789012:role/LauncherLocalRole",
-        "AlgorithmSpecification": {
-            "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/any:1",
-            "TrainingInputMode": "File",
-            "ContainerEntrypoint": [sys.executable, "-c", script],
-        },
-        "OutputDataConfig": {"S3OutputPath": f"file://{root}/output"},
-        "ResourceConfig": {
-            "InstanceType": "ml.m5.large",
-            "InstanceCount": 1,
-            "VolumeSizeInGB": 10,
-        },
-        "StoppingCondition": {"MaxRuntimeInSeconds": 300},
-    }
 
 
 @pytest.fixture
