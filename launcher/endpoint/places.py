@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.endpoint.objects import Objects
 from launcher.endpoint.refusal import invalid
-from launcher.sessions.local.objects import bucket_and_key, is_s3
+from launcher.sessions.s3_uris import bucket_and_key, is_s3
 
 
 def check_places(request: Mapping[str, Any], region: str, objects: Objects) -> None:

@@ -16,6 +16,7 @@ from launcher.request.images import image_of
 from launcher.request.names import check_name, job_name
 from launcher.request.submission import Submission
 from launcher.sessions.base import Session
+from launcher.sessions.s3_uris import bucket_and_key
 from launcher.spec import JobSpec
 
 _ASK_AWS = "or let AWS be asked for it: --resolve, in Python resolve=True"
@@ -149,7 +150,7 @@ def upload(submission: Submission, session: Session) -> None:
     output = submission.request["OutputDataConfig"]
     for uri, content in submission.objects.items():
         shared = _shared_uri(uri, content) if uri.endswith(f"/{BUNDLE_FILE}") else None
-        own_bucket = _bucket(uri) == _bucket(output["S3OutputPath"])
+        own_bucket = bucket_and_key(uri)[0] == bucket_and_key(output["S3OutputPath"])[0]
         kms_key = output.get("KmsKeyId") if own_bucket else None
         session.upload(content, uri, shared=shared, kms_key=kms_key)
 
@@ -158,10 +159,6 @@ def _shared_uri(uri: str, content: bytes) -> str:
     """Where a bundle is kept for all jobs: <code location>/bundles/, beside <job name>/code/."""
     code_location = uri.rsplit("/", 3)[0]
     return f"{code_location}/bundles/{hashlib.sha256(content).hexdigest()}.tar.gz"
-
-
-def _bucket(uri: str) -> str:
-    return uri.partition("://")[2].partition("/")[0]
 
 
 def _refuse_used(name: str, session: Session) -> None:

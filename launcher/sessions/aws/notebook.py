@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import Problem, SpecError
-from launcher.sessions.aws import storage
 from launcher.sessions.aws.session import AwsSession
+from launcher.sessions.s3_uris import bucket_and_key
 
 #: Files that `upload_data` stores at a time.
 _UPLOADS = 10
@@ -47,7 +47,7 @@ class Session(AwsSession):
         def store(file: Path) -> None:
             key = file.relative_to(root).as_posix()
             with self._clients.client("s3") as s3:
-                s3.upload_file(str(file), *storage.address(f"{place}/{key}"))
+                s3.upload_file(str(file), *bucket_and_key(f"{place}/{key}"))
 
         with ThreadPoolExecutor(_UPLOADS) as pool:  # small files are a matter of latency
             for _ in pool.map(store, _files(origin)):

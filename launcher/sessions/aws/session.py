@@ -18,6 +18,7 @@ from launcher.sessions.aws.clients import Clients
 from launcher.sessions.aws.creation import Creation
 from launcher.sessions.aws.shelf import Shelf
 from launcher.sessions.base import LogEvent, LogStream, Progress
+from launcher.sessions.s3_uris import bucket_and_key
 
 if TYPE_CHECKING:
     from launcher.spec import JobSpec
@@ -182,7 +183,7 @@ class AwsSession:
 
     def _ensure_bucket_of(self, uri: str) -> None:
         """Make the default bucket, should the URI be in it."""
-        bucket = storage.address(uri)[0]
+        bucket = bucket_and_key(uri)[0]
         # Most others can be told by their names, without asking AWS for the account.
         beginning = self._bucket_name or f"sagemaker-{self.region}-"
         if bucket.startswith(beginning) and bucket == self._default_bucket.name:

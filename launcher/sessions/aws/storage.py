@@ -11,21 +11,12 @@ from typing import Any
 from launcher.errors import Refused
 from launcher.sessions.aws.clients import Clients
 from launcher.sessions.base import Progress
-
-
-def address(uri: str) -> tuple[str, str]:
-    """Bucket and key of an s3:// URI.
-
-    >>> address("s3://bucket/some/key")
-    ('bucket', 'some/key')
-    """
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
+from launcher.sessions.s3_uris import bucket_and_key
 
 
 def upload(clients: Clients, content: bytes, uri: str, kms_key: str | None = None) -> None:
     """Store one object; a big one travels in parts."""
-    bucket, key = address(uri)
+    bucket, key = bucket_and_key(uri)
     try:
         with clients.client("s3") as s3:
             s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
@@ -39,8 +30,8 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
 
     None where S3 refuses: the object is not there, or we may not read or write it.
     """
-    bucket, key = address(uri)
-    from_bucket, from_key = address(source)
+    bucket, key = bucket_and_key(uri)
+    from_bucket, from_key = bucket_and_key(source)
     try:
         with clients.client("s3") as s3:
             answer = s3.copy_object(
@@ -58,7 +49,7 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
 
 def download(clients: Clients, uri: str, path: Path, progress: Progress | None) -> None:
     """Copy one object into a file; boto writes to a temporary name beside it, and renames."""
-    bucket, key = address(uri)
+    bucket, key = bucket_and_key(uri)
     try:
         with clients.client("s3") as s3:
             size = int(s3.head_object(Bucket=bucket, Key=key)["ContentLength"])

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sessions.local.cluster import Host
-from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.storage import path_of
+from launcher.sessions.s3_uris import is_s3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,9 @@ from launcher.errors import PlatformError
 from launcher.sessions.local.channels import Channel, channels_of
 from launcher.sessions.local.courier import Courier
 from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.objects import S3Failed, bucket_and_key, is_s3, safe_name
+from launcher.sessions.local.objects import S3Failed, safe_name
 from launcher.sessions.local.opt_ml import HostTree
+from launcher.sessions.s3_uris import bucket_and_key, is_s3
 
 
 class DownloadFailed(PlatformError):

@@ -17,7 +17,6 @@ from launcher.sessions.local.storage import path_of, uri_of
 if TYPE_CHECKING:
     from launcher.sessions.local.courier import Courier
 
-_S3 = "s3://"
 #: What a file is called until it is complete.
 PARTIAL = ".launcher-partial-"
 
@@ -120,19 +119,6 @@ class S3Place:
             message = f"{error}; what was to go there is at {complete}"
             raise S3Failed(message, error.code) from error
         complete.unlink()
-
-
-def is_s3(uri: str) -> bool:
-    return uri.startswith(_S3)
-
-
-def bucket_and_key(uri: str) -> tuple[str, str]:
-    """
-    >>> bucket_and_key("s3://bucket/a/b")
-    ('bucket', 'a/b')
-    """
-    bucket, _, key = uri.removeprefix(_S3).partition("/")
-    return bucket, key
 
 
 def safe_name(name: str) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.objects import FolderPlace, Place, S3Place, is_s3, remove_partial
+from launcher.sessions.local.objects import FolderPlace, Place, S3Place, remove_partial
 from launcher.sessions.local.script_mode import is_script_mode, source_of
 from launcher.sessions.local.storage import path_of
+from launcher.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
     from launcher.sessions.local.courier import Courier

@@ -19,7 +19,8 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTT
 from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
-from launcher.sessions.local.objects import S3Failed, bucket_and_key
+from launcher.sessions.local.objects import S3Failed
+from launcher.sessions.s3_uris import bucket_and_key
 
 _T = TypeVar("_T")
 #: How many parts of objects travel at once.

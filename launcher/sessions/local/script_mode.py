@@ -16,9 +16,10 @@ from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.errors import Problem
 from launcher.sessions.local.fetching import DownloadFailed
 from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.objects import S3Failed, copy_into, is_s3
+from launcher.sessions.local.objects import S3Failed, copy_into
 from launcher.sessions.local.opt_ml import HostTree
 from launcher.sessions.local.storage import path_of
+from launcher.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
     from launcher.sessions.local.courier import Courier

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.errors import Problem
-from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.places import uris_of
+from launcher.sessions.s3_uris import is_s3
 
 _KEY = "AWS_ACCESS_KEY_ID"
 

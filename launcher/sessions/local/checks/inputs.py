@@ -9,8 +9,8 @@ from typing import Any
 
 from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.channels import has_objects
-from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.storage import path_of
+from launcher.sessions.s3_uris import is_s3
 
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 

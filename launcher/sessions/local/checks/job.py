@@ -11,10 +11,10 @@ from typing import Any
 from launcher.contract import DEFAULT_ML_ROOT, MlPaths
 from launcher.errors import PlatformError, Problem
 from launcher.sessions.local.files import why_unwritable
-from launcher.sessions.local.objects import is_s3
 from launcher.sessions.local.opt_ml import checkpoint_config
 from launcher.sessions.local.script_mode import check_script_mode, is_script_mode
 from launcher.sessions.local.storage import path_of
+from launcher.sessions.s3_uris import is_s3
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _MAX_GROUPS = 5
