@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,8 +48,8 @@ class JobArguments:
         instance_count: int | None = None,
         instance_type: str | None = None,
         *,
-        entry_point: Any = "",
-        source_dir: Any = None,
+        entry_point: str | os.PathLike[str] = "",
+        source_dir: str | os.PathLike[str] | None = None,
         dependencies: Sequence[Any] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,

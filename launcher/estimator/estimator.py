@@ -39,7 +39,7 @@ class Estimator(JobArguments):
         self,
         inputs: Any = None,
         wait: bool = True,
-        logs: Any = True,
+        logs: bool | str | None = True,
         job_name: str | None = None,
         experiment_config: Mapping[str, Any] | None = None,
         *,

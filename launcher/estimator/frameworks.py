@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +19,10 @@ class PyTorch(Estimator):
 
     def __init__(
         self,
-        entry_point: Any,
+        entry_point: str | os.PathLike[str],
         framework_version: str | None = None,
         py_version: str | None = None,
-        source_dir: Any = None,
+        source_dir: str | os.PathLike[str] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
         distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
@@ -55,7 +56,7 @@ class TensorFlow(Estimator):
         image_uri: str | None = None,
         distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
         *,
-        entry_point: Any,
+        entry_point: str | os.PathLike[str],
         hyperparameters: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
