@@ -17,6 +17,8 @@ OPTIONS = [
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    # A side that had no CPU for a while sees several pings at once; it does not hang up for that.
+    ("grpc.http2.max_ping_strikes", 0),
     # Bytes under way on a stream, at most; gRPC would let them grow with the speed of the link.
     ("grpc.http2.lookahead_bytes", 1024 * 1024),
     ("grpc.http2.bdp_probe", 0),

@@ -71,7 +71,9 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "hyperparameters": _hyperparameters,
     "environment": st.dictionaries(_letters.map("USER_{}".format), _texts, max_size=3),
     "tags": st.dictionaries(
-        st.text("aé9 ._:/=+-@", min_size=1, max_size=9), st.text("aé9 ._:/=+-@", max_size=9)
+        st.text("aé9 ._:/=+-@", min_size=1, max_size=9),
+        st.text("aé9 ._:/=+-@", max_size=9),
+        max_size=50,
     ),
     "metric_definitions": st.lists(_metrics, max_size=3).map(tuple),
     "volume_size": st.integers(1, 16384),

@@ -323,7 +323,7 @@ def test_a_job_whose_folder_is_removed_ends(bench: Bench) -> None:
 
 def test_a_clock_that_was_set_back_bills_nothing(plain_bench: Bench) -> None:
     request = plain_bench.request("pass")
-    started = opened(request, isolation="process", now=1000.0)
+    started = opened(request, arn="arn", isolation="process", now=1000.0)
     ended = closed(started | {"TrainingStartTime": 1000.0}, State.COMPLETED, now=400.0)
     assert ended["TrainingTimeInSeconds"] == ended["BillableTimeInSeconds"] == 0
 
@@ -363,7 +363,7 @@ def test_an_entry_point_that_cannot_run(plain_bench: Bench) -> None:
 def test_output_that_cannot_be_written(plain_bench: Bench) -> None:
     file = f"Path({str(plain_bench.output)!r}).write_text('where a folder is needed')"
 
-    description = plain_bench.run(file)
+    description = plain_bench.run(f"(ml / 'model/weights').write_text('w'); {file}")
     assert description["TrainingJobStatus"] == "Failed"
     assert "the results cannot be written to file://" in description["FailureReason"]
     assert "make room there, or give another output_path" in description["FailureReason"]

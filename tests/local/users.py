@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 
 
 def environment_of(repository: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(repository), "PYTHONDONTWRITEBYTECODE": "1"}
+    path = f"{repository}{os.pathsep}{repository / 'tests'}"
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def as_me(scenario: str) -> subprocess.CompletedProcess[str]:
@@ -64,7 +65,7 @@ def _readable_copy() -> Iterator[Path]:
         copy.chmod(0o755)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "launcher", copy / "launcher", ignore=ignored)
-        for file in HERE.glob("*.py"):
+        for file in (*HERE.glob("*.py"), HERE.parent / "waiting.py"):
             shutil.copy(file, copy)
         yield copy
 
