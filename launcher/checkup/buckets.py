@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
 from launcher.errors import CloudError, Refused
+from launcher.sessions.aws.readings import BUCKET_DENIED, NO_BUCKET
 from launcher.sessions.aws.translation import translated
+from launcher.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.spec import JobSpec
-
-_ABSENT = ("404", "NoSuchBucket", "NotFound")
-_FORBIDDEN = ("403", "AccessDenied", "Forbidden")
 
 
 def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
@@ -22,18 +21,10 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
 
 def _named(spec: JobSpec) -> dict[str, str]:
     """The field that names each bucket first."""
-    uris = {
-        "output_path": spec.output_path,
-        "code_location": spec.code_location,
-        "checkpoint_s3_uri": spec.checkpoint_s3_uri,
-        "model_uri": spec.model_uri,
-        **{f"inputs.{name}": channel.s3_data for name, channel in spec.s3_inputs.items()},
-    }
     named: dict[str, str] = {}
-    for field, uri in uris.items():
-        scheme, _, rest = (uri or "").partition("://")
-        if scheme == "s3":
-            named.setdefault(rest.partition("/")[0], field)
+    for field, uri in spec.uris.items():
+        if is_s3(uri):
+            named.setdefault(bucket_and_key(uri)[0], field.removesuffix(".s3_data"))
     return named
 
 
@@ -61,13 +52,13 @@ def _elsewhere(bucket: str, region: str, own: str | None) -> Finding:
 
 
 def _not_seen(bucket: str, field: str, error: Refused) -> Finding:
-    if error.code in _ABSENT:
+    if error.code in NO_BUCKET:
         return _finding(
             Level.PROBLEM,
             f"there is no bucket {bucket} ({field})",
             f"make it (aws s3 mb s3://{bucket}), or correct {field}",
         )
-    if error.code in _FORBIDDEN:
+    if error.code in BUCKET_DENIED:
         return _finding(
             Level.WARNING,
             f"{bucket} ({field}) cannot be seen from here: it is another account's, or you may not "

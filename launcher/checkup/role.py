@@ -9,16 +9,16 @@ from typing import Any
 from launcher.checkup.aws import Connection
 from launcher.checkup.findings import Finding, Level, Part
 from launcher.errors import CloudError, Refused
+from launcher.sessions.aws.identity import assumed_role
 from launcher.sessions.aws.translation import translated
 
 _SAGEMAKER = "sagemaker.amazonaws.com"
-_ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
 _ARN = re.compile(r"arn:[^:]+:iam::(?P<account>\d+):role/(?:.+/)?(?P<name>[^/]+)")
 
 
 def check(connection: Connection, role: str | None, caller: str) -> Finding:
     """A job's role, given by name or ARN; where it names none, the role that asks."""
-    named = role or _own_role(caller)
+    named = role or assumed_role(caller)  # a notebook runs as its jobs do
     if named is None:
         return _finding(
             Level.WARNING,
@@ -37,12 +37,6 @@ def check(connection: Connection, role: str | None, caller: str) -> Finding:
     except CloudError as error:
         return _finding(Level.WARNING, f"{named} cannot be seen from here: {error.headline}")
     return _judged(named + guessed, answer["Role"])
-
-
-def _own_role(caller: str) -> str | None:
-    """The role's name, where the caller has assumed one: a notebook runs as its jobs do."""
-    assumed = _ASSUMED.match(caller)
-    return assumed["name"] if assumed else None
 
 
 def _not_seen(named: str, error: Refused) -> Finding:

@@ -91,7 +91,7 @@ class Logs:
     def _new_events(self, folder: JobFolder, stream: str) -> Iterator[list[LogEvent]]:
         """What a stream has had since the last time, in pieces of bounded size."""
         key = (folder.name, stream)
-        size = (folder.logs / f"{stream}.log").stat().st_size
+        size = folder.log(stream).stat().st_size
         # A local position is a number of bytes; most streams of a large job have nothing new. What
         # is printed meanwhile is the next request's: a host may print faster than we publish.
         while int(self._positions.get(key, -1)) < size:

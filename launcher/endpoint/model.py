@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import botocore.session
 from botocore.validate import ParamValidator
 
 from launcher.endpoint.refusal import Refusal, invalid
 from launcher.request.validation import aws_answer, find_violations
 from launcher.request.validation.limits import find_violations_of
+from launcher.request.validation.model import service_model
 
 #: Required by the model, and yet AWS leaves it out until there are any (seen in answers of AWS).
 _OFTEN_ABSENT = 'Missing required parameter in input: "ModelArtifacts"'
-
-
-@functools.cache
-def service_model() -> Any:
-    """botocore's model of SageMaker; it is loaded once, in a tenth of a second."""
-    return botocore.session.get_session().get_service_model("sagemaker")
 
 
 def operation_model(name: str) -> Any:

@@ -17,9 +17,9 @@ from launcher.contract import (
     Launch,
     TrainerPart,
 )
+from launcher.request.channels import MODEL_CONTENT
 from launcher.spec import DataParallel, DataService, InstanceGroup, Mpi
 
-_MODEL_CONTENT = "application/x-sagemaker-model"
 #: Where in a description each option stands.
 _PLACES = {
     "volume_size": "ResourceConfig.VolumeSizeInGB",
@@ -160,6 +160,6 @@ def _model(description: Mapping[str, Any]) -> dict[str, str]:
     """The channel of a model_uri is known by what SDK v2 says of its content."""
     for channel in description.get("InputDataConfig", ()):
         source = channel["DataSource"].get("S3DataSource", {})
-        if channel.get("ContentType") == _MODEL_CONTENT and channel["ChannelName"] != CODE_CHANNEL:
+        if channel.get("ContentType") == MODEL_CONTENT and channel["ChannelName"] != CODE_CHANNEL:
             return {"model_uri": source["S3Uri"], "model_channel_name": channel["ChannelName"]}
     return {}

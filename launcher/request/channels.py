@@ -10,7 +10,7 @@ from launcher.request.toolkit import SOURCE_FILE
 from launcher.spec import FileSystemInput, JobSpec, Toolkit, TrainingInput
 
 #: What SDK v2 says of the channel of a `model_uri`.
-_MODEL_CONTENT = "application/x-sagemaker-model"
+MODEL_CONTENT = "application/x-sagemaker-model"
 
 
 def build_channels(spec: JobSpec, code_uri: str) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def build_channels(spec: JobSpec, code_uri: str) -> list[dict[str, Any]]:
 def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
     channels = {}
     if spec.model_uri is not None:
-        model = TrainingInput(spec.model_uri, content_type=_MODEL_CONTENT, input_mode="File")
+        model = TrainingInput(spec.model_uri, content_type=MODEL_CONTENT, input_mode="File")
         channels[spec.model_channel_name] = model
     if spec.starts_launcher:
         channels[CODE_CHANNEL] = TrainingInput(code_uri, input_mode="File")

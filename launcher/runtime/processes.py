@@ -132,6 +132,11 @@ def _group(pid: int) -> int | None:
         return None
 
 
+def shell_code(code: int) -> int:
+    """An exit status as a shell tells it: 128 and the number of the signal that killed it."""
+    return code if code >= 0 else 128 - code
+
+
 def describe_exit(code: int) -> str:
     """What an exit status means: "exit code 3", or the name of the signal that killed it."""
     if code >= 0:

@@ -186,7 +186,7 @@ def _pass_on_signals(child: subprocess.Popen[bytes]) -> list[int]:
 
 def _reason(command: list[str], code: int, printed: str) -> str:
     """In the form of the toolkit's ExecuteUserScriptError."""
-    status = code if code >= 0 else 128 - code
+    status = processes.shell_code(code)
     lines = printed[printed.rfind(_TRACEBACK) :] if _TRACEBACK in printed else printed
     words = lines.strip()[-_WORDS_LIMIT:]
     if status == _OUT_OF_MEMORY:

@@ -172,21 +172,14 @@ def _refuse_used(name: str, session: Session) -> None:
 
 def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
     """The file:// URIs of a spec, which no instance of SageMaker can read."""
-    uris = {
-        "output_path": spec.output_path,
-        "code_location": spec.code_location,
-        "checkpoint_s3_uri": spec.checkpoint_s3_uri,
-        "model_uri": spec.model_uri,
-        **{f"inputs.{name}.s3_data": channel.s3_data for name, channel in spec.s3_inputs.items()},
-    }
     return [
         Problem(
             what=f"{uri} is on this machine, where SageMaker cannot reach it",
             where=field,
             fix=f"upload it and say where: --set {field}=s3://BUCKET/PREFIX; or add --local",
         )
-        for field, uri in uris.items()
-        if uri and _scheme(uri) == "file"
+        for field, uri in spec.uris.items()
+        if _scheme(uri) == "file"
     ]
 
 

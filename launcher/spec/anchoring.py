@@ -7,16 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from launcher.spec.job import JobSpec
+from launcher.spec.job import LOCATIONS, JobSpec
 
 FILE_SCHEME = "file://"
-_LOCATIONS = ("output_path", "code_location", "checkpoint_s3_uri", "model_uri")
 
 
 def anchored(spec: JobSpec, folder: Path) -> JobSpec:
     """The job with absolute paths: code (source_dir or else entry_point), every file://."""
     changes: dict[str, Any] = {
-        field: _uri(uri, folder) for field in _LOCATIONS if (uri := getattr(spec, field))
+        field: _uri(uri, folder) for field in LOCATIONS if (uri := getattr(spec, field))
     }
     channels = {
         name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))

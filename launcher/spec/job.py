@@ -16,6 +16,9 @@ from launcher.spec.groups import CapacityRetry, InstanceGroup
 from launcher.spec.inputs import FileSystemInput, TrainingInput
 from launcher.spec.metrics import MetricDefinition
 
+#: The fields that hold a URI; channels have theirs.
+LOCATIONS = ("output_path", "code_location", "checkpoint_s3_uri", "model_uri")
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
@@ -143,6 +146,13 @@ class JobSpec:
     def s3_inputs(self) -> Mapping[str, TrainingInput]:
         """The channels that are no file systems."""
         return {n: c for n, c in self.inputs.items() if isinstance(c, TrainingInput)}
+
+    @property
+    def uris(self) -> dict[str, str]:
+        """Every location that the job names, by its field: "inputs.train.s3_data" for a channel."""
+        places = {field: getattr(self, field) for field in LOCATIONS}
+        channels = {f"inputs.{name}.s3_data": c.s3_data for name, c in self.s3_inputs.items()}
+        return {field: uri for field, uri in {**places, **channels}.items() if uri}
 
     @property
     def is_local(self) -> bool:

@@ -1,4 +1,4 @@
-"""botocore's model of CreateTrainingJob."""
+"""botocore's model of SageMaker, and of CreateTrainingJob in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 @functools.cache
-def input_shape() -> Any:
-    """The shape (botocore.model.StructureShape) of the request; read once, in a tenth of a second.
+def service_model() -> Any:
+    """The botocore.model.ServiceModel; read once, in a tenth of a second.
 
     Found through botocore's own loader, so models that a user added below ~/.aws/models count.
     """
@@ -16,7 +16,13 @@ def input_shape() -> Any:
     from botocore.model import ServiceModel
 
     description = create_loader().load_service_model("sagemaker", "service-2")
-    return ServiceModel(description, "sagemaker").operation_model("CreateTrainingJob").input_shape
+    return ServiceModel(description, "sagemaker")
+
+
+@functools.cache
+def input_shape() -> Any:
+    """The shape (botocore.model.StructureShape) of a CreateTrainingJob request."""
+    return service_model().operation_model("CreateTrainingJob").input_shape
 
 
 def version() -> str:

@@ -12,7 +12,7 @@ import sys
 from launcher.contract import TOKEN_VARIABLE
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import lines
-from launcher.runtime.processes import ignore_stop_signals
+from launcher.runtime.processes import ignore_stop_signals, shell_code
 
 #: The port on every train host, for the agent; and the seconds that hosts may start apart.
 PORT_VARIABLE = "LAUNCHER_MPI_PORT"
@@ -43,7 +43,7 @@ def _run(host: str, command: str) -> int:
     connection.send({"start": command})
     answer = connection.receive()
     code = LOST if answer is None else int(answer["exit"])
-    return code if code >= 0 else 128 - code
+    return shell_code(code)
 
 
 if __name__ == "__main__":

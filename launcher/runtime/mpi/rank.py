@@ -15,6 +15,7 @@ from pathlib import Path
 
 from launcher.contract import CPUS_VARIABLE
 from launcher.runtime import rank
+from launcher.runtime.processes import shell_code
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
 #: The pipe, below the folder of the reports, that this host's ranks print to.
@@ -79,7 +80,7 @@ def _look_on(child: int, reports: Path) -> int:
     if told or code == 0:
         return 0
     write_report(reports, f"exit-{os.environ['RANK']}", {os.environ["RANK"]: code})
-    return code if code > 0 else 128 - code
+    return shell_code(code)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import threading
 
 from launcher.errors import CloudError, Refused
 from launcher.sessions.aws.clients import Clients
+from launcher.sessions.aws.readings import BUCKET_DENIED, NO_BUCKET
 
-_ABSENT = ("404", "NoSuchBucket", "NotFound")
-_FOREIGN = ("403", "AccessDenied", "BucketAlreadyExists", "Forbidden")
+_FOREIGN = (*BUCKET_DENIED, "BucketAlreadyExists")
 #: The one region that must not be named as a bucket's place.
 _FIRST_REGION = "us-east-1"
 
@@ -55,7 +55,7 @@ class DefaultBucket:
             with self._clients.client("s3") as s3:
                 s3.head_bucket(Bucket=self.name, **expected)
         except Refused as error:
-            if error.code not in _ABSENT:
+            if error.code not in NO_BUCKET:
                 raise
             self._make()
 

@@ -13,9 +13,7 @@ from launcher.sessions.aws.retries import Patience, is_passing, retry
 
 #: What SageMaker writes into Studio and notebook instances; SDK v2 reads the same file.
 NOTEBOOK_METADATA = Path("/opt/ml/metadata/resource-metadata.json")
-_ASSUMED = re.compile(
-    r"arn:(?P<partition>[^:]+):sts::(?P<account>\d+):assumed-role/(?P<name>[^/]+)/"
-)
+_ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
 #: People who sign in through IAM Identity Center have a role that no service may assume.
 _OF_PEOPLE = "AWSReservedSSO_"
 _PATIENCE = Patience(seconds=20)
@@ -30,6 +28,12 @@ def caller_arn(clients: Clients, tell: Tell | None = None) -> str:
             return str(sts.get_caller_identity()["Arn"])
 
     return retry(ask, _PATIENCE, is_passing, tell)
+
+
+def assumed_role(caller: str) -> str | None:
+    """The name of the role that a caller has assumed; None for a user."""
+    assumed = _ASSUMED.match(caller)
+    return assumed["name"] if assumed else None
 
 
 def account_of(arn: str) -> str:
@@ -91,14 +95,14 @@ def _notebook_role(clients: Clients, metadata: Path) -> str | None:
 
 def _own_role(clients: Clients, tell: Tell | None) -> str:
     caller = caller_arn(clients, tell)
-    own = _ASSUMED.match(caller)
-    if own is None or own["name"].startswith(_OF_PEOPLE):
+    own = assumed_role(caller)
+    if own is None or own.startswith(_OF_PEOPLE):
         what = f"the job names no role, and {caller} is not one that SageMaker could assume"
         fix = "give role: the name or ARN of an IAM role that trusts sagemaker.amazonaws.com"
         raise SpecError([Problem(what=what, where="role", fix=fix)])
     try:
-        return _look_up(clients, own["name"], tell)
+        return _look_up(clients, own, tell)
     except CloudError as error:
-        what = f"the job names no role, and the path of your own, {own['name']}, cannot be read"
+        what = f"the job names no role, and the path of your own, {own}, cannot be read"
         fix = f"give role: its ARN ({error.headline})"
         raise SpecError([Problem(what=what, where="role", fix=fix)]) from error

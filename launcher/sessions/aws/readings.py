@@ -13,6 +13,9 @@ _WRONG_KEYS = (
     "SignatureDoesNotMatch",
     "AuthFailure",
 )
+#: What S3 says of a bucket that is not there, or not open to us; to a HEAD, the status alone.
+NO_BUCKET = ("404", "NoSuchBucket", "NotFound")
+BUCKET_DENIED = ("403", "AccessDenied", "Forbidden")
 THROTTLED = frozenset(
     {
         "Throttling",

@@ -31,6 +31,8 @@ from launcher.sessions.local.description import ACCOUNT, REGION, is_terminal, jo
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
 
+#: Of the files in logs/, whose names are otherwise those of their streams.
+LOG_SUFFIX = ".log"
 #: Several times what a description has.
 _RESERVE_BYTES = 64 * 1024
 #: What a document raises that somebody has damaged.
@@ -86,6 +88,10 @@ class JobFolder:
     @property
     def logs(self) -> Path:
         return self.path / "logs"
+
+    def log(self, stream: str) -> Path:
+        """The file of one log, which may not be there."""
+        return self.logs / f"{stream}{LOG_SUFFIX}"
 
     @property
     def hosts(self) -> Path:

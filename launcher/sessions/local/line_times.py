@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import overload
 
+from launcher.sessions.local.folder import LOG_SUFFIX
+
 #: Seconds since the epoch, and the bytes that the log had then.
 _RECORD = struct.Struct("<dQ")
 _SUFFIX = ".times"
@@ -34,7 +36,7 @@ class LineClock:
             return
         self._next = time.monotonic() + _PERIOD_SECONDS
         self._last = max(self._last, time.time())  # somebody may set the clock back
-        for log in self._logs.glob("*.log"):
+        for log in self._logs.glob(f"*{LOG_SUFFIX}"):
             size = log.stat().st_size
             if size > self._sizes.get(log, 0):
                 self._sizes[log] = size

@@ -9,10 +9,9 @@ from launcher.errors import PlatformError
 from launcher.sessions.base import LogEvent, LogStream
 from launcher.sessions.local import description
 from launcher.sessions.local.cluster import Host, host_number
-from launcher.sessions.local.folder import JobFolder
+from launcher.sessions.local.folder import LOG_SUFFIX, JobFolder
 from launcher.sessions.local.line_times import LineTimes
 
-_SUFFIX = ".log"
 #: A reader asks again for the rest; so no answer is larger than this.
 _CHUNK_BYTES = 1 << 20
 
@@ -23,16 +22,16 @@ def new_log_files(folder: JobFolder, hosts: Iterable[Host], now: float) -> dict[
     Each attempt at a job has logs of its own, also within one second.
     """
     started = int(now)
-    while any(folder.logs.glob(f"*-{started}{_SUFFIX}")):
+    while any(folder.logs.glob(f"*-{started}{LOG_SUFFIX}")):
         started += 1
-    return {host: folder.logs / f"{host.name}-{started}{_SUFFIX}" for host in hosts}
+    return {host: folder.log(f"{host.name}-{started}") for host in hosts}
 
 
 def log_streams(folder: JobFolder) -> list[LogStream]:
     """The streams that exist, by host in numeric order and then by age."""
     streams = [
         LogStream(name=path.stem, host=path.stem.rpartition("-")[0])
-        for path in folder.logs.glob(f"*{_SUFFIX}")
+        for path in folder.logs.glob(f"*{LOG_SUFFIX}")
     ]
     return sorted(streams, key=lambda stream: (host_number(stream.host), stream.name))
 
@@ -45,12 +44,12 @@ def read_log(
     At the end of a job its last line is complete, with or without an end of line. Raises
     PlatformError when the job has no such stream.
     """
-    if not (folder.logs / f"{stream}{_SUFFIX}").exists():
+    if not folder.log(stream).exists():
         names = [each.name for each in log_streams(folder)]
         raise PlatformError(f"job {folder.name} has no log stream {stream!r}: it has {names}")
     # Before the file is read: when the status is terminal, the file does not grow any more.
     is_over = description.is_terminal(folder.status())
-    times = LineTimes(folder.logs / f"{stream}{_SUFFIX}")
+    times = LineTimes(folder.log(stream))
     end = int(position or 0)
     timed = None if is_over else max(0, times.known_bytes - end)
     events = []
@@ -73,7 +72,7 @@ def _raw_lines(
 ) -> list[bytes]:
     """Complete lines with their ends; a line longer than a chunk is cut there."""
     size = _CHUNK_BYTES if at_most is None else min(_CHUNK_BYTES, at_most)
-    with (folder.logs / f"{stream}{_SUFFIX}").open("rb") as file:
+    with folder.log(stream).open("rb") as file:
         file.seek(position)
         chunk = file.read(size)
     *lines, rest = chunk.split(b"\n")

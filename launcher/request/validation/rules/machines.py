@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from launcher import catalogue
 from launcher.request.validation.limits import missing
 from launcher.request.validation.rules.serverless import SERVERLESS
 from launcher.request.validation.violations import (
@@ -25,7 +26,8 @@ _COUNT, _TYPE, _GROUPS = "InstanceCount", "InstanceType", "InstanceGroups"
 _PREFERENCES, _KEEP = "InstancePreferences", "KeepAlivePeriodInSeconds"
 _SPOT = "EnableManagedSpotTraining"
 _OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
-#: Families with NVMe disks of their own: a d among the letters after the number, and these.
+#: Families with NVMe disks of their own, for types that are newer than the catalogue: a d among the
+#: letters after the number, and these.
 _NVME = re.compile(r"ml\.([a-z]+\d+[a-z]*d[a-z]*|g[567]e?|p[56][a-z]*(-\w+)?|trn\d+n?)\..+")
 _FRAMEWORK = re.compile(r".*/(pytorch|tensorflow)-training:(\d+)\.(\d+).*")
 _FIRST_WITH_GROUPS = {"pytorch": (1, 10), "tensorflow": (2, 6)}
@@ -111,7 +113,7 @@ def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]
 
 def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
     resources = request.get(_RESOURCES, {})
-    local = [name for name in _types(resources) if _NVME.fullmatch(name)]
+    local = [name for name in _types(resources) if _has_own_disks(name)]
     if "VolumeKmsKeyId" in resources and local:
         path = (_RESOURCES, "VolumeKmsKeyId")
         constraint = f"Member must be null for instance types with local storage: [{local[0]}]"
@@ -121,6 +123,13 @@ def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
             fix="remove VolumeKmsKeyId, or use types without local disks",
             aws_message=constraint_message(path, resources[path[-1]], constraint),
         )
+
+
+def _has_own_disks(instance_type: str) -> bool:
+    known = catalogue.find(instance_type)
+    if known is None or known.has_local_storage is None:
+        return bool(_NVME.fullmatch(instance_type))
+    return known.has_local_storage
 
 
 def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violation]:
