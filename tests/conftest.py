@@ -7,19 +7,10 @@ import sys
 import urllib.request
 
 import pytest
+from trust import TRUST
 
 REGION = "eu-west-1"
 _INSTALL_SECONDS = 1500
-_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +61,7 @@ def make_role(moto_address, aws):
 
     def make(name, **fields):
         iam = aws("iam", endpoint_url=moto_address)
-        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST), **fields)
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(TRUST), **fields)
         return made["Role"]["Arn"]
 
     return make

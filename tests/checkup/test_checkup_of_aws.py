@@ -7,20 +7,11 @@ import sys
 import time
 
 import pytest
+from trust import TRUST
 
 from launcher.checkup import Level, cloud
 from launcher.spec import InstanceGroup, JobSpec
 
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 ACCOUNT = "123456789012"
 IMAGE = f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/team/train"
 

@@ -131,6 +131,12 @@ class Hosts:
                     found.append(int(entry.name))
         return found
 
+    def terminate(self) -> None:
+        """SIGTERM to every host, as the platform stops a job."""
+        for host in self.hosts.values():
+            assert host.process is not None
+            host.process.send_signal(signal.SIGTERM)
+
     def kill(self, host: str | None = None) -> None:
         """SIGKILL to everything, or to one host, as when its machine is lost."""
         for pid in self.processes(host):

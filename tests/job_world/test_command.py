@@ -422,9 +422,7 @@ def test_a_stopped_job_ends_its_program_after_the_script_has_saved(make_job: Mak
     )
     hosts.start()
     wait_until(lambda: "training" in hosts["algo-2"].output)
-    for host in hosts.hosts.values():
-        assert host.process is not None
-        host.process.send_signal(signal.SIGTERM)
+    hosts.terminate()
     codes = hosts.wait(30)
     assert "saved with algo-1" in hosts["algo-2"].output, hosts.output()
     assert "closing" in hosts["algo-1"].output

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hosts import Hosts
+from mpi_sum import ADD_UP
 from programs import PIPELINE, READER
 from waiting import wait_until
 
@@ -25,16 +26,10 @@ needs_mpirun = pytest.mark.skipif(
 MakeHosts = Callable[..., Hosts]
 
 #: All add up their ranks through MPI's own library; each says who it is.
-SUM = """
-import ctypes, os, sys
-mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
-world, kind, add = (
-    ctypes.byref(ctypes.c_char.in_dll(mpi, name))
-    for name in ("ompi_mpi_comm_world", "ompi_mpi_int", "ompi_mpi_op_sum")
-)
-assert mpi.MPI_Init(None, None) == 0
-mine, total = ctypes.c_int(int(os.environ["RANK"])), ctypes.c_int()
-assert mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(total), 1, kind, add, world) == 0
+SUM = (
+    ADD_UP
+    + """
+import sys
 print(
     "rank", os.environ["OMPI_COMM_WORLD_RANK"], "of", os.environ["OMPI_COMM_WORLD_SIZE"],
     "local", os.environ["LOCAL_RANK"], "of", os.environ["LOCAL_WORLD_SIZE"],
@@ -43,6 +38,7 @@ print(
 import atexit
 atexit.register(mpi.MPI_Finalize)
 """
+)
 #: Ends by regular means, so at the exit MPI would wait for ranks that wait for others.
 SUM_AND_RAISE = (
     SUM
@@ -227,9 +223,7 @@ def test_without_open_mpi_the_reason_says_so(
 def test_a_stop_lets_a_rank_save_while_others_end_at_once(make_hosts: MakeHosts) -> None:
     hosts = start(make_hosts, SAVE)
     wait_for_ranks(hosts)
-    for host in hosts.hosts.values():
-        assert host.process is not None
-        host.process.send_signal(signal.SIGTERM)
+    hosts.terminate()
     assert set(hosts.wait().values()) == {143}, hosts.output()
     assert said(hosts, "saved") == ["saved 0"]
     assert hosts.processes() == []
@@ -241,9 +235,7 @@ def test_a_stop_ends_ranks_that_wait_in_mpi(make_hosts: MakeHosts) -> None:
     """Who dies without MPI_Finalize is a failure to mpirun, and not to the job."""
     hosts = start(make_hosts, SUM_AND_WAIT)
     wait_for_ranks(hosts)
-    for host in hosts.hosts.values():
-        assert host.process is not None
-        host.process.send_signal(signal.SIGTERM)
+    hosts.terminate()
     assert set(hosts.wait(60).values()) == {143}, hosts.output()
     assert hosts.processes() == []
 

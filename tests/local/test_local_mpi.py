@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench import processes_mentioning
+from mpi_sum import ADD_UP
 from waiting import wait_until
 
 from launcher import DataService, InstanceGroup, Job, JobSpec, LocalSession, Mpi
@@ -20,19 +21,14 @@ from launcher.sessions.submission import place, send
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
 
 #: All add up their ranks through MPI's own library, after each has read its batches.
-TRAIN = """
-import ctypes, os, socket
+TRAIN = (
+    """
 from launcher.data import DataLoader
 
 batches = len(list(DataLoader("pipeline:train_set", batch_size=4)))
-mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
-world, kind, add = (
-    ctypes.byref(ctypes.c_char.in_dll(mpi, name))
-    for name in ("ompi_mpi_comm_world", "ompi_mpi_int", "ompi_mpi_op_sum")
-)
-assert mpi.MPI_Init(None, None) == 0
-mine, total = ctypes.c_int(int(os.environ["RANK"])), ctypes.c_int()
-assert mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(total), 1, kind, add, world) == 0
+"""
+    + ADD_UP
+    + """
 mpi.MPI_Finalize()
 rank, size = (os.environ["OMPI_COMM_WORLD_" + name] for name in ("RANK", "SIZE"))
 print(f"rank={rank} size={size} host={os.environ['SM_CURRENT_HOST']} sum={total.value} {batches=}")
@@ -41,6 +37,7 @@ if "wait" in os.environ.get("DEMAND", ""):
     print("waits", rank, flush=True)
     time.sleep(600)
 """
+)
 PIPELINE = "def train_set():\n    return list(range(64))\n"
 
 SLOW = pytest.mark.slow
