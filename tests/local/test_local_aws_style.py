@@ -6,9 +6,12 @@ from all of them, and a shutdown port on every data host; all paths and ports ar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import socket
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from bench import Bench, channel, group
 PROGRAMS = Path(__file__).parent / "aws_style"
 IMAGES = {f"image-{number:02}": bytes([number] * 100) for number in range(48)}
 BATCH_SIZE = 4
+FEED_PORT = 6000  # written into the programs
 
 
 def run(bench: Bench, *, train_hosts: int) -> dict[str, Any]:
@@ -69,8 +73,26 @@ def test_every_batch_of_every_data_host_is_trained_on_once(
         assert len(tar.getnames()) == train_hosts
 
 
-def test_on_one_network_stack_the_two_servers_are_in_each_others_way(sandbox_bench: Bench) -> None:
+@pytest.fixture
+def _feed_port_taken() -> Iterator[None]:
+    """On the machine's own network stack, by this socket or by another program."""
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):
+            taken.bind(("", FEED_PORT))
+        yield
+
+
+@pytest.mark.usefixtures("_feed_port_taken")
+def test_a_port_taken_on_the_machine_is_taken_from_hosts_without_a_network_of_their_own(
+    sandbox_bench: Bench,
+) -> None:
     description = run(sandbox_bench, train_hosts=1)
     assert description["TrainingJobStatus"] == "Failed"
     data_hosts = [text for host in ("algo-1", "algo-2") for text in sandbox_bench.lines()[host]]
     assert any("Address already in use" in text for text in data_hosts)
+
+
+@pytest.mark.usefixtures("_feed_port_taken")
+def test_hosts_with_a_network_of_their_own_have_every_port_of_it(network_bench: Bench) -> None:
+    description = run(network_bench, train_hosts=1)
+    assert description["TrainingJobStatus"] == "Completed", network_bench.lines()
