@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import numpy as np
 
 
-def sample_seed(seed: int, epoch: int, position: int) -> int:
-    """64 bits for one sample, unrelated to those of its neighbours."""
+def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> int:
+    """64 bits for one sample, unrelated to those of its neighbours, and to other purposes'."""
     key = struct.pack("<QQQ", seed & 0xFFFFFFFFFFFFFFFF, epoch, position)
-    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8, person=purpose).digest(), "little")
 
 
 def seed_everything(seed: int) -> None:
