@@ -22,9 +22,27 @@ from data_service_parts import environment, report
 from data_service_parts.bench import Bench
 from data_service_parts.figures import Figure
 from data_service_parts.harness import Invalid
-from data_service_parts.rows import transfer
+from data_service_parts.rows import (
+    faults,
+    main_loop,
+    memory,
+    preprocessing,
+    published,
+    scaling,
+    start,
+    transfer,
+)
 
-ROWS = {"transfer": transfer}
+ROWS = {
+    "transfer": transfer,
+    "main-loop": main_loop,
+    "preprocessing": preprocessing,
+    "scaling": scaling,
+    "faults": faults,
+    "start": start,
+    "memory": memory,
+    "published": published,
+}
 
 
 def measure(bench: Bench, names: list[str]) -> list[Figure]:

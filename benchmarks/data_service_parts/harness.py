@@ -25,7 +25,8 @@ class Order:
     """What one window is: it lasts `seconds`, and `least` batches.
 
     warm: before it, so that what had piled up while others were measured is gone. held: batches
-    that the consumer keeps. verify: batches whose checksums are compared, before and after.
+    that the consumer keeps. verify: batches whose checksums are compared, before and after. sleep,
+    spin: seconds that a step of training waits, or keeps the interpreter to itself.
     """
 
     seconds: float = 1.5
@@ -34,6 +35,8 @@ class Order:
     warm_batches: int = 4
     held: int = 1
     verify: int = 3
+    sleep: float = 0.0
+    spin: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +44,16 @@ class Window:
     """What was measured. Processor seconds are of whole trees, kernel time included."""
 
     batches: int
+    seconds: float
     bytes_per_second: float
     trainer_cpu_per_gb: float
     data_cpu_per_gb: float
+    longest_gap: float
+    median_gap: float
 
     @property
-    def cpu_per_gb(self) -> float:
-        return self.trainer_cpu_per_gb + self.data_cpu_per_gb
+    def batches_per_second(self) -> float:
+        return self.batches / self.seconds
 
 
 class Side(Protocol):
@@ -73,8 +79,16 @@ class Harness:
 
     def start(self, side: Side, variables: Mapping[str, str], patience: float = 90.0) -> None:
         """Start a side; returns when its consumer is there."""
+        side.start(self.variables(side, variables))
+        self.await_consumer(side, patience)
+
+    def variables(self, side: Side, others: Mapping[str, str]) -> dict[str, str]:
+        """What the processes of a side start with."""
         host, port = self._listener.getsockname()
-        side.start({HARNESS: f"{host}:{port}", SIDE: side.name, **variables})
+        return {HARNESS: f"{host}:{port}", SIDE: side.name, **others}
+
+    def await_consumer(self, side: Side, patience: float = 90.0) -> None:
+        """Until the consumer of a side that was started is there."""
         self._consumers[side.name] = self._await(side, patience)
 
     def stop(self, side: Side) -> None:
@@ -95,9 +109,12 @@ class Harness:
         gigabytes = word["bytes"] / _GB * seconds / word["seconds"]
         return Window(
             batches=word["batches"],
+            seconds=word["seconds"],
             bytes_per_second=word["bytes"] / word["seconds"],
             trainer_cpu_per_gb=(closing.trainer - before.trainer) / gigabytes,
             data_cpu_per_gb=(closing.data - before.data) / gigabytes,
+            longest_gap=word["longest_gap"],
+            median_gap=word["median_gap"],
         )
 
     def ask(self, side: Side, **words: Any) -> dict[str, Any]:

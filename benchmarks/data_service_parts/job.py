@@ -45,12 +45,33 @@ class Job:
     prefetch_bytes: int = DataPart.prefetch_bytes
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def start(self, variables: Mapping[str, str] | None = None, *, hosts: str = "") -> None:
-        """Start all hosts, or those of one group ("data", "train")."""
-        if not hasattr(self, "_hosts"):
-            self._hosts = self._lay_out(variables or {})
-        named = {"data": self.data_names, "train": [self.train_name], "": []}[hosts]
-        self._hosts.start(*named)
+    def lay_out(self, variables: Mapping[str, str]) -> None:
+        """Write what the hosts find when they start."""
+        document = JobDocument(
+            roles=_ROLES,
+            trainer=TrainerPart(entry_point=self.script, hang_timeout=0),
+            data=DataPart(
+                datasets=(self.dataset,),
+                workers_per_host=self.workers_per_host,
+                prefetch_bytes=self.prefetch_bytes,
+            ),
+        )
+        self._hosts = Hosts(
+            self.folder / f"job-{next(_NUMBERS)}",
+            document,
+            {"data_group": self.data_hosts, "train_group": 1},
+            {path.name: path.read_text() for path in INSIDE.glob("*.py")},
+            environment={**self.variables, **variables},
+        )
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start all hosts."""
+        self.lay_out(variables)
+        self._hosts.start()
+
+    def start_group(self, group: str) -> None:
+        """Start the hosts of one group of a job that is laid out."""
+        self._hosts.start(*self._hosts.members[group])
 
     def stop(self) -> None:
         self._hosts.kill()
@@ -59,20 +80,12 @@ class Job:
         return str(self._hosts.output())
 
     @property
-    def data_names(self) -> list[str]:
-        return list(self._hosts.members["data_group"])
-
-    @property
-    def train_name(self) -> str:
-        return str(self._hosts.members["train_group"][0])
-
-    @property
     def trainer(self) -> Tree:
-        return self._tree(self.train_name)
+        return self._tree("train_group")
 
     @property
     def data(self) -> Tree:
-        return self._tree(self.data_names[0])
+        return self._tree("data_group")
 
     def pids(self, module: str) -> list[int]:
         """The processes of the train host that run a module."""
@@ -80,7 +93,7 @@ class Job:
 
     def workers(self) -> list[int]:
         """The workers that have joined and are still there."""
-        leader = self._hosts[self.train_name]
+        leader = self._hosts[self._first("train_group")]
         left = {event["pid"] for event in leader.events("worker_left")}
         return [e["pid"] for e in leader.events("worker_joined") if e["pid"] not in left]
 
@@ -96,23 +109,9 @@ class Job:
 
     # ---------------------------------------------------------------------------------------
 
-    def _tree(self, host: str) -> Tree:
-        return Tree.of(SAGEMAKER_BASE_DIR=str(self._hosts[host].paths.root))
+    def _first(self, group: str) -> str:
+        return str(self._hosts.members[group][0])
 
-    def _lay_out(self, variables: Mapping[str, str]) -> Hosts:
-        document = JobDocument(
-            roles=_ROLES,
-            trainer=TrainerPart(entry_point=self.script, hang_timeout=0),
-            data=DataPart(
-                datasets=(self.dataset,),
-                workers_per_host=self.workers_per_host,
-                prefetch_bytes=self.prefetch_bytes,
-            ),
-        )
-        return Hosts(
-            self.folder / f"job-{next(_NUMBERS)}",
-            document,
-            {"data_group": self.data_hosts, "train_group": 1},
-            {path.name: path.read_text() for path in INSIDE.glob("*.py")},
-            environment={**self.variables, **variables},
-        )
+    def _tree(self, group: str) -> Tree:
+        """The processes of a group's first host."""
+        return Tree.of(SAGEMAKER_BASE_DIR=str(self._hosts[self._first(group)].paths.root))

@@ -11,13 +11,13 @@ import collections
 import json
 import os
 import socket
+import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import payload
 import variables
+from checks import Check, Payloads
 
 
 class Conversation:
@@ -44,49 +44,66 @@ class Conversation:
         self.hear()
 
 
-def serve(batches: Iterator[Any]) -> None:
-    """Read from these batches (flat arrays of bytes) as the harness asks, until it hangs up."""
-    reader = _Reader(batches)
+def serve(batches: Iterator[Any], check: Check | None = None) -> None:
+    """Read from these batches as the harness asks, until it hangs up.
+
+    check: what they should be; by default the bytes of the payload's files.
+    """
+    reader = _Reader(batches, check or Payloads())
     conversation = Conversation()
     while (order := conversation.hear()) is not None:
         reader.verify(order["verify"])
-        reader.read(seconds=order["warm_seconds"], least=order["warm_batches"])
+        reader.read(seconds=order["warm_seconds"], least=order["warm_batches"], order=order)
         conversation.ask(opens=True)
-        count, seconds = reader.read(
-            seconds=order["seconds"], least=order["least"], held=order["held"]
+        gaps = reader.read(seconds=order["seconds"], least=order["least"], order=order)
+        conversation.ask(
+            closes=True,
+            batches=len(gaps),
+            bytes=len(gaps) * reader.size,
+            seconds=sum(gaps),
+            longest_gap=max(gaps),
+            median_gap=statistics.median(gaps),
         )
-        conversation.ask(closes=True, batches=count, seconds=seconds, bytes=count * reader.size)
         reader.verify(order["verify"])
         conversation.say(wrong=reader.wrong)
 
 
 class _Reader:
-    def __init__(self, batches: Iterator[Any]) -> None:
+    def __init__(self, batches: Iterator[Any], check: Check) -> None:
         self._batches = batches
-        folder = Path(os.environ[variables.PAYLOAD])
-        self._expected = [payload.Expected.of(batch) for batch in payload.read(folder)]
+        self._check = check
         self._step = 0
         self.wrong = 0
-        self.size = self._expected[0].size
+        self.size = check.size
 
-    def read(self, *, seconds: float, least: int, held: int = 1) -> tuple[int, float]:
-        """Read for so long, and at least so many batches; returns how many, and the time."""
-        kept: collections.deque[Any] = collections.deque(maxlen=held)
-        count, start = 0, time.perf_counter()
-        while count < least or time.perf_counter() - start < seconds:
-            batch, expected = self._next()
-            self.wrong += not expected.looks_like(batch)
+    def read(self, *, seconds: float, least: int, order: dict[str, Any]) -> list[float]:
+        """Read for so long, and at least so many batches; returns the times between them."""
+        kept: collections.deque[Any] = collections.deque(maxlen=order["held"])
+        gaps: list[float] = []
+        before = start = time.perf_counter()
+        while len(gaps) < least or before - start < seconds:
+            batch = next(self._batches)
+            self.wrong += not self._check.looks_right(batch, self._step)
+            self._step += 1
             kept.append(batch)
-            count += 1
-        return count, time.perf_counter() - start
+            del batch
+            _compute(order["sleep"], order["spin"])
+            now = time.perf_counter()
+            gaps.append(now - before)
+            before = now
+        return gaps
 
     def verify(self, count: int) -> None:
         """Read batches whose every byte is checked."""
         for _ in range(count):
-            batch, expected = self._next()
-            self.wrong += not expected.equals(batch)
+            self.wrong += not self._check.is_right(next(self._batches), self._step)
+            self._step += 1
 
-    def _next(self) -> tuple[Any, payload.Expected]:
-        expected = self._expected[self._step % len(self._expected)]
-        self._step += 1
-        return next(self._batches), expected
+
+def _compute(sleep: float, spin: float) -> None:
+    """What a training step does: wait for a device, or keep the interpreter to itself."""
+    if sleep:
+        time.sleep(sleep)
+    end = time.perf_counter() + spin
+    while time.perf_counter() < end:
+        pass

@@ -5,3 +5,10 @@ HARNESS = "BENCH_HARNESS"
 SIDE = "BENCH_SIDE"
 #: The folder of the batches that are expected.
 PAYLOAD = "BENCH_PAYLOAD"
+#: Samples in a batch, bytes in each, and the function of pipeline.py that makes the dataset.
+BATCH = "BENCH_BATCH"
+SAMPLE_BYTES = "BENCH_SAMPLE_BYTES"
+DATASET = "BENCH_DATASET"
+#: What a sample costs: seconds asleep, or rounds of arithmetic.
+SLEEP = "BENCH_SLEEP"
+BURN = "BENCH_BURN"

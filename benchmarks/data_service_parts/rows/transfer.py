@@ -39,7 +39,7 @@ def sides(bench: Bench, size: str) -> list[Side]:
         for kind in ("plain", "pieces", "framed")
     ]
     if not bench.is_quick:
-        found.append(Peer("torch", here, "torch_loader", folder, has_server=False))
+        found.append(Peer("torch", here, "torch_loader", folder, ["ready"], has_server=False))
     if there is not None:
         found += [
             Peer("tf.data", there, "tf_service", folder),
