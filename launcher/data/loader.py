@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,8 @@ class DataLoader:
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
     tensors: whether arrays come as torch tensors; by default when torch has been imported.
+    types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
+        such a class, and only one that is given here is made.
 
     Raises DataError for wrong arguments, SampleError when the dataset raises, and
     DataServiceUnavailable when the job's data group cannot be reached.
@@ -65,6 +67,7 @@ class DataLoader:
         rank: int | None = None,
         world_size: int | None = None,
         tensors: bool | None = None,
+        types: Sequence[type] = (),
     ) -> None:
         if not isinstance(dataset, str):
             raise DataError(
@@ -86,7 +89,7 @@ class DataLoader:
             self._rank = 0
         if tensors is None:
             tensors = "torch" in sys.modules
-        self._leaf = structure.as_tensor if tensors else (lambda array: array)
+        self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
         self._source: Source | None = None
         self._length: int | None = None
         self._next = _Place(epoch=0)  # where the next `for` begins
@@ -168,7 +171,7 @@ class DataLoader:
                     )
                 with clock:
                     tree, arrays = next(batches)
-                    batch = structure.rebuild(tree, arrays, self._leaf)
+                    batch = self._assembly.rebuild(tree, arrays)
                 del arrays  # the memory is the user's alone, and free when they let go of it
                 steps, count = steps + 1, count + len(plan.positions(step))
                 position = plan.position_after(step)

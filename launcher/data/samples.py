@@ -7,7 +7,8 @@ import sys
 import traceback
 from typing import Any
 
-from launcher.data import seeding, structure
+from launcher.data import seeding
+from launcher.data.collation import collate
 from launcher.data.plan import Plan
 from launcher.errors import DataError, SampleError
 
@@ -57,7 +58,7 @@ def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
             seed = seeding.sample_seed(plan.spec.seed, plan.epoch, position)
             samples.append(_load(dataset, index, seed, plan.spec.dataset))
     try:
-        return structure.collate(samples)
+        return collate(samples)
     except DataError as error:
         raise DataError(f"{plan.spec.dataset}: {error} ({_named(plan, step)})") from error
     except Exception as error:  # samples that are not alike fail in many ways

@@ -135,7 +135,7 @@ class ServiceSource:
         if message.step != step:
             raise WireError(f"batch {message.step} came instead of {step}")
         payload = self._views.payload(message.slab, message.size)
-        return message.tree, wire.view_arrays(message.arrays, payload)
+        return wire.unpack(payload, message.content)
 
     def _discard(self, message: m.Message) -> None:
         """A batch of a run that was left early gives its memory back."""
