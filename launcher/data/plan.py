@@ -30,6 +30,8 @@ class StreamSpec:
     drop_last: leave out the last, incomplete step of an epoch.
     uneven: what to do when an incomplete last step does not divide among the ranks: "pad" repeats
         samples from the start of the order, "drop" leaves samples out, "error" refuses.
+    shards, steps: of an iterable dataset (`launcher.data.shards`): in how many parts it is read,
+        and the batches of each rank in an epoch.
     """
 
     name: str
@@ -39,12 +41,18 @@ class StreamSpec:
     seed: int = 0
     drop_last: bool = False
     uneven: Uneven = "pad"
+    shards: int = 1
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise DataError(f"batch_size is {self.batch_size}; it must be at least 1")
         if self.uneven not in get_args(Uneven):
             raise DataError(f"uneven is {self.uneven!r}; it must be one of {get_args(Uneven)}")
+        if self.shards < 1:
+            raise DataError(f"shards is {self.shards}; it must be at least 1")
+        if self.steps is not None and self.steps < 1:
+            raise DataError(f"steps is {self.steps}; it must be at least 1")
 
     def differences(self, other: StreamSpec) -> dict[str, tuple[Any, Any]]:
         """The fields in which two specifications differ."""

@@ -8,7 +8,7 @@ import traceback
 from typing import Any
 
 from launcher.data import seeding, structure
-from launcher.data.plan import Plan
+from launcher.data.plan import Plan, StreamSpec
 from launcher.errors import DataError, SampleError
 
 
@@ -38,12 +38,22 @@ def build_dataset(reference: str) -> Any:
         raise DataError(
             f"the dataset {reference} could not be built: {error!r}\n{traceback.format_exc()}"
         ) from error
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    if not is_iterable(dataset) and not (
+        hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    ):
         raise DataError(
-            f"{reference} returned a {type(dataset).__name__}; this version serves map-style "
-            "datasets, which have __getitem__ and __len__"
+            f"{reference} returned a {type(dataset).__name__}; a dataset has __getitem__ and "
+            "__len__, or, if it can only be read from its start, __iter__"
         )
     return dataset
+
+
+def is_iterable(dataset: Any) -> bool:
+    """Whether a dataset can only be read from its start, as torch's IterableDataset."""
+    torch_data = sys.modules.get("torch.utils.data")
+    if torch_data and isinstance(dataset, torch_data.IterableDataset):
+        return True  # which has a __getitem__ that raises
+    return hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
 
 
 def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
@@ -56,14 +66,19 @@ def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
         for position, index in zip(plan.positions(step), plan.sample_ids(step), strict=True):
             seed = seeding.sample_seed(plan.spec.seed, plan.epoch, position)
             samples.append(_load(dataset, index, seed, plan.spec.dataset))
+    return make_batch(samples, plan.spec, _named(plan, step))
+
+
+def make_batch(samples: list[Any], spec: StreamSpec, words: str) -> Any:
+    """The batch of some samples; words: which they are, for errors."""
     try:
         return structure.collate(samples)
     except DataError as error:
-        raise DataError(f"{plan.spec.dataset}: {error} ({_named(plan, step)})") from error
+        raise DataError(f"{spec.dataset}: {error} ({words})") from error
     except Exception as error:  # samples that are not alike fail in many ways
         raise DataError(
-            f"{plan.spec.dataset}: samples that do not make a batch: {error!r} "
-            f"({_named(plan, step)})\n{traceback.format_exc()}"
+            f"{spec.dataset}: samples that do not make a batch: {error!r} "
+            f"({words})\n{traceback.format_exc()}"
         ) from error
 
 
