@@ -31,8 +31,7 @@ class Lane:
     def __init__(self, plan: LanePlan) -> None:
         self._plan = plan
         self._hand = ShardInHand(plan.shard, plan.spec.shards)
-        place = plan.shard + plan.lap * plan.spec.shards
-        self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, place, purpose=b"shard")
+        self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
         self._dataset: Any = None
         self._iterator: Iterator[Any] | None = None
         self._states: seeding.States | None = None  # where its random numbers go on
@@ -137,14 +136,14 @@ class Lane:
             ) from error
 
     def _batch(self, found: list[Any], step: int) -> tuple[Any, list[structure.Array]]:
-        # What a collate_fn draws depends on the batch alone, as it is not called for those that
+        # What a collate_fn draws follows from the batch alone, as it is not called for those that
         # are only read to find a place.
-        seeding.seed_everything(
-            seeding.sample_seed(self._seed, self._plan.epoch, self._next, purpose=b"collate")
+        plan = self._plan
+        position = (plan.number << 32) + plan.first + step
+        batch = samples.make_batch(
+            found, plan.spec, plan.epoch, position, lambda: plan.named(step)
         )
-        return structure.take_apart(
-            samples.make_batch(found, self._plan.spec, self._plan.named(step))
-        )
+        return structure.take_apart(batch)
 
     def _check_sharding(self, first: Portion) -> None:
         """Raise when the dataset gives the same samples in another shard."""

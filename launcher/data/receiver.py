@@ -24,6 +24,7 @@ from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.control import Control
 from launcher.data.slabs import Slab, SlabPool
+from launcher.data.steps import StepSet
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -52,7 +53,9 @@ class _Rank:
 @dataclass
 class _Run:
     rank: _Rank
+    in_order: bool = True
     next_step: int = 0
+    handed: StepSet = field(default_factory=StepSet)
     waiting: dict[int, tuple[dict[str, Any], Slab, int]] = field(default_factory=dict)
 
 
@@ -179,9 +182,11 @@ class Receiver:
         step = header["step"]
         with self._lock:
             run = self._runs.get(header["run"])
-            if run is None or step < run.next_step or step in run.waiting:
+            if run is None or step in run.handed or step in run.waiting:
                 return False
             run.waiting[step] = (header, slab, size)
+            if not run.in_order:
+                run.next_step = step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             held = slab.size + header_size  # texts travel in the header
             self._tell(m.Arrived(run=header["run"], step=step, worker=header["worker"], size=held))
@@ -189,7 +194,7 @@ class Receiver:
         return True
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
-        """Give the rank every batch whose turn it is."""
+        """Give the rank every batch whose turn it is; if order does not matter, that is any."""
         while (entry := run.waiting.pop(run.next_step, None)) is not None:
             header, slab, size = entry
             rank = run.rank
@@ -208,6 +213,7 @@ class Receiver:
                 ),
                 slab.descriptor if new else None,
             )
+            run.handed.add(run.next_step)
             run.next_step += 1
 
     # Ranks --------------------------------------------------------------------------------
@@ -242,7 +248,7 @@ class Receiver:
             return
         if isinstance(message, m.OpenRun):
             with self._lock:
-                self._runs[message.run] = _Run(rank)
+                self._runs[message.run] = _Run(rank, message.in_order)
         elif isinstance(message, m.CloseRun):
             with self._lock:
                 self._close_run(message.run)

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from launcher.data.plan import StreamSpec
+from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
 #: The steps of a lane, for those who must know a number: more than anybody will read.
@@ -53,6 +53,11 @@ class LanePlan:
     @property
     def steps(self) -> int:
         return ENDLESS
+
+    @property
+    def number(self) -> int:
+        """Which of all lanes of the epoch."""
+        return self.shard + self.lap * self.spec.shards
 
     def named(self, step: int) -> str:
         """A batch, for a message."""

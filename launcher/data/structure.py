@@ -78,8 +78,12 @@ def _take_apart(value: Any, arrays: list[Array]) -> Any:
             raise DataError("a batch holds an array of Python objects, which cannot be sent")
         arrays.append(np.ascontiguousarray(value).reshape(value.shape))
         return {"array": len(arrays) - 1}
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, (str, bool, int, float)):
         return {"value": value}
+    if _is_tensor(value):
+        return _take_apart(value.detach().cpu().numpy(), arrays)
+    if isinstance(value, np.generic):
+        return _take_apart(np.asarray(value), arrays)
     if isinstance(value, bytes):
         arrays.append(np.frombuffer(value, np.uint8))
         return {"bytes": len(arrays) - 1}

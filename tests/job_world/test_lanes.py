@@ -18,7 +18,7 @@ from hosts import REPOSITORY
 from launcher.contract import parse_event
 from launcher.data import shard
 from launcher.data.lanes import Lane, Lanes
-from launcher.data.plan import StreamSpec
+from launcher.data.streams import StreamSpec
 from launcher.data.shards import End, LanePlan, Portion
 from launcher.errors import DataError, SampleError
 
@@ -205,7 +205,7 @@ def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
     program = f"""
 import sys
 from launcher.data.lanes import Lane
-from launcher.data.plan import StreamSpec
+from launcher.data.streams import StreamSpec
 from launcher.data.shards import LanePlan
 assert "torch" not in sys.modules
 spec = StreamSpec(name="s", dataset="{module.stem}:train_set", batch_size=5)

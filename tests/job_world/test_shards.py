@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.plan import StreamSpec
+from launcher.data.streams import StreamSpec
 from launcher.data.shards import End, LanePlan, Portion, ShardPlan, read_epoch
 from launcher.errors import DataError
 
