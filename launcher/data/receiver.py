@@ -23,6 +23,7 @@ from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.control import Control
 from launcher.data.slabs import Slab, SlabPool
+from launcher.data.steps import StepSet
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -53,12 +54,14 @@ class _Rank:
 @dataclass
 class _Run:
     rank: _Rank
+    in_order: bool = True
     next_step: int = 0
+    handed: StepSet = field(default_factory=StepSet)
     waiting: dict[int, tuple[wire.Header, Slab, int]] = field(default_factory=dict)
     damaged: int = 0
 
     def wants(self, step: int) -> bool:
-        return step >= self.next_step and step not in self.waiting
+        return step not in self.handed and step not in self.waiting
 
 
 class Receiver:
@@ -227,6 +230,8 @@ class Receiver:
             if run is None or not run.wants(header.step):
                 return False
             run.waiting[header.step] = (header, slab, size)
+            if not run.in_order:
+                run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             self._tell(
                 m.Arrived(run=header.run, step=header.step, worker=header.worker, size=slab.size)
@@ -235,7 +240,7 @@ class Receiver:
         return True
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
-        """Give the rank every batch whose turn it is."""
+        """Give the rank every batch whose turn it is; if order does not matter, that is any."""
         while (entry := run.waiting.pop(run.next_step, None)) is not None:
             header, slab, size = entry
             rank = run.rank
@@ -253,6 +258,7 @@ class Receiver:
                 ),
                 slab.descriptor if new else None,
             )
+            run.handed.add(run.next_step)
             run.next_step += 1
 
     # Ranks --------------------------------------------------------------------------------
@@ -287,7 +293,7 @@ class Receiver:
             return
         if isinstance(message, m.OpenRun):
             with self._lock:
-                self._runs[message.run] = _Run(rank)
+                self._runs[message.run] = _Run(rank, message.in_order)
         elif isinstance(message, m.CloseRun):
             with self._lock:
                 self._close_run(message.run)
