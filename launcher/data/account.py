@@ -85,6 +85,11 @@ class Account:
                 self._progress.arrived.setdefault(run, []).append([step, worker, size])
                 self._changed.notify()
 
+    def damaged(self, run: str, step: int, worker: str) -> None:
+        """A batch came damaged, and its connection was closed."""
+        with self._changed:
+            self._tell(m.Damaged(run=run, step=step, worker=worker))
+
     def taken(self, run: str, step: int) -> None:
         """A rank has taken a batch out of the loader."""
         with self._changed:

@@ -18,7 +18,7 @@ from launcher.data.fleet import host_of
 from launcher.data.ledger import Counts, Ledger
 from launcher.data.peer import Peer
 from launcher.data.runs import Progress
-from launcher.data.streams import Lengths, Streams
+from launcher.data.served import Lengths, Streams
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -143,12 +143,9 @@ class Dispatcher:
             if run not in self._plans:
                 continue
             plan = m.decode_plan(self._plans[run])
-            ids = plan.sample_ids(step)
-            words = ", ".join(map(str, ids[:8])) + (", ..." if len(ids) > 8 else "")
             message = (
-                f"data workers died again and again over one batch of "
-                f"{plan.spec.dataset} (samples {words}); how they ended is in the "
-                "data hosts' logs: worker_died"
+                f"data workers died again and again over one batch of {plan.spec.dataset} "
+                f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 
@@ -283,6 +280,8 @@ class Dispatcher:
     def _hear_receiver(self, peer: Peer, message: m.Message) -> None:
         if isinstance(message, m.Progress):
             self._note_progress(peer, message)
+        elif isinstance(message, m.Damaged):
+            self._ledger.damaged(message.run, message.worker)
         elif isinstance(message, m.Describe):
             self._describe(peer, message)
         elif isinstance(message, m.OpenRun):

@@ -240,6 +240,15 @@ class Ledger:
         if grew:  # its window has changed
             self._want(run)
 
+    def damaged(self, run_id: str, worker: str) -> None:
+        """A worker's connection was closed: what it has sent of a run may not arrive."""
+        if holder := self._fleet.get(worker):
+            lost = [lease for lease in holder.leases if lease[0] == run_id]
+            self._give_back(holder, lost)
+            for lease in lost:
+                del holder.leases[lease]
+            self._fleet.offer(holder)
+
     def taken(self, run_id: str, step: int, now: float) -> None:
         """A rank has taken a batch."""
         run = self._runs.get(run_id)

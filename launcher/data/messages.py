@@ -1,7 +1,8 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
 worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving
-receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, CloseRun, Farewell
+receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
+                           Farewell
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Alive, Close
 rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
@@ -18,7 +19,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
 
@@ -80,7 +82,10 @@ class Length(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRun(Message):
-    """A rank begins to read, at once or after another run of its own.
+    """A rank begins to read.
+
+    after: the run that this one follows, when it is opened before that one ends.
+    in_order: whether batches are handed over in the order of their steps.
 
     The rest is said when a receiver comes back. taken: every step below is taken; early: and these,
     beyond it. arrived: [step, worker] of batches not taken. largest: bytes of the largest so far.
@@ -90,6 +95,7 @@ class OpenRun(Message):
     rank: int
     plan: dict[str, Any]
     after: str | None = None
+    in_order: bool = True
     taken: int = 0
     early: list[int] = field(default_factory=list)
     arrived: list[list[Any]] = field(default_factory=list)
@@ -169,6 +175,15 @@ class Progress(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Damaged(Message):
+    """A batch did not arrive as it was sent, and its connection was closed with all after it."""
+
+    run: str
+    step: int
+    worker: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Taken(Message):
     """A rank has taken a batch out of the loader."""
 
@@ -187,6 +202,7 @@ class Release(Message):
 class Batch(Message):
     """A batch for a rank. slab: which shared memory; size: its bytes; new: its descriptor follows.
 
+    content: the bytes at its end that say what the others are.
     The descriptor of a slab that the rank has not seen yet travels with the message.
     """
 
@@ -195,8 +211,7 @@ class Batch(Message):
     slab: int
     size: int
     new: bool
-    tree: Any
-    arrays: list[Any]
+    content: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,6 +272,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
 def decode_plan(raw: dict[str, Any]) -> Plan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
-        return Plan(**{**raw, "spec": StreamSpec(**raw["spec"])})
-    except (TypeError, KeyError) as error:
+        ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
+        return Plan(**{**raw, **ranges, "spec": StreamSpec(**raw["spec"])})
+    except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error

@@ -10,7 +10,8 @@ import pytest
 
 from launcher.data import messages
 from launcher.data.messages import Message, decode, decode_plan, encode_plan
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
 PLAN = Plan(
@@ -41,6 +42,7 @@ WIRE: list[dict[str, Any]] = [
         "rank": 0,
         "plan": {},
         "after": "q",
+        "in_order": False,
         "taken": 3,
         "early": [5],
         "arrived": [[4, "algo-1/0/7"]],
@@ -61,6 +63,7 @@ WIRE: list[dict[str, Any]] = [
     {"type": "Unreachable", "run": "r", "why": "refused"},
     {"type": "Leaving", "keeps": {"r": [1]}},
     {"type": "Progress", "arrived": {"r": [[1, "algo-1/0/7", 3]]}, "taken": {"r": [0]}},
+    {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
     {
@@ -70,8 +73,7 @@ WIRE: list[dict[str, Any]] = [
         "slab": 2,
         "size": 3,
         "new": True,
-        "tree": {"array": 0},
-        "arrays": [["<f8", [1], 0]],
+        "content": 3,
     },
     {"type": "Forget", "slab": 1},
     {
