@@ -140,9 +140,7 @@ class Lane:
         # are only read to find a place.
         plan = self._plan
         position = (plan.number << 32) + plan.first + step
-        batch = samples.make_batch(
-            found, plan.spec, plan.epoch, position, lambda: plan.named(step)
-        )
+        batch = samples.make_batch(found, plan.spec, plan.epoch, position, lambda: plan.named(step))
         return structure.take_apart(batch)
 
     def _check_sharding(self, first: Portion) -> None:
