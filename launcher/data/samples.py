@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.data import references, seeding, structure
+from launcher.data import references, seeding
+from launcher.data.collation import collate
 from launcher.data.plan import Plan
 from launcher.data.streams import StreamSpec
 from launcher.errors import DataError, SampleError
@@ -38,12 +39,40 @@ def build_dataset(reference: str) -> Any:
         raise DataError(
             f"the dataset {reference} could not be built: {error!r}\n{traceback.format_exc()}"
         ) from error
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    if not is_iterable(dataset) and not (
+        hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    ):
         raise DataError(
-            f"{reference} returned a {type(dataset).__name__}; this version serves map-style "
-            "datasets, which have __getitem__ and __len__"
+            f"{reference} returned a {type(dataset).__name__}; a dataset has __getitem__ and "
+            "__len__, or, if it can only be read from its start, __iter__"
         )
     return dataset
+
+
+def is_iterable(dataset: Any) -> bool:
+    """Whether a dataset can only be read from its start, as torch's IterableDataset."""
+    torch_data = sys.modules.get("torch.utils.data")
+    if torch_data and isinstance(dataset, torch_data.IterableDataset):
+        return True  # which has a __getitem__ that raises
+    return hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a rank must know of a dataset. length: None for an iterable one that does not say."""
+
+    length: int | None
+    iterable: bool = False
+
+
+def describe(dataset: Any) -> Description:
+    """What a dataset says of itself; raises what its __len__ raises."""
+    if not is_iterable(dataset):
+        return Description(length=len(dataset))
+    try:
+        return Description(length=len(dataset), iterable=True)
+    except (TypeError, NotImplementedError):  # torch's way to say that it is not known
+        return Description(length=None, iterable=True)
 
 
 @dataclass
@@ -187,7 +216,7 @@ def make_batch(
     if not spec.collates:
         return loaded[0]
     try:
-        return structure.collate(loaded)
+        return collate(loaded)
     except DataError as error:
         raise DataError(f"{spec.dataset}: {error} ({named()})") from error
     except Exception as error:  # samples that are not alike fail in many ways

@@ -25,6 +25,8 @@ class StreamSpec:
     sampler, batch_sampler, collate_fn: references to functions in the dataset's own module.
     in_order: whether batches come in the order of their steps, or as they are ready.
     on_error: "raise" when a sample raises, or "skip" it.
+    shards, steps: of an iterable dataset: in how many parts it is read (`shards`), and the batches
+        of each rank in an epoch.
 
     Raises DataError that names all that is wrong.
     """
@@ -41,6 +43,8 @@ class StreamSpec:
     collate_fn: str | None = None
     in_order: bool = True
     on_error: OnError = "raise"
+    shards: int = 1
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         problems = [*_wrong_values(self), *_wrong_functions(self), *_contradictions(self)]
@@ -76,6 +80,9 @@ def _wrong_values(spec: StreamSpec) -> Iterator[str]:
         yield f"batch_size is {size!r}; it must be at least 1, or None for samples one by one"
     if not isinstance(spec.seed, int):
         yield f"seed is {spec.seed!r}; it must be an int"
+    for name, number in (("shards", spec.shards), ("steps", spec.steps)):
+        if number is not None and (not isinstance(number, int) or number < 1):
+            yield f"{name} is {number!r}; it must be at least 1"
     for name, kind in (("uneven", Uneven), ("on_error", OnError)):
         if getattr(spec, name) not in get_args(kind):
             yield f"{name} is {getattr(spec, name)!r}; it must be one of {get_args(kind)}"

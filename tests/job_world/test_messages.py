@@ -37,6 +37,7 @@ WIRE: list[dict[str, Any]] = [
     },
     {"type": "Beat"},
     {"type": "Arrived", "run": "r", "step": 1, "worker": "w", "size": 3},
+    {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
     {
@@ -46,8 +47,7 @@ WIRE: list[dict[str, Any]] = [
         "slab": 2,
         "size": 3,
         "new": True,
-        "tree": {"array": 0},
-        "arrays": [["<f8", [1], 0]],
+        "content": 3,
     },
     {"type": "Forget", "slab": 1},
     {
