@@ -44,7 +44,9 @@ class DataLoader:
     name: of the stream, for two loaders that read one dataset in different ways.
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
-    tensors: whether arrays come as torch tensors; by default when torch has been imported.
+    tensors: True for arrays as torch tensors, False for tensors as arrays. By default, what a
+        collate_fn returns stays what it is, and without one all are tensors once torch has been
+        imported.
     types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
         such a class, and only one that is given here is made.
 
@@ -94,7 +96,7 @@ class DataLoader:
         self._world = int(os.environ.get("WORLD_SIZE", 1)) if world_size is None else world_size
         if world_size == 1 and rank is None:
             self._rank = 0
-        if tensors is None:
+        if tensors is None and collate_fn is None:
             tensors = "torch" in sys.modules
         self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
         self._process = os.getpid()
