@@ -15,6 +15,7 @@ from launcher.contract import DataPart
 from launcher.data import messages as m
 from launcher.data.ledger import SILENCE, Ledger
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
@@ -64,7 +65,7 @@ class Dispatcher:
         self._workers: dict[str, _Peer] = {}
         self._receivers: dict[str, _Peer] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, Plan | LanePlan] = {}
         self._run_receivers: dict[str, str] = {}
         self._specs: dict[str, StreamSpec] = {}
         self._lengths: dict[str, m.Length] = {}
@@ -286,7 +287,7 @@ class Dispatcher:
         self._run_receivers[opened.run] = peer.name
         self._ledger.open_run(opened.run, receiver=peer.name, rank=opened.rank, steps=plan.steps)
 
-    def _check_agreement(self, rank: int, plan: Plan) -> None:
+    def _check_agreement(self, rank: int, plan: Plan | LanePlan) -> None:
         """All ranks must read a stream in the same way, or samples would be lost and doubled."""
         if plan.spec.dataset not in self._part.datasets:
             raise DataError(f"the dataset {plan.spec.dataset!r} is not served by this job")

@@ -17,9 +17,11 @@ import traceback
 from typing import Any
 
 from launcher.data import messages as m
-from launcher.data import samples, structure, wire
+from launcher.data import samples, shards, structure, wire
 from launcher.data.control import Control
+from launcher.data.lanes import Lanes
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
 from launcher.runtime.environment import Environment, paths_here
@@ -38,7 +40,8 @@ class Worker:
         self._token = environment.token
         self._allowed = environment.document.data.datasets if environment.document.data else ()
         self._datasets = samples.Datasets()
-        self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
+        self._lanes = Lanes()
+        self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
         self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
@@ -59,18 +62,21 @@ class Worker:
             elif isinstance(order, m.Lease):
                 for step in order.steps:
                     self._prepare(order.run, step)
+            elif isinstance(order, m.CloseRun):
+                self._lanes.end(order.run)
         return 1
 
     # The main thread ----------------------------------------------------------------------
 
-    def _dataset(self, reference: str) -> Any:
+    def _check_served(self, reference: str) -> None:
         if reference not in self._allowed:  # whoever asks, only the job's own code is imported
             raise DataError(f"the dataset {reference!r} is not served by this job")
-        return self._datasets[reference]
 
     def _describe(self, reference: str) -> None:
         try:
-            answer = m.Length(dataset=reference, length=len(self._dataset(reference)))
+            self._check_served(reference)
+            described = samples.describe(self._datasets[reference])
+            answer = m.Length(dataset=reference, **vars(described))
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
@@ -85,13 +91,19 @@ class Worker:
         plan, _ = definition
         started = time.perf_counter()
         try:
-            batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
-            tree, arrays = structure.take_apart(batch)
+            tree, arrays = self._parts(run, plan, step)
             frame = wire.Frame.pack(run, step, self.name, tree, arrays)
         except DataError as error:
             self._report(run, step, error)
             return
         self._outbox.put((frame, time.perf_counter() - started))
+
+    def _parts(self, run: str, plan: Plan | LanePlan, step: int) -> tuple[Any, list[Any]]:
+        self._check_served(plan.spec.dataset)
+        if isinstance(plan, LanePlan):
+            return shards.pack(self._lanes.read(run, plan, step))
+        dataset = self._datasets[plan.spec.dataset]
+        return structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -116,6 +128,7 @@ class Worker:
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._work.put(message)  # the main thread closes what it has opened
             else:
                 self._work.put(message)
         self._work.put(None)
