@@ -1,7 +1,8 @@
 """What the SDK world and the job world agree on."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,27 @@ def test_only_mpi_needs_the_version_that_has_it() -> None:
     assert JobDocument.from_json(with_mpi.to_json()) == with_mpi
 
 
+@pytest.mark.parametrize(
+    "newer", [{"local_workers": 2}, {"checksums": True}, {"metrics_port": 9400}], ids=str
+)
+def test_what_older_runtimes_would_leave_out_of_a_data_service_needs_a_version(
+    newer: dict[str, Any],
+) -> None:
+    data = DataPart(datasets=("pipeline:train_set",), **newer)
+    document = replace(DOCUMENT, data=data)
+    written = json.loads(document.to_json())
+    assert written["version"] == 4
+    assert written["data"] == {**asdict(data), "datasets": ["pipeline:train_set"]}
+    assert JobDocument.from_json(document.to_json()) == document
+
+
+def test_a_data_service_of_the_first_version_is_read() -> None:
+    """It had these three fields and no other."""
+    written = json.loads(DOCUMENT.to_json())
+    assert written["data"].keys() == {"datasets", "workers_per_host", "prefetch_bytes"}
+    assert JobDocument.from_json(json.dumps(written)) == DOCUMENT
+
+
 def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
     older = json.loads(DOCUMENT.to_json())
     del older["trainer"]["hang_timeout"]
@@ -70,7 +92,7 @@ def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
 
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 3"):
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 4"):
         JobDocument.from_json(newer)
 
 

@@ -74,11 +74,47 @@ class DataPart:
 
     workers_per_host: processes per data host, None for one per CPU.
     prefetch_bytes: bytes of finished batches a train host holds ahead of its ranks, at most.
+    local_workers: processes on each train host that prepare batches too.
+    checksums: whether batches carry checksums, which the receiving side verifies.
+    metrics_port: where the leader serves the numbers of the data service, None for nowhere.
     """
 
     datasets: tuple[str, ...]
     workers_per_host: int | None = None
     prefetch_bytes: int = 256 * 1024 * 1024
+    local_workers: int = 0
+    checksums: bool = False
+    metrics_port: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says nothing that the first runtimes did not know."""
+        return not (self.local_workers or self.checksums or self.metrics_port)
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        newer = {
+            "local_workers": self.local_workers,
+            "checksums": self.checksums,
+            "metrics_port": self.metrics_port,
+        }
+        return {
+            "datasets": list(self.datasets),
+            "workers_per_host": self.workers_per_host,
+            "prefetch_bytes": self.prefetch_bytes,
+            **({} if self.is_plain else newer),
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> DataPart:
+        return cls(
+            datasets=tuple(raw["datasets"]),
+            workers_per_host=raw["workers_per_host"],
+            prefetch_bytes=raw["prefetch_bytes"],
+            local_workers=raw.get("local_workers", 0),
+            checksums=raw.get("checksums", False),
+            metrics_port=raw.get("metrics_port"),
+        )
 
 
 class Lifetime(str, enum.Enum):
@@ -148,10 +184,10 @@ class JobDocument:
     read from hyperparameters.json alone, so whoever edits the request is obeyed.
 
     A document says the lowest version that has what it says: commands came with version 2, MPI
-    with version 3.
+    with version 3, a data service's local workers, checksums and metrics with version 4.
     """
 
-    VERSION = 3
+    VERSION = 4
 
     roles: Mapping[str, Role]
     trainer: TrainerPart
@@ -163,7 +199,6 @@ class JobDocument:
     start_timeout: float = 3600.0
 
     def to_json(self) -> str:
-        data = self.data
         commands = {group: part.to_fields() for group, part in self.commands.items()}
         return json.dumps(
             {
@@ -171,12 +206,7 @@ class JobDocument:
                 **({"commands": commands} if commands else {}),
                 "roles": {group: role.value for group, role in self.roles.items()},
                 "trainer": self.trainer.to_fields(),
-                "data": data
-                and {
-                    "datasets": list(data.datasets),
-                    "workers_per_host": data.workers_per_host,
-                    "prefetch_bytes": data.prefetch_bytes,
-                },
+                "data": self.data and self.data.to_fields(),
                 "hyperparameter_types": dict(self.hyperparameter_types),
                 "start_timeout": self.start_timeout,
             },
@@ -185,6 +215,8 @@ class JobDocument:
         )
 
     def _lowest_version(self) -> int:
+        if self.data is not None and not self.data.is_plain:
+            return 4
         if self.trainer.launch is Launch.MPI:
             return 3
         return 2 if self.commands else 1
@@ -209,16 +241,10 @@ class JobDocument:
 
     @classmethod
     def _from_fields(cls, raw: Mapping[str, Any]) -> JobDocument:
-        data = raw["data"]
         return cls(
             roles={group: Role(role) for group, role in raw["roles"].items()},
             trainer=TrainerPart.from_fields(raw["trainer"]),
-            data=data
-            and DataPart(
-                datasets=tuple(data["datasets"]),
-                workers_per_host=data["workers_per_host"],
-                prefetch_bytes=data["prefetch_bytes"],
-            ),
+            data=raw["data"] and DataPart.from_fields(raw["data"]),
             commands={
                 group: CommandPart.from_fields(part)
                 for group, part in raw.get("commands", {}).items()

@@ -251,6 +251,8 @@ class Dispatcher:
         if isinstance(message, m.Arrived):
             host = self._hosts_of_workers.get(message.worker, "?")
             self._ledger.arrived(message.run, message.step, message.worker, host, message.size)
+        elif isinstance(message, m.Damaged):
+            self._ledger.damaged(message.run, message.worker)
         elif isinstance(message, m.Taken):
             self._ledger.taken(message.run, message.step)
         elif isinstance(message, m.Describe):

@@ -52,6 +52,8 @@ class DataLoader:
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
     tensors: whether arrays come as torch tensors; by default when torch has been imported.
+    types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
+        such a class, and only one that is given here is made.
 
     Raises DataError for wrong arguments, SampleError when the dataset raises, and
     DataServiceUnavailable when the job's data group cannot be reached.
@@ -78,6 +80,7 @@ class DataLoader:
         rank: int | None = None,
         world_size: int | None = None,
         tensors: bool | None = None,
+        types: Sequence[type] = (),
     ) -> None:
         self._spec = StreamSpec(
             name=name or dataset,
@@ -104,7 +107,7 @@ class DataLoader:
             self._rank = 0
         if tensors is None:
             tensors = "torch" in sys.modules
-        self._leaf = structure.as_tensor if tensors else (lambda array: array)
+        self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
         self._process = os.getpid()
         self._source: Source | None = None
         self._dataset: Description | None = None
@@ -191,7 +194,7 @@ class DataLoader:
                     if (given := next(batches, None)) is None:
                         break
                     step, (tree, arrays) = given
-                    batch = structure.rebuild(tree, arrays, self._leaf)
+                    batch = self._assembly.rebuild(tree, arrays)
                 del given
                 del arrays  # the memory is the user's alone, and free when they let go of it
                 skipped = None

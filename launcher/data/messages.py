@@ -1,7 +1,7 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
 worker     -> dispatcher   HelloWorker, Length, Sent, BatchFailed, Beat
-receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Taken, CloseRun
+receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Damaged, Taken, CloseRun
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close
 dispatcher -> receiver     Length, RunFailed
 rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
@@ -134,6 +134,15 @@ class Arrived(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Damaged(Message):
+    """A batch did not arrive as it was sent, and its connection was closed with all after it."""
+
+    run: str
+    step: int
+    worker: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Taken(Message):
     """A rank has taken a batch out of the loader."""
 
@@ -152,6 +161,7 @@ class Release(Message):
 class Batch(Message):
     """A batch for a rank. slab: which shared memory; size: its bytes; new: its descriptor follows.
 
+    content: the bytes at its end that say what the others are.
     The descriptor of a slab that the rank has not seen yet travels with the message.
     """
 
@@ -160,8 +170,7 @@ class Batch(Message):
     slab: int
     size: int
     new: bool
-    tree: Any
-    arrays: list[Any]
+    content: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.data import references, seeding, structure
+from launcher.data import references, seeding
+from launcher.data.collation import collate
 from launcher.data.plan import Plan
 from launcher.data.streams import StreamSpec
 from launcher.errors import DataError, SampleError
@@ -215,7 +216,7 @@ def make_batch(
     if not spec.collates:
         return loaded[0]
     try:
-        return structure.collate(loaded)
+        return collate(loaded)
     except DataError as error:
         raise DataError(f"{spec.dataset}: {error} ({named()})") from error
     except Exception as error:  # samples that are not alike fail in many ways

@@ -60,6 +60,10 @@ class LanePlan:
     lap: int = 0
     first: int = 0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.shard < self.spec.shards or min(self.lap, self.first) < 0:
+            raise DataError(f"{self.named(0)} is not in {self.spec.name}")
+
     @property
     def steps(self) -> int:
         return ENDLESS

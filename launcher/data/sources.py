@@ -214,7 +214,7 @@ class ServiceSource:
 
     def _parts(self, batch: m.Batch) -> Parts:
         payload = self._views.payload(batch.slab, batch.size)
-        return batch.tree, wire.view_arrays(batch.arrays, payload)
+        return wire.unpack(payload, batch.content)
 
     def _sort(self, message: m.Message) -> None:
         """Keep what belongs to a run; a batch of one that was closed gives its memory back."""

@@ -131,6 +131,9 @@ def _data_service_of(part: DataPart) -> DataService:
         datasets=part.datasets,
         workers_per_host=part.workers_per_host,
         prefetch_bytes=part.prefetch_bytes,
+        local_workers=part.local_workers,
+        checksums=part.checksums,
+        metrics_port=part.metrics_port,
     )
 
 

@@ -216,6 +216,9 @@ def _data_part(spec: JobSpec) -> DataPart | None:
         datasets=service.datasets,
         workers_per_host=service.workers_per_host,
         prefetch_bytes=service.prefetch_bytes,
+        local_workers=service.local_workers,
+        checksums=service.checksums,
+        metrics_port=service.metrics_port,
     )
 
 

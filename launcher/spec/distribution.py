@@ -90,12 +90,18 @@ class DataService:
     prefetch_bytes: bytes of finished batches a train host holds ahead of its ranks, at most.
     start_timeout: seconds that hosts wait for each other at the start of the job (groups start
         minutes apart, and download their channels first); then the job fails.
+    local_workers: worker processes on each train host, on CPUs that the script leaves idle.
+    checksums: whether batches carry checksums, which the train hosts verify.
+    metrics_port: the first train host serves its numbers there, for Prometheus; None for nowhere.
     """
 
     datasets: tuple[str, ...] = ()
     workers_per_host: int | None = None
     prefetch_bytes: int = 256 * 1024 * 1024
     start_timeout: int = 60 * 60
+    local_workers: int = 0
+    checksums: bool = False
+    metrics_port: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "datasets", names(self.datasets))

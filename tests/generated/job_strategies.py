@@ -238,5 +238,8 @@ def _data_services(draw: st.DrawFn, *, needed: bool) -> DataService | None:
         datasets=tuple(draw(datasets)),
         workers_per_host=draw(st.none() | st.integers(1, 2)),
         prefetch_bytes=draw(st.integers(2**20, 2**30)),
+        local_workers=draw(st.integers(0, 2)),
+        checksums=draw(st.booleans()),
+        metrics_port=draw(st.none() | st.integers(20000, 65535)),
         start_timeout=draw(st.integers(60, 3600)),
     )

@@ -260,6 +260,7 @@ MUTANTS = (
         max_wait=10**9,
         checkpoint_s3_uri=None,
         checkpoint_local_path=None,
+        allow_restart_from_scratch=False,
     ),
     # code
     _set("is not a Python file", entry_point="train.sh"),
@@ -329,6 +330,14 @@ MUTANTS = (
     _set("workers_per_host is 0", data_service=_typed(SERVICE, workers_per_host=0)),
     _set("start_timeout is 0", data_service=_typed(SERVICE, start_timeout=0)),
     _set("too little to hold batches", data_service=_typed(SERVICE, prefetch_bytes=1)),
+    _set("local_workers is 1025", data_service=_typed(SERVICE, local_workers=1025)),
+    _set("metrics_port is 0", data_service=_typed(SERVICE, metrics_port=0)),
+    _set("Launcher itself listens on", data_service=_typed(SERVICE, metrics_port=7771)),
+    _one_type(
+        "local_workers does nothing",
+        is_warning=True,
+        data_service=_typed(SERVICE, local_workers=2),
+    ),
     _many("101 hyperparameters", "hyperparameters", 101, 1),
     _add("toolkit keeps", "hyperparameters", "sagemaker_program", "x"),
     _add("cannot be the name of a hyperparameter", "hyperparameters", "a=b", 1),

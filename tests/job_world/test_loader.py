@@ -202,10 +202,9 @@ def test_a_sample_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("{'a': 1} if index % 2 else {'b': 1}", r"samples that do not make a batch: KeyError"),
         ("[0] * (index + 1)", "different numbers of parts"),
-        ("{(1, 2): index}", r"a dict with the key \(1, 2\), a tuple"),
-        ("{b'k': index}", r"a dict with the key b'k', a bytes"),
+        ("{frozenset(): index}", r"a dict with the key frozenset\(\), a frozenset"),
     ],
-    ids=["keys differ", "lengths differ", "tuple key", "bytes key"],
+    ids=["keys differ", "lengths differ", "frozenset key"],
 )
 def test_samples_that_do_not_make_a_batch_are_said_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, message: str

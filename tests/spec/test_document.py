@@ -271,7 +271,13 @@ specs = st.builds(
         hang_timeout=st.integers(0, 10**6),
     ),
     data_service=st.none()
-    | st.builds(DataService, datasets=text_tuples, workers_per_host=st.none() | numbers),
+    | st.builds(
+        DataService,
+        datasets=text_tuples,
+        workers_per_host=st.none() | numbers,
+        checksums=st.booleans(),
+        metrics_port=st.none() | numbers,
+    ),
     hyperparameters=st.dictionaries(filled, json_values, max_size=4),
     inputs=st.dictionaries(filled, channels, max_size=3),
     output_path=st.none() | texts,

@@ -67,6 +67,11 @@ def groups(*names: str, **fields: Any) -> dict[str, Any]:
     }
 
 
+def data_group(**fields: Any) -> dict[str, Any]:
+    """A data service with a group that serves."""
+    return {**groups("a", "b"), "data_service": DataService(datasets=("m:f",), **fields)}
+
+
 def server(ready: Ready | None = None, **fields: Any) -> dict[str, Any]:
     """A group that runs a program beside the one that trains."""
     own = {"command": ("sleep", "600"), "ready": ready, **fields}
@@ -457,6 +462,36 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         kept("/opt/ml/x"),
         kept("/opt/ml/x", None),
         "but no checkpoint_s3_uri",
+    ),
+    "least local workers": (
+        service(local_workers=0),
+        service(local_workers=-1),
+        "local_workers is -1",
+    ),
+    "most local workers": (
+        data_group(local_workers=1024),
+        data_group(local_workers=1025),
+        "local_workers is 1025",
+    ),
+    "least port of metrics": (
+        data_group(metrics_port=1),
+        data_group(metrics_port=0),
+        "metrics_port is 0",
+    ),
+    "most port of metrics": (
+        data_group(metrics_port=65535),
+        data_group(metrics_port=65536),
+        "metrics_port is 65536",
+    ),
+    "port of metrics below our own": (
+        data_group(metrics_port=7769),
+        data_group(metrics_port=7770),
+        "which Launcher itself listens on",
+    ),
+    "port of metrics above our own": (
+        data_group(metrics_port=7778),
+        data_group(metrics_port=7777),
+        "which Launcher itself listens on",
     ),
     "start_timeout": (service(start_timeout=1), service(start_timeout=0), "start_timeout is 0"),
     "prefetch": (

@@ -20,6 +20,7 @@ from launcher.spec.rules import (
     mounts,
     observation,
     resources,
+    serving,
     source,
 )
 from launcher.spec.rules.source import Source
@@ -37,6 +38,7 @@ _RULES = (
     mounts.find_problems,
     observation.find_problems,
     limits.find_problems,
+    serving.find_problems,
     interruption.find_problems,
 )
 

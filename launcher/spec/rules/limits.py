@@ -31,8 +31,6 @@ _SUBNETS_LIMIT, _SECURITY_GROUPS_LIMIT = 16, 5
 _NETWORK_ID = re.compile(r"[-0-9a-zA-Z]{1,32}")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII)
 _ROLE_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
-#: Less than this would not hold a batch of a few images.
-_PREFETCH_LEAST = 1024 * 1024
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
@@ -55,18 +53,6 @@ def _number_problems(spec: JobSpec) -> Iterator[Finding]:
             processes = spec.distribution.processes_per_host
             yield from range_problems((*path, "processes_per_host"), processes, 1)
         yield from range_problems((*path, "hang_timeout"), spec.distribution.hang_timeout, 0)
-    if spec.data_service and spec.data_service.workers_per_host is not None:
-        yield from range_problems(
-            ("data_service", "workers_per_host"), spec.data_service.workers_per_host, 1
-        )
-    if spec.data_service:
-        yield from range_problems(
-            ("data_service", "start_timeout"), spec.data_service.start_timeout, 1
-        )
-    if spec.data_service and spec.data_service.prefetch_bytes < _PREFETCH_LEAST:
-        what = f"prefetch_bytes is {spec.data_service.prefetch_bytes}, too little to hold batches"
-        fix = f"use {_PREFETCH_LEAST} (1 MiB) or more; 268435456 is the default"
-        yield Finding(path=("data_service", "prefetch_bytes"), what=what, fix=fix)
 
 
 def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
