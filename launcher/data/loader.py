@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
+from weakref import finalize
 
 from launcher.data import structure
 from launcher.data.plan import Place, Plan, make_plan
@@ -161,6 +162,7 @@ class DataLoader:
         self._check_process()
         if self._source is None:
             self._source = open_source()
+            finalize(self, self._source.close).atexit = False
         if self._length is None:
             self._length = self._source.length(self._spec.dataset)
         return make_plan(self._spec, self._length, place, rank=self._rank, world=self._world)
@@ -193,9 +195,7 @@ class DataLoader:
         epoch = plan.epoch + 1
         if self._epochs is not None and epoch >= self._epochs:
             return
-        with contextlib.suppress(
-            DataError
-        ):  # if it cannot be read, that is said when it is asked for
+        with contextlib.suppress(DataError):  # said when that epoch is asked for
             following = self._plan(Place(epoch=epoch))
             if following.steps and self._source is not None:
                 self._source.prepare(following)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.orders import batched_order, sampled_order
+from launcher.data.orders import sampled_order
 from launcher.data.plan import Place, Plan, make_plan
 from launcher.data.state import Progress, read_state, write_state
 from launcher.data.streams import StreamSpec
@@ -213,23 +213,6 @@ def test_global_random_numbers_of_a_sampler_are_the_same_on_every_host() -> None
 
     assert drawn(0, 0) == drawn(0, 0)
     assert drawn(0, 0) != drawn(1, 0) != drawn(1, 1)
-
-
-def test_torchs_own_samplers_will_do(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    (tmp_path / "torch_samplings.py").write_text(  # type: ignore[operator]
-        "from torch.utils.data import BatchSampler, WeightedRandomSampler\n"
-        "def weighted(length, epoch, seed):\n"
-        "    return WeightedRandomSampler(range(1, length + 1), 3 * length)\n"
-        "def batched(length, epoch, seed):\n"
-        "    return BatchSampler(weighted(length, epoch, seed), 4, drop_last=False)\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    order = sampled_order("torch_samplings:weighted", 0, 0, 10)
-    assert len(order) == 30
-    batches = batched_order("torch_samplings:batched", 0, 0, 10)
-    assert len(batches) == 8
-    assert set(order.ids.tolist()) <= set(range(10))
 
 
 def test_a_sampler_that_is_not_pure_is_found_out() -> None:
