@@ -9,6 +9,10 @@ import multiprocessing
 import os
 import pickle
 import random
+import secrets
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -303,6 +307,32 @@ def test_a_fork_cannot_use_its_parents_loader(make: Make) -> None:
         os.waitpid(child, 0)
         assert "its fork: make a DataLoader in the process that reads it" in said.get()
     assert len(list(batches)) == 7
+
+
+WAITING = """
+from launcher.data import DataLoader, sources
+sources._SAY_EVERY = 1
+len(DataLoader("pipeline:train_set"))
+"""
+
+
+def test_a_wait_for_data_is_said_in_the_log() -> None:
+    with socket.socket(socket.AF_UNIX) as receiver:  # that hears, and says nothing
+        name = f"launcher-test-{secrets.token_hex(8)}"
+        receiver.bind(f"\0{name}")
+        receiver.listen()
+        script = subprocess.Popen(
+            [sys.executable, "-c", WAITING],
+            env={**os.environ, "LAUNCHER_RECEIVER": name},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert script.stderr is not None
+        event = next(filter(None, map(parse_event, script.stderr)))
+    assert event[0] == "data_awaited"
+    assert event[1]["what"] == "what pipeline:train_set is"
+    script.kill()
+    script.communicate()
 
 
 # Wrong arguments -----------------------------------------------------------------------------
