@@ -134,7 +134,7 @@ def test_the_same_world_goes_on_as_if_nothing_had_happened(
     check_exactly_once([first, second])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(streams(), sizes, st.lists(st.tuples(worlds, st.integers(0, 12)), min_size=1), st.data())
 def test_other_worlds_and_batch_sizes_go_on_with_just_what_is_left(
     spec: StreamSpec, length: int, stops: list[tuple[int, int]], data: st.DataObject
