@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.streams import StreamSpec
 from launcher.data.shards import End, LanePlan, Portion, ShardPlan, read_epoch
+from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
 Name = tuple[int, int, int]  # (lap, shard, batch)
