@@ -336,7 +336,8 @@ async def _serve(environment: Environment) -> None:
     dispatcher = Dispatcher(
         part,
         token=environment.token,
-        data_hosts=cluster.data_hosts,
+        data_hosts=cluster.data_hosts
+        + (cluster.train_group.hosts if environment.local_workers else ()),
         start_timeout=environment.document.start_timeout,
     )
     stop = asyncio.Event()

@@ -14,20 +14,25 @@ import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from launcher.data import messages as m
 from launcher.data import samples, structure, wire
 from launcher.data.control import Control
+from launcher.data.flows import Flows
 from launcher.data.plan import Plan
+from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
-from launcher.runtime import lines
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.output import print_whole_lines
+from launcher.runtime.train import RECEIVER_VARIABLE
 
 _BEAT_SECONDS = 1.0
 _RETRY_SECONDS = 0.5
+#: Beside a trainer, a worker takes what CPU time is left over (sched(7)).
+_BESIDE_TRAINER = 10
 
 
 class Worker:
@@ -38,7 +43,10 @@ class Worker:
         self._token = environment.token
         part = environment.document.data
         self._allowed = part.datasets if part else ()
-        self._checksums = getattr(part, "checksums", False)
+        self._checksums = part.checksums if part else False
+        self._neighbours = (part.workers_per_host if part else None) or environment.cpus
+        self._receiver = os.environ.get(RECEIVER_VARIABLE)  # of this host, when it is a train host
+        self._ways: dict[tuple[str, int], Flows | Sharing] = {}
         self._datasets = samples.Datasets()
         self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
@@ -123,27 +131,33 @@ class Worker:
         self._work.put(None)
 
     def _send(self) -> None:
-        connections: dict[tuple[str, int], Any] = {}
         while True:
             frame, seconds = self._outbox.get()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
             while (definition := self._runs.get(frame.run)) is not None:
-                _, address = definition
-                try:
-                    if address not in connections:
-                        connections[address] = lines.connect(
-                            address, self._token, patience=10.0, what="the receiver"
-                        )
-                    frame.send(connections[address])
-                except (DataError, OSError) as error:
-                    if (broken := connections.pop(address, None)) is not None:
-                        broken.close()
-                    emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
-                    time.sleep(_RETRY_SECONDS)
-                else:
+                if self._deliver(frame, definition[1]):
                     self._tell_sent(frame, seconds)
                     break
+                time.sleep(_RETRY_SECONDS)
             del frame  # its arrays need not wait for the next one
+
+    def _deliver(self, frame: wire.Frame, address: tuple[str, int]) -> bool:
+        try:
+            self._way(address).send(frame)
+        except (DataError, OSError) as error:
+            emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+            return False
+        return True
+
+    def _way(self, address: tuple[str, int]) -> Flows | Sharing:
+        """The way to a receiver: over its shared memory, or over the network."""
+        if address not in self._ways:
+            self._ways[address] = (
+                Sharing(self._receiver)
+                if self._receiver
+                else Flows(address, self._token, workers=self._neighbours)
+            )
+        return self._ways[address]
 
     def _tell_sent(self, frame: wire.Frame, seconds: float) -> None:
         with contextlib.suppress(OSError):  # the listener sees the end of the connection, too
@@ -158,10 +172,19 @@ class Worker:
             return  # the listener sees the end of the connection, too
 
 
+def _step_back() -> None:
+    os.nice(_BESIDE_TRAINER)
+    # Where the kernel groups processes by session, only the group's niceness counts.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_BESIDE_TRAINER))
+
+
 def main() -> int:
     paths = paths_here()
     environment = Environment.read(paths)
     os.chdir(paths.code)
+    if RECEIVER_VARIABLE in os.environ:
+        _step_back()
     print_whole_lines()
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"

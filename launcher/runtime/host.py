@@ -119,16 +119,20 @@ class Host:
     def start_service(self, name: str, module: str) -> None:
         """Start a module that must live as long as the trainer."""
         with processes.stop_signals_blocked():  # its child is deaf to them from its first moment
-            self._services[name] = Service(name, self.start(module))
+            self.add_service(name, Service(name, self.start(module)))
+
+    def add_service(self, name: str, service: Service) -> None:
+        """Watch over a service until its end."""
+        self._services[name] = service
 
     def spare(self, child: subprocess.Popen[bytes]) -> None:
         """Send no SIGTERM to a child and its process group: it ends when the workers have."""
         self._spared.add(child.pid)
 
     def close_service(self, name: str) -> None:
-        """End a service, where there is one of that name."""
-        if service := self._services.pop(name, None):
-            service.close()
+        """End the services of that name, where there are any ("worker" is also "worker 3")."""
+        for known in [known for known in self._services if known.split()[0] == name]:
+            self._services.pop(known).close()
 
     def end_children(self, grace: float) -> None:
         """End everything below this process, also what moved to another session."""
@@ -179,7 +183,7 @@ class Host:
 
 
 class Service:
-    """A child that must live as long as the trainer: the dispatcher, a receiver.
+    """A child that must live as long as the trainer: the dispatcher, a receiver, local workers.
 
     It ends at processes.CLOSE_SIGNAL, and leaves SIGTERM to its host.
     """

@@ -20,6 +20,7 @@ from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.mpi import part as mpi
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
+from launcher.runtime.serve import start_local_workers
 
 #: Seconds that a command host has to say itself why it is not ready, which tells more.
 _PRECEDENCE = 5.0
@@ -36,6 +37,7 @@ def play(host: Host) -> None:
         _train(host, reports)
     finally:
         shutil.rmtree(reports, ignore_errors=True)
+    host.close_service("worker")
     host.close_service("receiver")  # it passes on what the ranks have said last
     host.board.done()
     _wait_for_others(host)
@@ -50,6 +52,7 @@ def _start_data_services(host: Host) -> None:
         host.start_service("dispatcher", "launcher.data.dispatcher")
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
     host.start_service("receiver", "launcher.data.receiver")
+    start_local_workers(host)
 
 
 def _wait_for_commands(host: Host) -> None:
