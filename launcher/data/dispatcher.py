@@ -14,7 +14,8 @@ import time
 from launcher.contract import DataPart
 from launcher.data import messages as m
 from launcher.data.ledger import SILENCE, Ledger
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -124,12 +125,10 @@ class Dispatcher:
 
     def _check_poisoned(self) -> None:
         for run, step in self._ledger.poisoned():
-            ids = self._plans[run].sample_ids(step)
-            words = ", ".join(map(str, ids[:8])) + (", ..." if len(ids) > 8 else "")
+            plan = self._plans[run]
             message = (
-                f"data workers died again and again over one batch of "
-                f"{self._plans[run].spec.dataset} (samples {words}); how they ended is in the "
-                "data hosts' logs: worker_died"
+                f"data workers died again and again over one batch of {plan.spec.dataset} "
+                f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
 
@@ -65,11 +66,17 @@ class Length(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRun(Message):
-    """A rank begins to read."""
+    """A rank begins to read.
+
+    after: the run that this one follows, when it is opened before that one ends.
+    in_order: whether batches are handed over in the order of their steps.
+    """
 
     run: str
     rank: int
     plan: dict[str, Any]
+    after: str | None = None
+    in_order: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +253,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
 def decode_plan(raw: dict[str, Any]) -> Plan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
-        return Plan(**{**raw, "spec": StreamSpec(**raw["spec"])})
-    except (TypeError, KeyError) as error:
+        ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
+        return Plan(**{**raw, **ranges, "spec": StreamSpec(**raw["spec"])})
+    except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error

@@ -140,7 +140,7 @@ class Receiver:
     def _hear_rank(self, rank: Neighbour, message: m.Message) -> None:
         """What is said about runs, which the dispatcher hears too."""
         if isinstance(message, m.OpenRun):
-            self._store.open_run(message.run, rank)
+            self._store.open_run(message, rank)
         elif isinstance(message, m.CloseRun):
             self._store.close_run(message.run)
         elif isinstance(message, m.Describe):

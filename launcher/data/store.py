@@ -11,6 +11,7 @@ from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.neighbours import Neighbour
 from launcher.data.slabs import Slab, SlabPool
+from launcher.data.steps import StepSet
 from launcher.runtime.events import emit
 
 #: Damaged batches of a run before it is given up.
@@ -20,12 +21,14 @@ _MOST_DAMAGED = 10
 @dataclass
 class _Run:
     rank: Neighbour
+    in_order: bool
     next_step: int = 0
+    handed: StepSet = field(default_factory=StepSet)
     waiting: dict[int, tuple[wire.Header, Slab, int]] = field(default_factory=dict)
     damaged: int = 0
 
     def wants(self, step: int) -> bool:
-        return step >= self.next_step and step not in self.waiting
+        return step not in self.handed and step not in self.waiting
 
 
 class Store:
@@ -75,6 +78,8 @@ class Store:
             if run is None or not run.wants(header.step):
                 return False
             run.waiting[header.step] = (header, slab, size)
+            if not run.in_order:
+                run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             self._report(
                 m.Arrived(run=header.run, step=header.step, worker=header.worker, size=slab.size)
@@ -83,7 +88,7 @@ class Store:
         return True
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
-        """Give the rank every batch whose turn it is."""
+        """Give the rank every batch whose turn it is; if order does not matter, that is any."""
         while (entry := run.waiting.pop(run.next_step, None)) is not None:
             header, slab, size = entry
             batch = m.Batch(
@@ -95,6 +100,7 @@ class Store:
                 content=header.content_bytes,
             )
             run.rank.show(batch, slab)
+            run.handed.add(run.next_step)
             run.next_step += 1
 
     def refuse_damaged(self, header: wire.Header) -> None:
@@ -116,9 +122,9 @@ class Store:
 
     # Runs ---------------------------------------------------------------------------------
 
-    def open_run(self, run_id: str, rank: Neighbour) -> None:
+    def open_run(self, opened: m.OpenRun, rank: Neighbour) -> None:
         with self._lock:
-            self._runs[run_id] = _Run(rank)
+            self._runs[opened.run] = _Run(rank, opened.in_order)
 
     def close_run(self, run_id: str) -> None:
         """No batch of the run is wanted any more."""

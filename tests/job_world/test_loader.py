@@ -167,7 +167,7 @@ def test_each_epoch_leaves_a_line_with_its_wait(
         ("pipeline", "is not a dataset reference; write 'module:function'"),
         ("no_such_module:train_set", "No module named 'no_such_module'"),
         ("{module}:no_such_function", "no attribute 'no_such_function'"),
-        ("builtins:object", "returned a object; this version serves map-style datasets"),
+        ("builtins:object", "returned a object; a dataset has __getitem__ and __len__, or"),
     ],
 )
 def test_a_dataset_that_cannot_be_had_is_said_to_be(
