@@ -8,7 +8,6 @@ keeps them.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ import time
 from types import FrameType
 
 from launcher.data import messages as m
+from launcher.data.account import Account
 from launcher.data.arrivals import Arrivals
 from launcher.data.control import Control
 from launcher.data.neighbours import Neighbour, user_of
@@ -28,6 +28,9 @@ from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 from launcher.runtime.train import RECEIVER_VARIABLE
 
+#: Seconds between two reports to the dispatcher: at most 200 messages a second.
+_REPORT_PAUSE = 0.005
+
 
 class Receiver:
     """Conversations with the dispatcher, workers and ranks, about the batches of one train host."""
@@ -36,9 +39,12 @@ class Receiver:
         cluster, part = environment.cluster, environment.document.data
         self._token = environment.token
         self._leaving = threading.Event()
+        self._dismissed = threading.Event()
         self._lock = threading.Lock()  # for _asking
         self._asking: dict[str, list[Neighbour]] = {}
-        self._store = Store(part.prefetch_bytes if part else 0, self._tell)
+        address = (cluster.address(cluster.host), environment.ports.receiver)
+        self._account = Account(cluster.host, address)
+        self._store = Store(part.prefetch_bytes if part else 0, self._account)
         self._arrivals = Arrivals(self._store, checksums=bool(part and part.checksums))
         self._workers = socket.create_server(
             (cluster.bind_address, environment.ports.receiver), backlog=1024
@@ -46,42 +52,51 @@ class Receiver:
         self._ranks = socket.socket(socket.AF_UNIX)
         self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
         self._ranks.listen(128)
-        self._control = Control(environment)
-        address = (cluster.address(cluster.host), environment.ports.receiver)
-        self._tell(m.HelloReceiver(host=cluster.host, address=address))
+        self._control = Control(environment, self._account.hello)
 
     def serve(self) -> None:
         """Start the threads that accept; returns when the dispatcher has gone before its time."""
-        for duty in (self._accept_workers, self._accept_neighbours):
+        for duty in (self._accept_workers, self._accept_neighbours, self._report):
             threading.Thread(target=duty, daemon=True).start()
         self._follow_dispatcher()
         if self._leaving.is_set():
             threading.Event().wait()  # `leave` ends the process
 
-    def leave(self, patience: float = 2.0) -> None:
-        """Pass on what the ranks, which have ended, have said last; then end this process."""
+    def leave(self, patience: float = 5.0) -> None:
+        """Pass on what the ranks, which have ended, have said last; then end this process.
+
+        The dispatcher may have to be started again to hear it.
+        """
         self._leaving.set()
         deadline = time.monotonic() + patience
         while self._store.neighbours and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._account.leave()
+        self._dismissed.wait(max(0.0, deadline - time.monotonic()))
         self._control.close()
         os._exit(0)
-
-    def _tell(self, message: m.Message) -> None:
-        with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
-            self._control.say(message)
 
     # The dispatcher -----------------------------------------------------------------------
 
     def _follow_dispatcher(self) -> None:
         while (message := self._control.hear()) is not None:
             if isinstance(message, m.Length):
+                self._account.answered(message.dataset)
                 with self._lock:
                     askers = self._asking.pop(message.dataset, [])
                 for rank in askers:
                     rank.tell(message)
+            elif isinstance(message, m.Close):
+                self._dismissed.set()
             elif isinstance(message, m.RunFailed):
                 self._store.tell(message.run, message)
+
+    def _report(self) -> None:
+        """Tell the dispatcher what has happened; what happens in the pause goes in one message."""
+        while True:
+            for message in self._account.news():
+                self._control.say(message)
+            time.sleep(_REPORT_PAUSE)
 
     # Workers ------------------------------------------------------------------------------
 
@@ -125,7 +140,7 @@ class Receiver:
             emit("neighbour_dropped", why=str(error)[:120])
         neighbour.end()
         for run_id in self._store.forget(neighbour):
-            self._tell(m.CloseRun(run=run_id))
+            self._account.close(run_id)
 
     def _hear(self, neighbour: Neighbour, message: m.Message) -> None:
         if isinstance(message, m.Release):
@@ -139,14 +154,18 @@ class Receiver:
 
     def _hear_rank(self, rank: Neighbour, message: m.Message) -> None:
         """What is said about runs, which the dispatcher hears too."""
-        if isinstance(message, m.OpenRun):
+        if isinstance(message, m.Taken):
+            self._account.taken(message.run, message.step)
+        elif isinstance(message, m.OpenRun):
             self._store.open_run(message, rank)
+            self._account.open(message)
         elif isinstance(message, m.CloseRun):
             self._store.close_run(message.run)
+            self._account.close(message.run)
         elif isinstance(message, m.Describe):
             with self._lock:
                 self._asking.setdefault(message.dataset, []).append(rank)
-        self._tell(message)
+            self._account.ask(message)
 
 
 def main() -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from launcher.data import messages as m
 from launcher.data import wire
+from launcher.data.account import Account
 from launcher.data.neighbours import Neighbour
 from launcher.data.slabs import Slab, SlabPool
 from launcher.data.steps import StepSet
@@ -34,11 +35,11 @@ class _Run:
 class Store:
     """Keeps batches until it is their rank's turn, and hands them over. Safe for threads.
 
-    report: tells the dispatcher.
+    account: hears what arrives.
     """
 
-    def __init__(self, prefetch_bytes: int, report: Callable[[m.Message], None]) -> None:
-        self._report = report
+    def __init__(self, prefetch_bytes: int, account: Account) -> None:
+        self._account = account
         self._lock = threading.Lock()
         # A batch that this host could never hold is refused before it comes.
         self._memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -81,9 +82,7 @@ class Store:
             if not run.in_order:
                 run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
-            self._report(
-                m.Arrived(run=header.run, step=header.step, worker=header.worker, size=slab.size)
-            )
+            self._account.arrived(header.run, header.step, header.worker, slab.size)
             self._hand_over(header.run, run)
         return True
 
@@ -112,7 +111,7 @@ class Store:
             if run is None:
                 return
             run.damaged += 1
-            self._report(m.Damaged(run=header.run, step=header.step, worker=header.worker))
+            self._account.damaged(header.run, header.step, header.worker)
         if run.damaged >= _MOST_DAMAGED:
             self._fail(
                 header.run,

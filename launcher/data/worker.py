@@ -2,7 +2,8 @@
 
 `python -m launcher.data.worker INDEX` loads, collates and sends until the dispatcher closes. The
 main thread runs the user's code and nothing else; control, heartbeat and sending have threads, so
-that a batch travels while the next one is prepared.
+that a batch travels while the next one is prepared. At SIGTERM it finishes the batch it is at,
+gives its other leases back, and leaves with 0.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -21,6 +23,7 @@ from launcher.data import messages as m
 from launcher.data import samples, structure, wire
 from launcher.data.control import Control
 from launcher.data.flows import Flows
+from launcher.data.holdings import Holdings
 from launcher.data.plan import Plan
 from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
@@ -30,9 +33,12 @@ from launcher.runtime.output import print_whole_lines
 from launcher.runtime.train import RECEIVER_VARIABLE
 
 _BEAT_SECONDS = 1.0
+_EARLY_BEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
 #: Beside a trainer, a worker takes what CPU time is left over (sched(7)).
 _BESIDE_TRAINER = 10
+#: Seconds for the batches that were begun to be sent, before a worker that was asked to leaves.
+_LEAVING_SECONDS = 30.0
 
 
 class Worker:
@@ -51,25 +57,37 @@ class Worker:
         self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
-        self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
-        self._control = Control(environment)
-        self._control.say(
-            m.HelloWorker(worker=name, host=environment.cluster.host, pid=os.getpid())
-        )
+        self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
+        self._holdings = Holdings(name, os.getpid())
+        self._leaving = False
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
+        self._control = Control(environment, self._holdings.hello)
 
     def work(self) -> int:
-        """Prepare batches until the dispatcher closes (0) or is lost (1)."""
+        """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
-                return 0
+                return self._finish() if self._leaving else 0
             if isinstance(order, m.Describe):
                 self._describe(order.dataset)
             elif isinstance(order, m.Lease):
                 for step in order.steps:
                     self._prepare(order.run, step)
         return 1
+
+    def leave(self) -> None:
+        """Ask for the end; for signal handlers, so it takes no lock."""
+        self._leaving = True
+        self._work.put(m.Close())
+        self._wake.put(None)
+
+    def _finish(self) -> int:
+        self._holdings.wait_until_sent(_LEAVING_SECONDS)
+        self._control.say(self._holdings.leave())
+        self._control.close()
+        return 0
 
     # The main thread ----------------------------------------------------------------------
 
@@ -90,18 +108,23 @@ class Worker:
 
     def _prepare(self, run: str, step: int) -> None:
         definition = self._runs.get(run)
-        if definition is None:
-            return  # closed since
+        if definition is None or self._leaving:  # it was closed since, or goes to others
+            self._holdings.finish(run, step)
+            return
         plan, _ = definition
-        started = time.perf_counter()
+        self._holdings.begin(run, step)
         try:
-            batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
+            dataset = self._dataset(plan.spec.dataset)
+            started = time.perf_counter()
+            batch = samples.load_batch(dataset, plan, step)
             tree, arrays = structure.take_apart(batch)
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
+            self._holdings.finish(run, step)
             self._report(run, step, error)
             return
-        self._outbox.put((frame, time.perf_counter() - started))
+        self._holdings.took("prepare", time.perf_counter() - started)
+        self._outbox.put(frame)
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -127,18 +150,24 @@ class Worker:
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
             else:
+                if isinstance(message, m.Lease):
+                    self._holdings.lease(message.run, message.steps)
                 self._work.put(message)
         self._work.put(None)
 
     def _send(self) -> None:
         while True:
-            frame, seconds = self._outbox.get()
+            frame = self._outbox.get()
+            started = time.perf_counter()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
             while (definition := self._runs.get(frame.run)) is not None:
                 if self._deliver(frame, definition[1]):
-                    self._tell_sent(frame, seconds)
+                    self._holdings.took("send", time.perf_counter() - started)
                     break
                 time.sleep(_RETRY_SECONDS)
+            self._holdings.finish(frame.run, frame.step)
+            if self._holdings.has_news:
+                self._wake.put(None)
             del frame  # its arrays need not wait for the next one
 
     def _deliver(self, frame: wire.Frame, address: tuple[str, int]) -> bool:
@@ -146,6 +175,7 @@ class Worker:
             self._way(address).send(frame)
         except (DataError, OSError) as error:
             emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+            self._control.say(m.Unreachable(run=frame.run, why=str(error)))
             return False
         return True
 
@@ -159,17 +189,14 @@ class Worker:
             )
         return self._ways[address]
 
-    def _tell_sent(self, frame: wire.Frame, seconds: float) -> None:
-        with contextlib.suppress(OSError):  # the listener sees the end of the connection, too
-            self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
-
     def _beat(self) -> None:
-        try:
-            while True:
-                self._control.say(m.Beat())
-                time.sleep(_BEAT_SECONDS)
-        except OSError:
-            return  # the listener sees the end of the connection, too
+        while True:
+            self._control.say(self._holdings.beat())
+            if self._leaving:
+                self._control.say(self._holdings.leave())
+            time.sleep(_EARLY_BEAT_SECONDS)
+            with contextlib.suppress(queue.Empty):
+                self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
 
 
 def _step_back() -> None:
@@ -189,7 +216,9 @@ def main() -> int:
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
-        return Worker(name, environment).work()
+        worker = Worker(name, environment)
+        signal.signal(signal.SIGTERM, lambda *_: worker.leave())
+        return worker.work()
     except (DataError, OSError) as error:
         emit("worker_failed", worker=name, why=str(error))
         return 1

@@ -20,10 +20,12 @@ from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.mpi import part as mpi
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
-from launcher.runtime.serve import start_local_workers
+from launcher.runtime.serve import start_local_workers, stop_local_workers
 
 #: Seconds that a command host has to say itself why it is not ready, which tells more.
 _PRECEDENCE = 5.0
+#: How often within half a minute the dispatcher may die and be started again.
+_DISPATCHER_RESTARTS = 5
 #: The abstract Unix socket on which a train host's receiver serves its ranks.
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 
@@ -37,7 +39,7 @@ def play(host: Host) -> None:
         _train(host, reports)
     finally:
         shutil.rmtree(reports, ignore_errors=True)
-    host.close_service("worker")
+    stop_local_workers(host)
     host.close_service("receiver")  # it passes on what the ranks have said last
     host.board.done()
     _wait_for_others(host)
@@ -49,7 +51,7 @@ def _start_data_services(host: Host) -> None:
         return
     _need(host, "numpy", "the data service")
     if host.environment.cluster.is_leader:
-        host.start_service("dispatcher", "launcher.data.dispatcher")
+        host.start_service("dispatcher", "launcher.data.dispatcher", restarts=_DISPATCHER_RESTARTS)
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
     host.start_service("receiver", "launcher.data.receiver")
     start_local_workers(host)
@@ -88,6 +90,7 @@ def _train(host: Host, reports: Path) -> None:
         child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
     code = host.wait(child, HangWatch(host, reports).look)
     if code != 0:
+        host.check_services()  # the end of one is the cause of what its ranks say
         raise _failure(host, code, reports)
 
 
@@ -167,6 +170,7 @@ def _wait_for_others(host: Host) -> None:
     try:
         while True:
             host.check()
+            host.check_services()
             host.pause()
     except JobOver as over:
         if over.end.failure is not None:

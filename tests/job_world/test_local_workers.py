@@ -66,7 +66,7 @@ def test_local_workers_that_are_killed_are_replaced(make_hosts: MakeHosts) -> No
         killed.add(victim)
     assert hosts.wait() == {"algo-1": 0}, hosts.output()
     assert hashes(hosts) == hashes(calm)
-    assert len(train.events("worker_died")) == 3
+    assert len(train.events("service_restarted")) == 3
     assert len(train.events("worker_joined")) >= 4
 
 
