@@ -43,14 +43,22 @@ _FROZEN = 1.0
 class Dispatcher:
     """Workers on one side, receivers on the other, and the ledger between them.
 
-    data_hosts: hosts that are expected to serve. start_timeout: seconds to wait for the first.
+    data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
+    own ranks. start_timeout: seconds to wait for the first.
     """
 
     def __init__(
-        self, part: DataPart, *, token: str, data_hosts: tuple[str, ...], start_timeout: float
+        self,
+        part: DataPart,
+        *,
+        token: str,
+        data_hosts: tuple[str, ...],
+        local_hosts: tuple[str, ...] = (),
+        start_timeout: float,
     ) -> None:
         self._token = token
-        self._data_hosts = data_hosts
+        self._data_hosts = data_hosts + local_hosts
+        self._local_hosts = local_hosts
         self._patience = start_timeout  # without any worker
         self._ledger = Ledger(part.prefetch_bytes)
         self._lengths = Lengths(part.datasets)
@@ -199,7 +207,14 @@ class Dispatcher:
         peer.name, peer.pid = hello.worker, hello.pid
         self._workers[peer.name] = peer
         self._patience = ABANDONED_AFTER
-        self._ledger.add_worker(peer.name, self._now(), seconds=hello.seconds, holds=hello.holds)
+        host = host_of(peer.name)
+        self._ledger.add_worker(
+            peer.name,
+            self._now(),
+            seconds=hello.seconds,
+            holds=hello.holds,
+            receiver=host if host in self._local_hosts else None,
+        )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
         peer.send(*self._lengths.asked)
 
@@ -383,6 +398,7 @@ async def _serve(environment: Environment) -> None:
         part,
         token=environment.token,
         data_hosts=cluster.data_hosts,
+        local_hosts=cluster.train_group.hosts if environment.local_workers else (),
         start_timeout=environment.document.start_timeout,
     )
     stop = asyncio.Event()

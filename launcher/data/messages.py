@@ -7,6 +7,7 @@ dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Alive, Close
 rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
                            /  Length, Batch, Forget, RunFailed
+local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
 
 A *run* is one rank's pass over one epoch of one dataset; its id is made by the rank.
 
@@ -218,8 +219,37 @@ class Batch(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NeedSlab(Message):
+    """A worker on the receiver's own host has a batch, of `size` bytes."""
+
+    run: str
+    step: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lent(Message):
+    """The answer: which slab to fill, or None when the batch is not wanted. new: as in Batch."""
+
+    slab: int | None
+    new: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Message):
+    """The batch is in the slab. content: as in Batch."""
+
+    run: str
+    step: int
+    worker: str
+    slab: int
+    size: int
+    content: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Forget(Message):
-    """A slab that the rank has released is used no more."""
+    """A slab that was released is used no more."""
 
     slab: int
 

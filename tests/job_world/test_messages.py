@@ -77,6 +77,17 @@ WIRE: list[dict[str, Any]] = [
     {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
+    {"type": "NeedSlab", "run": "r", "step": 2, "size": 5},
+    {"type": "Lent", "slab": 1, "new": True},
+    {
+        "type": "Filled",
+        "run": "r",
+        "step": 2,
+        "worker": "w",
+        "slab": 1,
+        "size": 5,
+        "content": 3,
+    },
     {
         "type": "Batch",
         "run": "r",
