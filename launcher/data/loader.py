@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
+from weakref import finalize
 
 from launcher.data import structure
 from launcher.data.plan import Place, Plan, make_plan
@@ -178,6 +179,7 @@ class DataLoader:
         self._check_process()
         if self._source is None:
             self._source = open_source()
+            finalize(self, self._source.close).atexit = False
         if self._dataset is None:
             self._dataset = self._source.describe(self._spec.dataset)
         length, rank, world = self._dataset.length, self._rank, self._world
@@ -218,9 +220,7 @@ class DataLoader:
         epoch = plan.epoch + 1
         if self._epochs is not None and epoch >= self._epochs:
             return
-        with contextlib.suppress(
-            DataError
-        ):  # if it cannot be read, that is said when it is asked for
+        with contextlib.suppress(DataError):  # said when that epoch is asked for
             following = self._plan(Place(epoch=epoch))
             if isinstance(following, Plan) and following.steps and self._source is not None:
                 self._source.prepare(following)
