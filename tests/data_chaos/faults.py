@@ -125,7 +125,7 @@ def _stop_dispatcher(job: SmallJob, fault: Fault) -> Injury | None:
     return Injury(str(job.dispatcher), lambda: were_busy)
 
 
-# Data hosts, and the cables of all hosts -------------------------------------------------------------------
+# Data hosts, and the cables of all hosts -------------------------------------------------------
 
 
 def _data_host(job: SmallJob, fault: Fault) -> str:
