@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +33,26 @@ class Tree:
                         found.append(int(entry.name))
         return found
 
-    def cpu_seconds(self) -> float:
-        """User and kernel time, with that of children that have ended."""
-        return sum(map(_cpu_seconds, self.pids()))
+    def cpu_seconds(self) -> Counter[str]:
+        """User and kernel time by the programs that run, with that of children that have ended."""
+        used: Counter[str] = Counter()
+        for pid in self.pids():
+            used[_program(pid)] += cpu_seconds(pid)
+        return used
 
     def kill(self) -> None:
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and kernel time of a process and of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS  # utime, stime, cutime, cstime (proc(5))
 
 
 def command_of(pid: int) -> str:
@@ -64,12 +77,10 @@ def memory_bytes(pids: Iterable[int]) -> int:
     return sum(map(_memory_bytes, pids))
 
 
-def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS  # utime, stime, cutime, cstime (proc(5))
+def _program(pid: int) -> str:
+    """The last word of the module or the script that a Python runs: "receiver"."""
+    words = [word for word in command_of(pid).split()[1:] if not word.startswith("-")]
+    return words[0].removesuffix(".py").replace("/", ".").rpartition(".")[2] if words else "?"
 
 
 def _memory_bytes(pid: int) -> int:
