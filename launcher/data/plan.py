@@ -26,9 +26,11 @@ class Place:
     position: of the epoch's order, all before it have been taken, but for the `holes`.
     done: steps, counted from here, that this rank alone has taken already (in_order=False).
     length, digest: of the order, when the place is within an epoch.
+    taken: steps of each rank, in place of all these, of an iterable dataset.
     """
 
     epoch: int
+    taken: int = 0
     position: int = 0
     holes: tuple[Range, ...] = ()
     done: tuple[Range, ...] = ()
@@ -72,17 +74,17 @@ class Plan:
 
     # How many -----------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def _stride(self) -> int:
         """Positions that one step of all ranks takes."""
         return self.world * self.spec.share
 
-    @property
+    @functools.cached_property
     def _left(self) -> int:
         """Positions that nobody has taken."""
         return sum(stop - start for start, stop in self.holes) + self.length - self.position
 
-    @property
+    @functools.cached_property
     def full_steps(self) -> int:
         return self._left // self._stride
 
@@ -91,7 +93,7 @@ class Plan:
         """Positions left over after the full steps."""
         return self._left % self._stride
 
-    @property
+    @functools.cached_property
     def last_size(self) -> int:
         """Positions per rank in the incomplete last step; 0 when there is none."""
         if self.spec.drop_last:
@@ -110,7 +112,7 @@ class Plan:
             return range(self._all_steps)
         return list(StepSet(self.done).missing(self._all_steps))
 
-    @property
+    @functools.cached_property
     def steps(self) -> int:
         """Batches of this rank; the same for every rank."""
         return len(self._todo)
@@ -250,6 +252,11 @@ def make_plan(
 
     Raises DataError when the epoch is not what it was when the place was noted.
     """
+    if place.taken or spec.shards > 1 or spec.steps is not None:
+        raise DataError(
+            f"{spec.dataset} has samples by index; shards=, steps= and the state of an iterable "
+            "dataset are not for it"
+        )
     order = sampled(spec, place.epoch, dataset_length) if spec.is_sampled else None
     length = dataset_length if order is None else len(order)
     digest = "" if order is None else order.digest

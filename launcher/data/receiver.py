@@ -8,7 +8,6 @@ passes on what the ranks say to the dispatcher.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import signal
@@ -21,6 +20,7 @@ from types import FrameType
 
 from launcher.data import messages as m
 from launcher.data import wire
+from launcher.data.account import Account
 from launcher.data.control import Control
 from launcher.data.slabs import Slab, SlabPool
 from launcher.data.steps import StepSet
@@ -31,6 +31,8 @@ from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 from launcher.runtime.train import RECEIVER_VARIABLE
 
+#: Seconds between two reports to the dispatcher: at most 200 messages a second.
+_REPORT_PAUSE = 0.005
 _PEER_CREDENTIALS = struct.Struct("3i")
 #: Damaged batches of a run before it is given up.
 _MOST_DAMAGED = 10
@@ -73,8 +75,9 @@ class Receiver:
         self._token = environment.token
         self._lock = threading.Lock()
         self._leaving = threading.Event()
+        self._dismissed = threading.Event()
         part = environment.document.data
-        self._checksums = getattr(part, "checksums", False)
+        self._checksums = part.checksums if part else False
         # A batch that this host could never hold is refused before it comes.
         self._memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self._pool = SlabPool(part.prefetch_bytes if part else 0, self._retire)
@@ -87,30 +90,31 @@ class Receiver:
         self._ranks = socket.socket(socket.AF_UNIX)
         self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
         self._ranks.listen(128)
-        self._control = Control(environment)
         address = (cluster.address(cluster.host), environment.ports.receiver)
-        self._tell(m.HelloReceiver(host=cluster.host, address=address))
+        self._account = Account(cluster.host, address)
+        self._control = Control(environment, self._account.hello)
 
     def serve(self) -> None:
         """Start the threads that accept; returns when the dispatcher has gone before its time."""
-        for duty in (self._accept_workers, self._accept_ranks):
+        for duty in (self._accept_workers, self._accept_ranks, self._report):
             threading.Thread(target=duty, daemon=True).start()
         self._follow_dispatcher()
         if self._leaving.is_set():
             threading.Event().wait()  # `leave` ends the process
 
-    def leave(self, patience: float = 2.0) -> None:
-        """Pass on what the ranks, which have ended, have said last; then end this process."""
+    def leave(self, patience: float = 5.0) -> None:
+        """Pass on what the ranks, which have ended, have said last; then end this process.
+
+        The dispatcher may have to be started again to hear it.
+        """
         self._leaving.set()
         deadline = time.monotonic() + patience
         while self._attended and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._account.leave()
+        self._dismissed.wait(max(0.0, deadline - time.monotonic()))
         self._control.close()
         os._exit(0)
-
-    def _tell(self, message: m.Message) -> None:
-        with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
-            self._control.say(message)
 
     def _retire(self, slab: Slab) -> None:
         """A slab is given back to the kernel, also by the ranks that have seen it."""
@@ -124,15 +128,25 @@ class Receiver:
     def _follow_dispatcher(self) -> None:
         while (message := self._control.hear()) is not None:
             if isinstance(message, m.Length):
+                self._account.answered(message.dataset)
                 with self._lock:
                     askers = self._asking.pop(message.dataset, [])
                 for rank in askers:
                     rank.tell(message)
+            elif isinstance(message, m.Close):
+                self._dismissed.set()
             elif isinstance(message, m.RunFailed):
                 with self._lock:
                     run = self._runs.get(message.run)
                 if run is not None:
                     run.rank.tell(message)
+
+    def _report(self) -> None:
+        """Tell the dispatcher what has happened; what happens in the pause goes in one message."""
+        while True:
+            for message in self._account.news():
+                self._control.say(message)
+            time.sleep(_REPORT_PAUSE)
 
     # Workers ------------------------------------------------------------------------------
 
@@ -164,6 +178,10 @@ class Receiver:
         header = wire.read_header(named)
         if not self._wants(header):
             return wire.skip(connection, prefix.payload_bytes)
+        if prefix.payload_bytes > self._memory:
+            size, memory = prefix.payload_bytes / 1e9, self._memory / 1e9
+            self._refuse(header, f"it has {size:.1f} GB, and this host {memory:.1f} GB in all")
+            return False
         slab = self._take_slab(header.run, prefix.payload_bytes)
         kept = False
         try:
@@ -177,7 +195,7 @@ class Receiver:
                 with self._lock:
                     self._pool.give(slab)
         if complete and not intact:
-            self._refuse_damaged(header)
+            self._refuse(header, "its checksum differs")
         return complete and intact
 
     def _wants(self, header: wire.Header) -> bool:
@@ -189,31 +207,34 @@ class Receiver:
     def _take_slab(self, run_id: str, size: int) -> Slab:
         """Memory for a batch; the rank, which would wait, hears when there is none."""
         try:
-            if size > self._memory:
-                raise OSError(
-                    f"it has {size / 1e9:.1f} GB, and this host {self._memory / 1e9:.1f} GB in all"
-                )
             with self._lock:
                 return self._pool.take(size)
         except OSError as error:
             self._fail(run_id, f"the receiver has no memory for a batch: {error}")
             raise
 
-    def _refuse_damaged(self, header: wire.Header) -> None:
-        """Let a batch be prepared again; what named it may be what was damaged."""
+    def _refuse(self, header: wire.Header, why: str) -> None:
+        """Let a damaged batch be prepared again; what named it may be what was damaged."""
         host, _, _ = header.worker.partition("/")
-        emit("batch_damaged", run=header.run, step=header.step, worker=header.worker, by_host=host)
+        emit(
+            "batch_damaged",
+            run=header.run,
+            step=header.step,
+            worker=header.worker,
+            by_host=host,
+            why=why,
+        )
         with self._lock:
             run = self._runs.get(header.run)
             if run is None:
                 return
             run.damaged += 1
-            self._tell(m.Damaged(run=header.run, step=header.step, worker=header.worker))
+            self._account.damaged(header.run, header.step, header.worker)
         if run.damaged >= _MOST_DAMAGED:
             self._fail(
                 header.run,
-                f"{run.damaged} batches arrived damaged (their checksums differ), the last from "
-                f"the worker {header.worker}: the memory or network of one of the hosts is broken",
+                f"{run.damaged} batches were refused by this host, the last from the worker "
+                f"{header.worker}: {why}",
             )
 
     def _fail(self, run_id: str, message: str) -> None:
@@ -233,9 +254,7 @@ class Receiver:
             if not run.in_order:
                 run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
-            self._tell(
-                m.Arrived(run=header.run, step=header.step, worker=header.worker, size=slab.size)
-            )
+            self._account.arrived(header.run, header.step, header.worker, slab.size)
             self._hand_over(header.run, run)
         return True
 
@@ -291,16 +310,20 @@ class Receiver:
                 for number in message.slabs:
                     self._take_back(rank, number)
             return
-        if isinstance(message, m.OpenRun):
+        if isinstance(message, m.Taken):
+            self._account.taken(message.run, message.step)
+        elif isinstance(message, m.OpenRun):
             with self._lock:
                 self._runs[message.run] = _Run(rank, message.in_order)
+            self._account.open(message)
         elif isinstance(message, m.CloseRun):
             with self._lock:
                 self._close_run(message.run)
+            self._account.close(message.run)
         elif isinstance(message, m.Describe):
             with self._lock:
                 self._asking.setdefault(message.dataset, []).append(rank)
-        self._tell(message)
+            self._account.ask(message)
 
     def _take_back(self, rank: _Rank, number: int) -> None:
         if slab := rank.lent.pop(number, None):
@@ -321,7 +344,7 @@ class Receiver:
             for number in list(rank.lent):
                 self._take_back(rank, number)
         for run_id in runs:
-            self._tell(m.CloseRun(run=run_id))
+            self._account.close(run_id)
         self._attended.discard(rank)
 
 

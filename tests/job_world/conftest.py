@@ -28,7 +28,9 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         workers_per_host: int | None = 1,
         start_timeout: float = 60.0,
         prefetch_bytes: int = 1 << 20,
+        checksums: bool = False,
         entry_point: str = "train.py",
+        datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
         mpi_options: tuple[str, ...] = (),
         **options: object,
@@ -45,9 +47,10 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 mpi_options=mpi_options,
             ),
             data=DataPart(
-                datasets=("pipeline:train_set",),
+                datasets=datasets,
                 workers_per_host=workers_per_host,
                 prefetch_bytes=prefetch_bytes,
+                checksums=checksums,
             ),
             start_timeout=start_timeout,
         )

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of its newer types
 
-NAMES = sorted(tensors.BITS) + sorted(tensors._SHARED)
+NAMES = sorted(tensors.BITS) + sorted(tensors.SHARED)
 
 
 @pytest.mark.parametrize("shape", [(), (0, 2), (3, 2)], ids=str)
@@ -105,6 +105,12 @@ def test_a_tensor_shares_the_memory_of_its_array() -> None:
     array = np.zeros(2)
     tensors.as_tensor(array)[0] = 3
     assert array.tolist() == [3, 0]
+
+
+def test_an_empty_array_becomes_a_tensor_like_those_of_torch() -> None:
+    for shape in ((0,), (2, 0), (0, 3)):
+        tensor = tensors.as_tensor(np.ones(shape, np.float32))
+        assert tensor.stride() == torch.ones(shape).stride()
 
 
 @pytest.mark.filterwarnings("error")
