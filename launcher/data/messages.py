@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
@@ -72,11 +73,13 @@ class Describe(Message):
 class Length(Message):
     """The answer to Describe.
 
-    error: the user's traceback when the dataset does not build. unavailable: nobody can answer.
+    length: None when an iterable dataset does not say. error: the user's traceback when the dataset
+    does not build. unavailable: nobody can answer.
     """
 
     dataset: str
-    length: int
+    length: int | None
+    iterable: bool = False
     error: str = ""
     unavailable: bool = False
 
@@ -295,14 +298,17 @@ def decode(raw: dict[str, Any]) -> Message:
         raise WireError(f"a damaged message {name}: {error}") from error
 
 
-def encode_plan(plan: Plan) -> dict[str, Any]:
+def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:
     return asdict(plan)
 
 
-def decode_plan(raw: dict[str, Any]) -> Plan:
+def decode_plan(raw: dict[str, Any]) -> Plan | LanePlan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
+        spec = StreamSpec(**raw["spec"])
+        if "shard" in raw:
+            return LanePlan(**{**raw, "spec": spec})
         ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
-        return Plan(**{**raw, **ranges, "spec": StreamSpec(**raw["spec"])})
+        return Plan(**{**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from launcher.data import messages as m
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
@@ -57,7 +58,7 @@ class Streams:
         self._datasets = datasets
         self._agreed: dict[str, StreamSpec] = {}
 
-    def check(self, rank: int, plan: Plan) -> None:
+    def check(self, rank: int, plan: Plan | LanePlan) -> None:
         """Ranks must read a stream in the same way, or samples would be lost and doubled.
 
         Raises DataError.

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from launcher.data import messages as m
-from launcher.data import samples, structure, wire
+from launcher.data import samples, shards, structure, wire
 from launcher.data.control import Control
 from launcher.data.flows import Flows
 from launcher.data.holdings import Holdings
+from launcher.data.lanes import Lanes
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import Environment, paths_here
@@ -54,7 +56,8 @@ class Worker:
         self._receiver = os.environ.get(RECEIVER_VARIABLE)  # of this host, when it is a train host
         self._ways: dict[tuple[str, int], Flows | Sharing] = {}
         self._datasets = samples.Datasets()
-        self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
+        self._lanes = Lanes()
+        self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
         self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
@@ -75,6 +78,8 @@ class Worker:
             elif isinstance(order, m.Lease):
                 for step in order.steps:
                     self._prepare(order.run, step)
+            elif isinstance(order, m.CloseRun):
+                self._lanes.end(order.run)
         return 1
 
     def leave(self) -> None:
@@ -91,14 +96,15 @@ class Worker:
 
     # The main thread ----------------------------------------------------------------------
 
-    def _dataset(self, reference: str) -> Any:
+    def _check_served(self, reference: str) -> None:
         if reference not in self._allowed:  # whoever asks, only the job's own code is imported
             raise DataError(f"the dataset {reference!r} is not served by this job")
-        return self._datasets[reference]
 
     def _describe(self, reference: str) -> None:
         try:
-            answer = m.Length(dataset=reference, length=len(self._dataset(reference)))
+            self._check_served(reference)
+            described = samples.describe(self._datasets[reference])
+            answer = m.Length(dataset=reference, **vars(described))
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
@@ -114,10 +120,9 @@ class Worker:
         plan, _ = definition
         self._holdings.begin(run, step)
         try:
-            dataset = self._dataset(plan.spec.dataset)
+            self._check_served(plan.spec.dataset)
             started = time.perf_counter()
-            batch = samples.load_batch(dataset, plan, step)
-            tree, arrays = structure.take_apart(batch)
+            tree, arrays = self._parts(run, plan, step)
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
             self._holdings.finish(run, step)
@@ -125,6 +130,12 @@ class Worker:
             return
         self._holdings.took("prepare", time.perf_counter() - started)
         self._outbox.put(frame)
+
+    def _parts(self, run: str, plan: Plan | LanePlan, step: int) -> tuple[Any, list[Any]]:
+        if isinstance(plan, LanePlan):
+            return shards.pack(self._lanes.read(run, plan, step))
+        dataset = self._datasets[plan.spec.dataset]
+        return structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -149,6 +160,7 @@ class Worker:
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._work.put(message)  # the main thread closes what it has opened
             else:
                 if isinstance(message, m.Lease):
                     self._holdings.lease(message.run, message.steps)

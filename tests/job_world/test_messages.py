@@ -11,11 +11,15 @@ import pytest
 from launcher.data import messages
 from launcher.data.messages import Message, decode, decode_plan, encode_plan
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
-from launcher.errors import WireError
+from launcher.errors import DataError, WireError
 
 PLAN = Plan(
     spec=StreamSpec(name="s", dataset="m:f", batch_size=2), length=9, epoch=1, rank=1, world=2
+)
+LANE = LanePlan(
+    spec=StreamSpec(name="s", dataset="m:f", batch_size=2, shards=3), epoch=1, shard=2, first=4
 )
 #: One of each, as it is written on the wire; `type` is the class.
 WIRE: list[dict[str, Any]] = [
@@ -35,7 +39,14 @@ WIRE: list[dict[str, Any]] = [
         "received": {"0": 3},
     },
     {"type": "Describe", "dataset": "m:f"},
-    {"type": "Length", "dataset": "m:f", "length": 9, "error": "", "unavailable": False},
+    {
+        "type": "Length",
+        "dataset": "m:f",
+        "length": None,
+        "iterable": True,
+        "error": "",
+        "unavailable": False,
+    },
     {
         "type": "OpenRun",
         "run": "r",
@@ -162,8 +173,15 @@ def test_a_refusal_shows_the_beginning() -> None:
     assert len(str(raised.value)) < 200
 
 
-def test_a_plan_is_its_json() -> None:
-    assert decode_plan(json.loads(json.dumps(encode_plan(PLAN)))) == PLAN
+@pytest.mark.parametrize("plan", [PLAN, LANE], ids=["indices", "a shard"])
+def test_a_plan_is_its_json(plan: Plan | LanePlan) -> None:
+    assert decode_plan(json.loads(json.dumps(encode_plan(plan)))) == plan
+
+
+@pytest.mark.parametrize("damage", [{"shard": "1"}, {"first": None}, {"lap": -1}, {"shard": 3}])
+def test_a_damaged_plan_of_a_shard_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"a damaged plan|is not in"):
+        decode_plan({**encode_plan(LANE), **damage})
 
 
 @pytest.mark.parametrize(
