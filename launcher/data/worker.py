@@ -2,7 +2,8 @@
 
 `python -m launcher.data.worker INDEX` loads, collates and sends until the dispatcher closes. The
 main thread runs the user's code and nothing else; control, heartbeat and sending have threads, so
-that a batch travels while the next one is prepared.
+that a batch travels while the next one is prepared. At SIGTERM it finishes the batch it is at,
+gives its other leases back, and leaves with 0.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from launcher.data import messages as m
 from launcher.data import samples, shards, structure, wire
 from launcher.data.control import Control
+from launcher.data.holdings import Holdings
 from launcher.data.lanes import Lanes
 from launcher.data.plan import Plan
-from launcher.data.shards import LanePlan
+from launcher.data.shards import LanePlan, Parts
 from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
 from launcher.runtime.environment import Environment, paths_here
@@ -29,7 +33,10 @@ from launcher.runtime.events import emit
 from launcher.runtime.output import print_whole_lines
 
 _BEAT_SECONDS = 1.0
+_EARLY_BEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
+#: Seconds for the batches that were begun to be sent, before a worker that was asked to leaves.
+_LEAVING_SECONDS = 30.0
 
 
 class Worker:
@@ -46,19 +53,19 @@ class Worker:
         self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
-        self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
-        self._control = Control(environment)
-        self._control.say(
-            m.HelloWorker(worker=name, host=environment.cluster.host, pid=os.getpid())
-        )
+        self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
+        self._holdings = Holdings(name, os.getpid())
+        self._leaving = False
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
+        self._control = Control(environment, self._holdings.hello)
 
     def work(self) -> int:
-        """Prepare batches until the dispatcher closes (0) or is lost (1)."""
+        """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
-                return 0
+                return self._finish() if self._leaving else 0
             if isinstance(order, m.Describe):
                 self._describe(order.dataset)
             elif isinstance(order, m.Lease):
@@ -67,6 +74,18 @@ class Worker:
             elif isinstance(order, m.CloseRun):
                 self._lanes.end(order.run)
         return 1
+
+    def leave(self) -> None:
+        """Ask for the end; for signal handlers, so it takes no lock."""
+        self._leaving = True
+        self._work.put(m.Close())
+        self._wake.put(None)
+
+    def _finish(self) -> int:
+        self._holdings.wait_until_sent(_LEAVING_SECONDS)
+        self._control.say(self._holdings.leave())
+        self._control.close()
+        return 0
 
     # The main thread ----------------------------------------------------------------------
 
@@ -88,24 +107,32 @@ class Worker:
 
     def _prepare(self, run: str, step: int) -> None:
         definition = self._runs.get(run)
-        if definition is None:
-            return  # closed since
+        if definition is None or self._leaving:  # it was closed since, or goes to others
+            self._holdings.finish(run, step)
+            return
         plan, _ = definition
-        started = time.perf_counter()
+        self._holdings.begin(run, step)
         try:
-            tree, arrays = self._parts(run, plan, step)
+            self._check_served(plan.spec.dataset)
+            prepare = self._at_work_on(run, plan, step)
+            started = time.perf_counter()
+            tree, arrays = prepare()
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
+            self._holdings.finish(run, step)
             self._report(run, step, error)
             return
-        self._outbox.put((frame, time.perf_counter() - started))
+        self._holdings.took("prepare", time.perf_counter() - started)
+        self._outbox.put(frame)
 
-    def _parts(self, run: str, plan: Plan | LanePlan, step: int) -> tuple[Any, list[Any]]:
-        self._check_served(plan.spec.dataset)
+    def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
+        """What makes a batch; what is done once, and says nothing of the pace, is done here."""
         if isinstance(plan, LanePlan):
-            return shards.pack(self._lanes.read(run, plan, step))
+            lane = self._lanes.lane(run, plan)
+            lane.find(step)
+            return lambda: shards.pack(lane.read(step))
         dataset = self._datasets[plan.spec.dataset]
-        return structure.take_apart(samples.load_batch(dataset, plan, step))
+        return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -132,13 +159,16 @@ class Worker:
                 self._runs.pop(message.run, None)
                 self._work.put(message)  # the main thread closes what it has opened
             else:
+                if isinstance(message, m.Lease):
+                    self._holdings.lease(message.run, message.steps)
                 self._work.put(message)
         self._work.put(None)
 
     def _send(self) -> None:
         connections: dict[tuple[str, int], Any] = {}
         while True:
-            frame, seconds = self._outbox.get()
+            frame = self._outbox.get()
+            started = time.perf_counter()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
             while (definition := self._runs.get(frame.run)) is not None:
                 _, address = definition
@@ -152,23 +182,24 @@ class Worker:
                     if (broken := connections.pop(address, None)) is not None:
                         broken.close()
                     emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+                    self._control.say(m.Unreachable(run=frame.run, why=str(error)))
                     time.sleep(_RETRY_SECONDS)
                 else:
-                    self._tell_sent(frame, seconds)
+                    self._holdings.took("send", time.perf_counter() - started)
                     break
+            self._holdings.finish(frame.run, frame.step)
+            if self._holdings.has_news:
+                self._wake.put(None)
             del frame  # its arrays need not wait for the next one
 
-    def _tell_sent(self, frame: wire.Frame, seconds: float) -> None:
-        with contextlib.suppress(OSError):  # the listener sees the end of the connection, too
-            self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
-
     def _beat(self) -> None:
-        try:
-            while True:
-                self._control.say(m.Beat())
-                time.sleep(_BEAT_SECONDS)
-        except OSError:
-            return  # the listener sees the end of the connection, too
+        while True:
+            self._control.say(self._holdings.beat())
+            if self._leaving:
+                self._control.say(self._holdings.leave())
+            time.sleep(_EARLY_BEAT_SECONDS)
+            with contextlib.suppress(queue.Empty):
+                self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
 
 
 def main() -> int:
@@ -179,7 +210,9 @@ def main() -> int:
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
-        return Worker(name, environment).work()
+        worker = Worker(name, environment)
+        signal.signal(signal.SIGTERM, lambda *_: worker.leave())
+        return worker.work()
     except (DataError, OSError) as error:
         emit("worker_failed", worker=name, why=str(error))
         return 1

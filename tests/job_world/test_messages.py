@@ -23,8 +23,21 @@ LANE = LanePlan(
 )
 #: One of each, as it is written on the wire; `type` is the class.
 WIRE: list[dict[str, Any]] = [
-    {"type": "HelloWorker", "worker": "w", "host": "algo-1", "pid": 7},
-    {"type": "HelloReceiver", "host": "algo-3", "address": ["127.0.0.1", 7771]},
+    {
+        "type": "HelloWorker",
+        "worker": "algo-1/0/7",
+        "pid": 7,
+        "seconds": 0.5,
+        "holds": {"r": [1, 2]},
+    },
+    {
+        "type": "HelloReceiver",
+        "host": "algo-3",
+        "address": ["127.0.0.1", 7771],
+        "runs": [{"type": "CloseRun", "run": "r"}],
+        "prepared": {"algo-1": 3},
+        "received": {"0": 3},
+    },
     {"type": "Describe", "dataset": "m:f"},
     {
         "type": "Length",
@@ -34,10 +47,20 @@ WIRE: list[dict[str, Any]] = [
         "error": "",
         "unavailable": False,
     },
-    {"type": "OpenRun", "run": "r", "rank": 0, "plan": {}, "after": None, "in_order": True},
+    {
+        "type": "OpenRun",
+        "run": "r",
+        "rank": 0,
+        "plan": {},
+        "after": "q",
+        "in_order": False,
+        "taken": 3,
+        "early": [5],
+        "arrived": [[4, "algo-1/0/7"]],
+        "largest": 9,
+    },
     {"type": "DefineRun", "run": "r", "plan": {}, "address": ["127.0.0.1", 7771]},
     {"type": "Lease", "run": "r", "steps": [1, 2]},
-    {"type": "Sent", "run": "r", "step": 1, "seconds": 0.5},
     {
         "type": "BatchFailed",
         "run": "r",
@@ -46,8 +69,11 @@ WIRE: list[dict[str, Any]] = [
         "index": None,
         "remote_traceback": "t",
     },
-    {"type": "Beat"},
-    {"type": "Arrived", "run": "r", "step": 1, "worker": "w", "size": 3},
+    {"type": "Beat", "seconds": 0.5, "done": {"r": [1]}},
+    {"type": "Alive"},
+    {"type": "Unreachable", "run": "r", "why": "refused"},
+    {"type": "Leaving", "keeps": {"r": [1]}},
+    {"type": "Progress", "arrived": {"r": [[1, "algo-1/0/7", 3]]}, "taken": {"r": [0]}},
     {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
@@ -70,6 +96,7 @@ WIRE: list[dict[str, Any]] = [
         "remote_traceback": "t",
     },
     {"type": "CloseRun", "run": "r"},
+    {"type": "Farewell"},
     {"type": "Close"},
 ]
 
@@ -118,7 +145,7 @@ def test_parts_that_may_be_left_out() -> None:
         ({"type": "object"}, "not a message"),
         ({"type": None}, "not a message"),
         ({"type": ["Beat"]}, "not a message"),
-        ({"type": "Beat", "also": 1}, "not a message"),
+        ({"type": "Close", "also": 1}, "not a message"),
         ({"run": "r", "step": 1}, "not a message"),
         ({"type": "Taken", "run": "r"}, "a damaged message Taken"),
     ],
