@@ -43,6 +43,7 @@ class Worker:
     silent: bool = False
     slow: bool = False
     leaving: bool = False
+    lanes: set[str] = field(default_factory=set)  # the runs that it owns
 
     @property
     def depth(self) -> int:
@@ -118,6 +119,11 @@ class Fleet:
         for other in passed:
             self.put_back(other)
         return worker
+
+    def least_laden(self) -> Worker | None:
+        """The worker with room that owns the fewest lanes."""
+        free = [worker for worker in self if worker.room > 0]
+        return min(free, key=lambda w: (len(w.lanes), len(w.leases) * w.seconds), default=None)
 
     def put_back(self, worker: Worker) -> None:
         """Return a worker that was taken out, if it still has room."""
