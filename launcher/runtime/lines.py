@@ -76,7 +76,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """One message from its line; raises WireError when it is not a JSON object."""
     try:
         message = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"not a message: {line[:80]!r}") from error
     if not isinstance(message, dict):
         raise WireError(f"not a message: {line[:80]!r}")

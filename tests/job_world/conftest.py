@@ -29,6 +29,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         start_timeout: float = 60.0,
         prefetch_bytes: int = 1 << 20,
         entry_point: str = "train.py",
+        datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
         mpi_options: tuple[str, ...] = (),
         **options: object,
@@ -45,7 +46,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 mpi_options=mpi_options,
             ),
             data=DataPart(
-                datasets=("pipeline:train_set",),
+                datasets=datasets,
                 workers_per_host=workers_per_host,
                 prefetch_bytes=prefetch_bytes,
             ),
