@@ -28,6 +28,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         workers_per_host: int | None = 1,
         start_timeout: float = 60.0,
         prefetch_bytes: int = 1 << 20,
+        checksums: bool = False,
         entry_point: str = "train.py",
         datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
@@ -49,6 +50,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 datasets=datasets,
                 workers_per_host=workers_per_host,
                 prefetch_bytes=prefetch_bytes,
+                checksums=checksums,
             ),
             start_timeout=start_timeout,
         )
