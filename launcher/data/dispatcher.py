@@ -11,10 +11,12 @@ import contextlib
 import sys
 import time
 
-from launcher.contract import DataPart
+from launcher.contract import DataPart, Role
 from launcher.data import messages as m
 from launcher.data.ledger import SILENCE, Ledger
+from launcher.data.metrics import Metrics
 from launcher.data.plan import Plan, StreamSpec
+from launcher.data.publishing import Publisher
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -53,11 +55,18 @@ class Dispatcher:
     """
 
     def __init__(
-        self, part: DataPart, *, token: str, data_hosts: tuple[str, ...], start_timeout: float
+        self,
+        part: DataPart,
+        *,
+        token: str,
+        data_hosts: tuple[str, ...],
+        start_timeout: float,
+        data_group: str = "the data group",
     ) -> None:
         self._part = part
         self._token = token
         self._data_hosts = data_hosts
+        self._data_group = data_group
         self._start_timeout = start_timeout
         self._ledger = Ledger(part.prefetch_bytes)
         self._workers: dict[str, _Peer] = {}
@@ -70,19 +79,28 @@ class Dispatcher:
         self._asking: dict[str, set[str]] = {}
         self._hosts_of_workers: dict[str, str] = {}
         self._last_worker = time.monotonic()
+        self._metrics = Metrics()
 
     # Life ---------------------------------------------------------------------------------
 
     async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
         """Serve until `stop` is set and the receivers have said their last."""
+        port = self._part.metrics_port
+        publisher = Publisher(
+            lambda: self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases),
+            group=self._data_group,
+            address=(address[0], port) if port else None,
+        )
         server = await asyncio.start_server(
             self._attend, *address, limit=lines.MESSAGE_LIMIT, backlog=1024
         )
         async with server:
-            ticking = asyncio.create_task(self._tick())
+            duties = [asyncio.create_task(each) for each in (self._tick(), publisher.run())]
             await stop.wait()
             await self._last_words()
-            ticking.cancel()
+            for duty in duties:
+                duty.cancel()
+        publisher.last_words()
         emit(
             "batches_served",
             by_host={host: self._ledger.prepared[host] for host in self._data_hosts},
@@ -163,8 +181,7 @@ class Dispatcher:
         finally:
             writer.close()
 
-    @staticmethod
-    async def _receive(reader: asyncio.StreamReader) -> m.Message | None:
+    async def _receive(self, reader: asyncio.StreamReader) -> m.Message | None:
         """The next message, or None at the end."""
         try:
             line = await reader.readuntil(b"\n")
@@ -172,6 +189,7 @@ class Dispatcher:
             return None
         except asyncio.LimitOverrunError as error:
             raise WireError("a message beyond the limit") from error
+        self._metrics.count("messages")
         return m.decode(lines.decode(line))
 
     async def _attend_worker(
@@ -192,6 +210,8 @@ class Dispatcher:
         finally:
             del self._workers[peer.name]
             leases = self._ledger.remove_worker(peer.name)
+            self._metrics.forget_worker(peer.name)
+            self._metrics.count("lost_leases", len(leases))
             emit("worker_left", worker=peer.name, pid=hello.pid, leases=[list(x) for x in leases])
             self._assign()
 
@@ -213,6 +233,9 @@ class Dispatcher:
     # What workers say ---------------------------------------------------------------------
 
     def _hear_worker(self, peer: _Peer, message: m.Message) -> None:
+        if isinstance(message, m.Report):
+            self._metrics.hear(message)
+            return
         if isinstance(message, m.Sent):
             self._ledger.sent(peer.name, message.run, message.step, message.seconds)
         elif isinstance(message, m.Length):
@@ -248,6 +271,9 @@ class Dispatcher:
     # What receivers say -------------------------------------------------------------------
 
     def _hear_receiver(self, peer: _Peer, message: m.Message) -> None:
+        if isinstance(message, m.Report):
+            self._metrics.hear(message)
+            return
         if isinstance(message, m.Arrived):
             host = self._hosts_of_workers.get(message.worker, "?")
             self._ledger.arrived(message.run, message.step, message.worker, host, message.size)
@@ -324,6 +350,7 @@ class Dispatcher:
                         address=self._addresses[self._run_receivers[assignment.run]],
                     )
                 )
+            self._metrics.count("leases", len(assignment.steps))
             worker.send(m.Lease(run=assignment.run, steps=list(assignment.steps)))
 
 
@@ -336,6 +363,7 @@ async def _serve(environment: Environment) -> None:
         token=environment.token,
         data_hosts=cluster.data_hosts,
         start_timeout=environment.document.start_timeout,
+        data_group=" and ".join(group.name for group in cluster.groups if group.role is Role.DATA),
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(CLOSE_SIGNAL, stop.set)

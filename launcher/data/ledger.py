@@ -113,6 +113,8 @@ class Ledger:
         #: Batches that ranks have taken, by the host that prepared them, and by rank.
         self.prepared: Counter[str] = Counter()
         self.received: Counter[int] = Counter()
+        #: Leases of batches whose holders were late or silent.
+        self.late_leases = 0
 
     # Workers ------------------------------------------------------------------------------
 
@@ -160,6 +162,13 @@ class Ledger:
         if not holders:
             del run.holders[step]
             heapq.heappush(run.returned, step)
+
+    def leases_by_host(self) -> Counter[str]:
+        """Batches in the hands of each host's workers."""
+        leases: Counter[str] = Counter()
+        for worker in self._workers.values():
+            leases[worker.host] += len(worker.leases)
+        return leases
 
     # Runs ---------------------------------------------------------------------------------
 
@@ -228,6 +237,7 @@ class Ledger:
             if (helper := self._roomiest(now, other_than=self._runs[run_id].holders[step])) is None:
                 continue
             self._lease(helper, run_id, step, now, grants)
+            self.late_leases += 1
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
             for (worker, run), steps in grants.items()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from launcher.data import structure
+from launcher.data.meters import StreamMeter
 from launcher.data.plan import Plan, StreamSpec, Uneven
 from launcher.data.sources import Source, open_source
 from launcher.errors import DataError
@@ -89,6 +89,7 @@ class DataLoader:
         self._leaf = structure.as_tensor if tensors else (lambda array: array)
         self._source: Source | None = None
         self._length: int | None = None
+        self._meter = StreamMeter(self._report)
         self._next = _Place(epoch=0)  # where the next `for` begins
         self._passes = 0
         self._reading: _Place | None = None  # where the latest one stands, unless it is complete
@@ -154,9 +155,13 @@ class DataLoader:
             position=place.position,
         )
 
+    def _report(self, figures: Mapping[str, float]) -> None:
+        assert self._source is not None  # made with the plan
+        self._source.report(self._spec.name, figures)
+
     def _read(self, plan: Plan, this_pass: int) -> Iterator[Any]:
         assert self._source is not None  # made with the plan
-        clock = _Clock()
+        clock = self._meter.begin()
         steps = count = 0
         batches = self._source.batches(plan)
         try:
@@ -177,6 +182,7 @@ class DataLoader:
                 del batch
         finally:
             batches.close()
+            self._meter.end(clock)
             emit(
                 "data_epoch",
                 stream=self._spec.name,
@@ -185,24 +191,5 @@ class DataLoader:
                 samples=count,
                 pads=plan.pads,
                 drops=plan.drops,
-                wait_seconds=round(clock.inside, 4),
-                total_seconds=round(clock.total, 4),
+                **clock.fields(),
             )
-
-
-class _Clock:
-    """Seconds inside its `with` blocks, and since it was made."""
-
-    def __init__(self) -> None:
-        self._made = self._entered = time.perf_counter()
-        self.inside = 0.0
-
-    def __enter__(self) -> None:
-        self._entered = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.inside += time.perf_counter() - self._entered
-
-    @property
-    def total(self) -> float:
-        return time.perf_counter() - self._made

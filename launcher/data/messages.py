@@ -1,10 +1,10 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
-worker     -> dispatcher   HelloWorker, Length, Sent, BatchFailed, Beat
-receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Taken, CloseRun
+worker     -> dispatcher   HelloWorker, Length, Sent, BatchFailed, Beat, Report
+receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Taken, CloseRun, Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close
 dispatcher -> receiver     Length, RunFailed
-rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
+rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 
 A *run* is one rank's pass over one epoch of one dataset; its id is made by the rank.
@@ -111,6 +111,19 @@ class BatchFailed(Message):
 @dataclass(frozen=True, kw_only=True)
 class Beat(Message):
     """A sign of life."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Message):
+    """What a process has counted since its start, once a second. kind: worker, rank or receiver.
+
+    of: the worker's or receiver's host, or rank/stream. process: tells it from those before it.
+    """
+
+    kind: str
+    of: str
+    process: str
+    figures: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)

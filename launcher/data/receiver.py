@@ -23,6 +23,7 @@ from typing import Any
 from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.control import Control
+from launcher.data.meters import ReceiverMeter, report_regularly
 from launcher.data.slabs import Slab, SlabPool
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
@@ -67,6 +68,7 @@ class Receiver:
         self._leaving = threading.Event()
         part = environment.document.data
         self._pool = SlabPool(part.prefetch_bytes if part else 0, self._retire)
+        self._meter = ReceiverMeter(part.prefetch_bytes if part else 0)
         self._runs: dict[str, _Run] = {}
         self._asking: dict[str, list[_Rank]] = {}
         self._attended: set[_Rank] = set()
@@ -84,6 +86,7 @@ class Receiver:
         """Start the threads that accept; returns when the dispatcher has gone before its time."""
         for duty in (self._accept_workers, self._accept_ranks):
             threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_numbers)
         self._follow_dispatcher()
         if self._leaving.is_set():
             threading.Event().wait()  # `leave` ends the process
@@ -96,6 +99,11 @@ class Receiver:
             time.sleep(0.01)
         self._control.close()
         os._exit(0)
+
+    def _report_numbers(self) -> None:
+        figures = self._meter.numbers(self._pool.used_bytes)
+        report = m.Report(kind="receiver", of=self._host, process=str(os.getpid()), figures=figures)
+        self._control.say(report)
 
     def _tell(self, message: m.Message) -> None:
         with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
@@ -182,6 +190,7 @@ class Receiver:
             if run is None or step < run.next_step or step in run.waiting:
                 return False
             run.waiting[step] = (header, slab, size)
+            self._meter.arrived(size, self._pool.used_bytes)
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             held = slab.size + header_size  # texts travel in the header
             self._tell(m.Arrived(run=header["run"], step=step, worker=header["worker"], size=held))

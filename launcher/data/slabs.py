@@ -50,10 +50,12 @@ class SlabPool:
         self._free: dict[int, Slab] = {}  # by number, the latest given last
         self._free_bytes = 0
         self._made = 0
+        self.used_bytes = 0  # of slabs that are taken
 
     def take(self, size: int) -> Slab:
         """A slab of at least `size` bytes."""
         capacity = rounded(size)
+        self.used_bytes += capacity
         fitting = (slab for slab in reversed(self._free.values()) if slab.size == capacity)
         slab = next(fitting, None)
         if slab is None:
@@ -64,6 +66,7 @@ class SlabPool:
 
     def give(self, slab: Slab) -> None:
         """Nobody looks at the slab any more."""
+        self.used_bytes -= slab.size
         self._free[slab.number] = slab
         self._free_bytes += slab.size
         while self._free_bytes > max(self._keep_bytes, 2 * slab.size):

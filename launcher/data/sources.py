@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, Protocol
 from weakref import finalize
 
@@ -18,8 +18,8 @@ from launcher.contract import (
     JobDocument,
     Role,
 )
+from launcher.data import alone, samples, structure, wire
 from launcher.data import messages as m
-from launcher.data import samples, structure, wire
 from launcher.data.plan import Plan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError, WireError
@@ -45,6 +45,9 @@ class Source(Protocol):
 
     def batches(self, plan: Plan) -> Generator[Parts, None, None]:
         """The batches of a plan, in order."""
+
+    def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        """Pass on what this rank has counted of a stream."""
 
 
 def open_source() -> Source:
@@ -79,6 +82,9 @@ class LocalSource:
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
             yield structure.take_apart(samples.load_batch(dataset, plan, step))
+
+    def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        alone.this_process().hear(stream, figures)
 
 
 class ServiceSource:
@@ -121,6 +127,11 @@ class ServiceSource:
         finally:
             with contextlib.suppress(DataServiceUnavailable):  # what went wrong was said before
                 self._say(m.CloseRun(run=run))
+
+    def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
+        with contextlib.suppress(DataServiceUnavailable):  # what went wrong is said elsewhere
+            self._say(m.Report(kind="rank", of=of, process=process, figures=dict(figures)))
 
     # ---------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Any
 from launcher.data import messages as m
 from launcher.data import samples, structure, wire
 from launcher.data.control import Control
+from launcher.data.meters import WorkerMeter, report_regularly
 from launcher.data.plan import Plan
 from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
@@ -42,6 +43,8 @@ class Worker:
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
         self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
+        self._host = environment.cluster.host
+        self._meter = WorkerMeter(environment.cpus)
         self._control = Control(environment)
         self._control.say(
             m.HelloWorker(worker=name, host=environment.cluster.host, pid=os.getpid())
@@ -51,6 +54,7 @@ class Worker:
         """Prepare batches until the dispatcher closes (0) or is lost (1)."""
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_numbers)
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
                 return 0
@@ -84,6 +88,7 @@ class Worker:
             return  # closed since
         plan, _ = definition
         started = time.perf_counter()
+        self._meter.begin()
         try:
             batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
             tree, arrays = structure.take_apart(batch)
@@ -91,7 +96,9 @@ class Worker:
         except DataError as error:
             self._report(run, step, error)
             return
+        self._meter.prepared()
         self._outbox.put((frame, time.perf_counter() - started))
+        self._meter.handed_over()
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -141,11 +148,17 @@ class Worker:
                 else:
                     self._tell_sent(frame, seconds)
                     break
+            self._meter.sent(frame.payload_bytes)
             del frame  # its arrays need not wait for the next one
 
     def _tell_sent(self, frame: wire.Frame, seconds: float) -> None:
         with contextlib.suppress(OSError):  # the listener sees the end of the connection, too
             self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
+
+    def _report_numbers(self) -> None:
+        self._control.say(
+            m.Report(kind="worker", of=self._host, process=self.name, figures=self._meter.numbers())
+        )
 
     def _beat(self) -> None:
         try:
