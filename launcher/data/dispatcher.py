@@ -15,8 +15,9 @@ from launcher.contract import DataPart, Role
 from launcher.data import messages as m
 from launcher.data.ledger import SILENCE, Ledger
 from launcher.data.metrics import Metrics
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
 from launcher.data.publishing import Publisher
+from launcher.data.streams import StreamSpec
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -142,12 +143,10 @@ class Dispatcher:
 
     def _check_poisoned(self) -> None:
         for run, step in self._ledger.poisoned():
-            ids = self._plans[run].sample_ids(step)
-            words = ", ".join(map(str, ids[:8])) + (", ..." if len(ids) > 8 else "")
+            plan = self._plans[run]
             message = (
-                f"data workers died again and again over one batch of "
-                f"{self._plans[run].spec.dataset} (samples {words}); how they ended is in the "
-                "data hosts' logs: worker_died"
+                f"data workers died again and again over one batch of {plan.spec.dataset} "
+                f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 
@@ -277,6 +276,8 @@ class Dispatcher:
         if isinstance(message, m.Arrived):
             host = self._hosts_of_workers.get(message.worker, "?")
             self._ledger.arrived(message.run, message.step, message.worker, host, message.size)
+        elif isinstance(message, m.Damaged):
+            self._ledger.damaged(message.run, message.worker)
         elif isinstance(message, m.Taken):
             self._ledger.taken(message.run, message.step)
         elif isinstance(message, m.Describe):

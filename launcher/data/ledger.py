@@ -216,6 +216,13 @@ class Ledger:
         for holder in run.holders.pop(step, set()):
             self._workers[holder].leases.pop((run_id, step), None)
 
+    def damaged(self, run_id: str, worker: str) -> None:
+        """A worker's connection was closed: what it has sent of a run may not arrive."""
+        leases = self._workers[worker].leases if worker in self._workers else {}
+        for run, step in [lease for lease in leases if lease[0] == run_id]:
+            del leases[run, step]
+            self._give_back(run, step, worker)
+
     def taken(self, run_id: str, step: int) -> None:
         """A rank has taken a batch."""
         run = self._runs.get(run_id)

@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 from launcher.data import structure
 from launcher.data.meters import StreamMeter
-from launcher.data.plan import Plan, StreamSpec, Uneven
+from launcher.data.plan import Place, Plan, make_plan
+from launcher.data.reading import Reading
 from launcher.data.sources import Source, open_source
+from launcher.data.state import State, read_state, write_state
+from launcher.data.streams import OnError, StreamSpec, Uneven
 from launcher.errors import DataError
-from launcher.runtime.events import emit
-
-_STATE_VERSION = 1
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where reading begins: samples of the epoch that all ranks have taken already."""
-
-    epoch: int
-    position: int = 0
 
 
 class DataLoader:
     """Batches of a dataset, prepared on the data group when the job has one, else in-process.
 
     The batches are the same, bit for bit and in the same order, in both cases and with any number
-    of data hosts. Each `for` over the loader is one epoch; with `shuffle`, each has an order of its
-    own, a pure function of (seed, epoch, length). Random augmentation in the dataset may use
-    `random`, `numpy.random` and `torch`: they are seeded for each sample.
+    of data hosts. Each `for` over the loader is one epoch, the next one each time; with `shuffle`,
+    each has an order of its own, a pure function of (seed, epoch, length). Random augmentation in
+    the dataset may use `random`, `numpy.random` and `torch`: they are seeded for each sample.
 
     >>> loader = DataLoader("pipeline:train_set", batch_size=64, shuffle=True)   # doctest: +SKIP
     >>> for images, labels in loader:                                            # doctest: +SKIP
     ...     train_step(images, labels)
 
     dataset: "module:function", a function beside the script that returns a map-style dataset.
-    batch_size: samples per rank and step.
+    batch_size: samples per rank and step; None for samples one by one, as the dataset gives them.
     drop_last: leave out an incomplete last step.
+    sampler: "module:function", of (length, epoch, seed), that returns the ids of an epoch in order.
+    batch_sampler: the same for whole batches of ids; the ranks take them in turn.
+    collate_fn: "module:function", of a list of samples, that returns the batch. These three stand
+        in the dataset's module; samplers must be pure functions, which hosts check.
     uneven: "pad" (default), "drop" or "error", when the last step does not divide among the ranks;
         every rank always has the same number of steps.
+    epochs: how many there will be, so that none is prepared in vain; None (default): not known.
+    in_order: False gives any batch that is ready, so that a slow sample holds up none but its own.
+    on_error: "raise" (default) when a sample raises, or "skip": leave it out of its batch.
     name: of the stream, for two loaders that read one dataset in different ways.
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
     tensors: whether arrays come as torch tensors; by default when torch has been imported.
+    types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
+        such a class, and only one that is given here is made.
 
     Raises DataError for wrong arguments, SampleError when the dataset raises, and
     DataServiceUnavailable when the job's data group cannot be reached.
@@ -55,22 +56,24 @@ class DataLoader:
     def __init__(
         self,
         dataset: str,
-        batch_size: int = 1,
+        batch_size: int | None = 1,
         *,
         shuffle: bool = False,
         seed: int = 0,
         drop_last: bool = False,
+        sampler: str | None = None,
+        batch_sampler: str | None = None,
+        collate_fn: str | None = None,
         uneven: Uneven = "pad",
+        epochs: int | None = None,
+        in_order: bool = True,
+        on_error: OnError = "raise",
         name: str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         tensors: bool | None = None,
+        types: Sequence[type] = (),
     ) -> None:
-        if not isinstance(dataset, str):
-            raise DataError(
-                f"a dataset is named, as in 'pipeline:train_set', so that data hosts can build it "
-                f"too; got a {type(dataset).__name__}"
-            )
         self._spec = StreamSpec(
             name=name or dataset,
             dataset=dataset,
@@ -79,117 +82,141 @@ class DataLoader:
             seed=seed,
             drop_last=drop_last,
             uneven=uneven,
+            sampler=sampler,
+            batch_sampler=batch_sampler,
+            collate_fn=collate_fn,
+            in_order=in_order,
+            on_error=on_error,
         )
+        if epochs is not None and epochs < 1:
+            raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
+        self._epochs = epochs
         self._rank = int(os.environ.get("RANK", 0)) if rank is None else rank
         self._world = int(os.environ.get("WORLD_SIZE", 1)) if world_size is None else world_size
         if world_size == 1 and rank is None:
             self._rank = 0
         if tensors is None:
             tensors = "torch" in sys.modules
-        self._leaf = structure.as_tensor if tensors else (lambda array: array)
+        self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
+        self._process = os.getpid()
         self._source: Source | None = None
         self._length: int | None = None
         self._meter = StreamMeter(self._report)
-        self._next = _Place(epoch=0)  # where the next `for` begins
-        self._passes = 0
-        self._reading: _Place | None = None  # where the latest one stands, unless it is complete
+        self._next = Place(epoch=0)  # where the next `for` begins
+        self._latest: Reading | None = None
+        self._batches: Generator[Any, None, None] | None = None  # of the latest reading
 
     def __len__(self) -> int:
-        """Steps of this rank in a whole epoch."""
-        return self._plan(_Place(epoch=0)).steps
+        """Steps of this rank in the whole of the epoch that is read, or that is read next."""
+        return self._plan(Place(epoch=self._place.epoch)).steps
 
     def __iter__(self) -> Iterator[Any]:
         plan = self._plan(self._next)
-        self._next = _Place(epoch=plan.epoch + 1)
-        self._reading = _Place(plan.epoch, plan.position) if plan.steps else None
-        self._passes += 1
-        return self._read(plan, self._passes)
+        if self._batches is not None:
+            self._batches.close()
+        self._next = Place(epoch=plan.epoch + 1)
+        self._latest = Reading(plan, self._meter)
+        assert self._source is not None  # made with the plan
+        self._batches = self._source.batches(plan)
+        return self._read(self._latest, self._batches)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next `for` read this epoch, from its start."""
-        self._next, self._reading = _Place(epoch=epoch), None
+        """Let the next `for` read this epoch.
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where to go on: after the batch that was handed out last. A few hundred bytes."""
-        place = self._reading or self._next
-        return {
-            "version": _STATE_VERSION,
-            "dataset": self._spec.dataset,
-            "shuffle": self._spec.shuffle,
-            "seed": self._spec.seed,
-            "epoch": place.epoch,
-            "position": place.position,
-        }
+        It begins at the epoch's start, or within it where a state of this epoch has been loaded.
+        """
+        if epoch != self._next.epoch:
+            self._next = Place(epoch=epoch)
+        self._latest = None
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def state_dict(self) -> State:
+        """Where to go on: after the batch that was handed out last. A few hundred bytes.
+
+        With in_order=False it is of this rank alone; ranks that go on in another world are given
+        the states of all, as a list.
+        """
+        return write_state(self._spec, self._place, rank=self._rank, world=self._world)
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Let the next `for` go on where the state was taken.
 
-        The number of ranks and the batch size may differ from then; the dataset, its shuffling and
-        the seed may not. Raises DataError.
+        The number of ranks and the batch size may differ from then; the dataset, its order and the
+        seed may not. Raises DataError.
         """
-        if state.get("version") != _STATE_VERSION:
-            raise DataError(f"not a state of this loader: version {state.get('version')!r}")
-        mine = self.state_dict()
-        for key in ("dataset", "shuffle", "seed"):
-            if state[key] != mine[key]:
-                raise DataError(
-                    f"the state was taken with {key}={state[key]!r}, and this loader has "
-                    f"{key}={mine[key]!r}: its samples would not continue those before"
-                )
-        self._next = _Place(epoch=state["epoch"], position=state["position"])
-        self._reading = None
+        self._next = read_state(state, self._spec, rank=self._rank, world=self._world)
+        self._latest = None
+
+    def __reduce__(self) -> NoReturn:
+        raise DataError(
+            "a loader cannot be pickled or copied: it is a place in a stream, of one rank and one "
+            "process; make a DataLoader over there, and send it this one's state_dict()"
+        )
 
     # ---------------------------------------------------------------------------------------
 
-    def _plan(self, place: _Place) -> Plan:
+    @property
+    def _place(self) -> Place:
+        """Where to go on now."""
+        return (self._latest and self._latest.progress.place) or self._next
+
+    def _plan(self, place: Place) -> Plan:
+        self._check_process()
         if self._source is None:
             self._source = open_source()
         if self._length is None:
             self._length = self._source.length(self._spec.dataset)
-        return Plan(
-            spec=self._spec,
-            length=self._length,
-            epoch=place.epoch,
-            rank=self._rank,
-            world=self._world,
-            position=place.position,
-        )
+        return make_plan(self._spec, self._length, place, rank=self._rank, world=self._world)
 
     def _report(self, figures: Mapping[str, float]) -> None:
-        assert self._source is not None  # made with the plan
-        self._source.report(self._spec.name, figures)
+        if self._source is not None:
+            self._source.report(self._spec.name, figures)
 
-    def _read(self, plan: Plan, this_pass: int) -> Iterator[Any]:
-        assert self._source is not None  # made with the plan
-        clock = self._meter.begin()
-        steps = count = 0
-        batches = self._source.batches(plan)
+    def _read(
+        self, reading: Reading, batches: Generator[Any, None, None]
+    ) -> Generator[Any, None, None]:
         try:
-            for step in range(plan.steps):
-                if self._passes != this_pass:
-                    raise DataError(
-                        f"a newer iteration over {self._spec.name} has begun, which ends this one; "
-                        "to read it twice at once, make two loaders with a name= each"
-                    )
-                with clock:
-                    tree, arrays = next(batches)
-                    batch = structure.rebuild(tree, arrays, self._leaf)
+            for number in range(reading.plan.steps):
+                self._check_latest(reading)
+                with reading.clock:
+                    step, (tree, arrays) = next(batches)
+                    batch = self._assembly.rebuild(tree, arrays)
                 del arrays  # the memory is the user's alone, and free when they let go of it
-                steps, count = steps + 1, count + len(plan.positions(step))
-                position = plan.position_after(step)
-                self._reading = None if position is None else _Place(plan.epoch, position)
+                skipped = None
+                if self._spec.on_error == "skip":
+                    batch, skipped = batch
+                reading.note(step, skipped)
+                if number == 0:
+                    self._prepare_next(reading.plan)
                 yield batch
                 del batch
         finally:
-            batches.close()
-            self._meter.end(clock)
-            emit(
-                "data_epoch",
-                stream=self._spec.name,
-                epoch=plan.epoch,
-                steps=steps,
-                samples=count,
-                pads=plan.pads,
-                drops=plan.drops,
-                **clock.fields(),
+            if os.getpid() == self._process:  # the parent's, when this one is its fork
+                batches.close()
+                reading.report()
+
+    def _prepare_next(self, plan: Plan) -> None:
+        """Let the data hosts go on with the next epoch when they have done with this one."""
+        epoch = plan.epoch + 1
+        if self._epochs is not None and epoch >= self._epochs:
+            return
+        with contextlib.suppress(
+            DataError
+        ):  # if it cannot be read, that is said when it is asked for
+            following = self._plan(Place(epoch=epoch))
+            if following.steps and self._source is not None:
+                self._source.prepare(following)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise DataError(
+                f"this loader of {self._spec.name} was made in the process {self._process} and is "
+                f"used in {os.getpid()}, its fork: make a DataLoader in the process that reads it"
+            )
+
+    def _check_latest(self, reading: Reading) -> None:
+        self._check_process()
+        if self._latest is not reading:
+            raise DataError(
+                f"a newer iteration over {self._spec.name} has begun, or its place was set, which "
+                "ends this one; to read it twice at once, make two loaders with a name= each"
             )

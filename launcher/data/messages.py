@@ -1,7 +1,8 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
 worker     -> dispatcher   HelloWorker, Length, Sent, BatchFailed, Beat, Report
-receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Taken, CloseRun, Report
+receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Damaged, Taken, CloseRun,
+                           Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close
 dispatcher -> receiver     Length, RunFailed
 rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
@@ -15,7 +16,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
 
@@ -64,11 +66,17 @@ class Length(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRun(Message):
-    """A rank begins to read."""
+    """A rank begins to read.
+
+    after: the run that this one follows, when it is opened before that one ends.
+    in_order: whether batches are handed over in the order of their steps.
+    """
 
     run: str
     rank: int
     plan: dict[str, Any]
+    after: str | None = None
+    in_order: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +145,15 @@ class Arrived(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Damaged(Message):
+    """A batch did not arrive as it was sent, and its connection was closed with all after it."""
+
+    run: str
+    step: int
+    worker: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Taken(Message):
     """A rank has taken a batch out of the loader."""
 
@@ -155,6 +172,7 @@ class Release(Message):
 class Batch(Message):
     """A batch for a rank. slab: which shared memory; size: its bytes; new: its descriptor follows.
 
+    content: the bytes at its end that say what the others are.
     The descriptor of a slab that the rank has not seen yet travels with the message.
     """
 
@@ -163,8 +181,7 @@ class Batch(Message):
     slab: int
     size: int
     new: bool
-    tree: Any
-    arrays: list[Any]
+    content: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +237,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
 def decode_plan(raw: dict[str, Any]) -> Plan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
-        return Plan(**{**raw, "spec": StreamSpec(**raw["spec"])})
-    except (TypeError, KeyError) as error:
+        ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
+        return Plan(**{**raw, **ranges, "spec": StreamSpec(**raw["spec"])})
+    except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error

@@ -18,13 +18,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
 
 from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.control import Control
 from launcher.data.meters import ReceiverMeter, report_regularly
 from launcher.data.slabs import Slab, SlabPool
+from launcher.data.steps import StepSet
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -33,6 +33,8 @@ from launcher.runtime.processes import CLOSE_SIGNAL
 from launcher.runtime.train import RECEIVER_VARIABLE
 
 _PEER_CREDENTIALS = struct.Struct("3i")
+#: Damaged batches of a run before it is given up.
+_MOST_DAMAGED = 10
 
 
 @dataclass(eq=False)
@@ -53,8 +55,14 @@ class _Rank:
 @dataclass
 class _Run:
     rank: _Rank
+    in_order: bool = True
     next_step: int = 0
-    waiting: dict[int, tuple[dict[str, Any], Slab, int]] = field(default_factory=dict)
+    handed: StepSet = field(default_factory=StepSet)
+    waiting: dict[int, tuple[wire.Header, Slab, int]] = field(default_factory=dict)
+    damaged: int = 0
+
+    def wants(self, step: int) -> bool:
+        return step not in self.handed and step not in self.waiting
 
 
 class Receiver:
@@ -67,6 +75,9 @@ class Receiver:
         self._lock = threading.Lock()
         self._leaving = threading.Event()
         part = environment.document.data
+        self._checksums = getattr(part, "checksums", False)
+        # A batch that this host could never hold is refused before it comes.
+        self._memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self._pool = SlabPool(part.prefetch_bytes if part else 0, self._retire)
         self._meter = ReceiverMeter(part.prefetch_bytes if part else 0)
         self._runs: dict[str, _Run] = {}
@@ -151,29 +162,67 @@ class Receiver:
                 return  # a worker that died; the dispatcher knows
 
     def _receive_frame(self, connection: socket.socket) -> bool:
-        prefix = bytearray(wire.PREFIX_BYTES)
-        if not wire.receive_exactly(connection, memoryview(prefix)):
+        start = bytearray(wire.PREFIX_BYTES)
+        if not wire.receive_exactly(connection, memoryview(start)):
             return False
-        header_bytes, payload_bytes = wire.read_prefix(prefix)
-        header = bytearray(header_bytes)
-        if not wire.receive_exactly(connection, memoryview(header)):
+        prefix = wire.read_prefix(start)
+        named = bytearray(prefix.header_bytes)
+        if not wire.receive_exactly(connection, memoryview(named)):
             return False
-        parsed = wire.read_header(header)
+        header = wire.read_header(named)
+        if not self._wants(header):
+            return wire.skip(connection, prefix.payload_bytes)
+        slab = self._take_slab(header.run, prefix.payload_bytes)
+        kept = False
         try:
-            with self._lock:
-                slab = self._pool.take(payload_bytes)
-        except OSError as error:  # no descriptor, no memory: said to the rank, which would wait
-            self._fail(parsed["run"], f"the receiver has no memory for a batch: {error}")
-            raise
-        complete = False
-        try:
-            with memoryview(slab.memory) as memory:
-                complete = wire.receive_exactly(connection, memory[:payload_bytes])
+            with memoryview(slab.memory)[: prefix.payload_bytes] as payload:
+                complete = wire.receive_exactly(connection, payload)
+                intact = not self._checksums or wire.is_intact(prefix, named, payload)
+            if complete and intact:
+                kept = self._keep(header, slab, prefix.payload_bytes)
         finally:
-            if not complete or not self._keep(parsed, slab, payload_bytes, header_bytes):
+            if not kept:
                 with self._lock:
                     self._pool.give(slab)
-        return complete
+        if complete and not intact:
+            self._refuse_damaged(header)
+        return complete and intact
+
+    def _wants(self, header: wire.Header) -> bool:
+        """Whether a batch is worth memory: its run is open, and no copy of it is here yet."""
+        with self._lock:
+            run = self._runs.get(header.run)
+            return run is not None and run.wants(header.step)
+
+    def _take_slab(self, run_id: str, size: int) -> Slab:
+        """Memory for a batch; the rank, which would wait, hears when there is none."""
+        try:
+            if size > self._memory:
+                raise OSError(
+                    f"it has {size / 1e9:.1f} GB, and this host {self._memory / 1e9:.1f} GB in all"
+                )
+            with self._lock:
+                return self._pool.take(size)
+        except OSError as error:
+            self._fail(run_id, f"the receiver has no memory for a batch: {error}")
+            raise
+
+    def _refuse_damaged(self, header: wire.Header) -> None:
+        """Let a batch be prepared again; what named it may be what was damaged."""
+        host, _, _ = header.worker.partition("/")
+        emit("batch_damaged", run=header.run, step=header.step, worker=header.worker, by_host=host)
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None:
+                return
+            run.damaged += 1
+            self._tell(m.Damaged(run=header.run, step=header.step, worker=header.worker))
+        if run.damaged >= _MOST_DAMAGED:
+            self._fail(
+                header.run,
+                f"{run.damaged} batches arrived damaged (their checksums differ), the last from "
+                f"the worker {header.worker}: the memory or network of one of the hosts is broken",
+            )
 
     def _fail(self, run_id: str, message: str) -> None:
         emit("batch_refused", run=run_id, why=message)
@@ -182,23 +231,25 @@ class Receiver:
         if run is not None:
             run.rank.tell(m.RunFailed(run=run_id, kind="unavailable", message=message))
 
-    def _keep(self, header: dict[str, Any], slab: Slab, size: int, header_size: int) -> bool:
+    def _keep(self, header: wire.Header, slab: Slab, size: int) -> bool:
         """Note a batch that is still wanted; False for second copies and closed runs."""
-        step = header["step"]
         with self._lock:
-            run = self._runs.get(header["run"])
-            if run is None or step < run.next_step or step in run.waiting:
+            run = self._runs.get(header.run)
+            if run is None or not run.wants(header.step):
                 return False
-            run.waiting[step] = (header, slab, size)
+            run.waiting[header.step] = (header, slab, size)
             self._meter.arrived(size, self._pool.used_bytes)
+            if not run.in_order:
+                run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
-            held = slab.size + header_size  # texts travel in the header
-            self._tell(m.Arrived(run=header["run"], step=step, worker=header["worker"], size=held))
-            self._hand_over(header["run"], run)
+            self._tell(
+                m.Arrived(run=header.run, step=header.step, worker=header.worker, size=slab.size)
+            )
+            self._hand_over(header.run, run)
         return True
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
-        """Give the rank every batch whose turn it is."""
+        """Give the rank every batch whose turn it is; if order does not matter, that is any."""
         while (entry := run.waiting.pop(run.next_step, None)) is not None:
             header, slab, size = entry
             rank = run.rank
@@ -212,11 +263,11 @@ class Receiver:
                     slab=slab.number,
                     size=size,
                     new=new,
-                    tree=header["tree"],
-                    arrays=header["arrays"],
+                    content=header.content_bytes,
                 ),
                 slab.descriptor if new else None,
             )
+            run.handed.add(run.next_step)
             run.next_step += 1
 
     # Ranks --------------------------------------------------------------------------------
@@ -251,7 +302,7 @@ class Receiver:
             return
         if isinstance(message, m.OpenRun):
             with self._lock:
-                self._runs[message.run] = _Run(rank)
+                self._runs[message.run] = _Run(rank, message.in_order)
         elif isinstance(message, m.CloseRun):
             with self._lock:
                 self._close_run(message.run)

@@ -12,14 +12,16 @@ import random
 import struct
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 
-def sample_seed(seed: int, epoch: int, position: int) -> int:
-    """64 bits for one sample, unrelated to those of its neighbours."""
+def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> int:
+    """64 bits for one sample, unrelated to those of its neighbours, and to other purposes'."""
     key = struct.pack("<QQQ", seed & 0xFFFFFFFFFFFFFFFF, epoch, position)
-    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8, person=purpose).digest(), "little")
 
 
 def seed_everything(seed: int) -> None:
@@ -30,16 +32,35 @@ def seed_everything(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """The global random states of this process. torch: None while it is not loaded."""
+
+    python: Any
+    numpy: Any
+    torch: Any
+
+    @classmethod
+    def now(cls) -> States:
+        torch = sys.modules.get("torch")
+        return cls(
+            python=random.getstate(),
+            numpy=np.random.get_state(),
+            torch=torch.get_rng_state() if torch else None,
+        )
+
+    def restore(self) -> None:
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        if self.torch is not None:
+            sys.modules["torch"].set_rng_state(self.torch)
+
+
 @contextlib.contextmanager
 def states_kept() -> Iterator[None]:
     """Leave the process's own random states as they were found."""
-    torch = sys.modules.get("torch")
-    python, numpy = random.getstate(), np.random.get_state()
-    tensor = torch.get_rng_state() if torch else None
+    states = States.now()
     try:
         yield
     finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        if torch and tensor is not None:
-            torch.set_rng_state(tensor)
+        states.restore()

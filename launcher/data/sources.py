@@ -7,8 +7,10 @@ import contextlib
 import os
 import secrets
 import socket
+import struct
 import time
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import finalize
 
@@ -22,9 +24,10 @@ from launcher.data import alone, samples, structure, wire
 from launcher.data import messages as m
 from launcher.data.plan import Plan
 from launcher.data.slabs import SlabViews
-from launcher.errors import DataError, DataServiceUnavailable, SampleError, WireError
+from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
 from launcher.runtime.environment import paths_here
+from launcher.runtime.events import emit
 from launcher.runtime.train import RECEIVER_VARIABLE
 
 #: A batch as a source gives it: its tree and its arrays.
@@ -32,19 +35,25 @@ Parts = tuple[Any, list[structure.Array]]
 
 #: Seconds for the receiver of this host to open its socket; it starts together with the ranks.
 _RECEIVER_PATIENCE = 60.0
+#: Seconds without any news from the receiver after which the log says what is awaited.
+_SAY_EVERY = 30
+_TIME = struct.Struct("@ll")
 _MESSAGE_BYTES = 65536
 #: Descriptors that may travel with one read of the socket.
 _MOST_DESCRIPTORS = 250
 
 
 class Source(Protocol):
-    """Gives batches by plan, in order."""
+    """Gives batches by plan."""
 
     def length(self, dataset: str) -> int:
         """Samples in a dataset."""
 
-    def batches(self, plan: Plan) -> Generator[Parts, None, None]:
-        """The batches of a plan, in order."""
+    def batches(self, plan: Plan) -> Generator[tuple[int, Parts], None, None]:
+        """The steps of a plan and their batches; in order, if the plan's stream wants that."""
+
+    def prepare(self, plan: Plan) -> None:
+        """Begin to work on a plan that may be asked for next, after the one that is being read."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         """Pass on what this rank has counted of a stream."""
@@ -78,17 +87,30 @@ class LocalSource:
     def length(self, dataset: str) -> int:
         return len(self._datasets[dataset])
 
-    def batches(self, plan: Plan) -> Generator[Parts, None, None]:
+    def batches(self, plan: Plan) -> Generator[tuple[int, Parts], None, None]:
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
-            yield structure.take_apart(samples.load_batch(dataset, plan, step))
+            yield step, structure.take_apart(samples.load_batch(dataset, plan, step))
+
+    def prepare(self, plan: Plan) -> None:
+        """Nothing: this process is busy with the plan that is being read."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         alone.this_process().hear(stream, figures)
 
 
+@dataclass(eq=False)
+class _Run:
+    """A run that this process has opened, and what came for it that nobody has asked for yet."""
+
+    name: str
+    plan: Plan
+    batches: collections.deque[m.Batch] = field(default_factory=collections.deque)
+    failed: m.RunFailed | None = None
+
+
 class ServiceSource:
-    """Reads from this host's receiver; one connection and at most one run at a time.
+    """Reads from this host's receiver; one connection, one run that is read and one after it.
 
     No thread runs in the training process: a batch waits in the receiver's shared memory, and its
     message in the socket, until the training loop asks for it.
@@ -96,6 +118,8 @@ class ServiceSource:
 
     def __init__(self, receiver: str) -> None:
         self._socket = _connect(receiver)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(_SAY_EVERY, 0))
+        self._process = os.getpid()
         finalize(self, self._socket.close)
         self._buffer = bytearray()
         self._descriptors: collections.deque[int] = collections.deque()
@@ -103,30 +127,34 @@ class ServiceSource:
         # The method holds on to this object, and so to the connection, while arrays live: the
         # receiver uses a slab again when it is told to, or when the connection has ended.
         self._views = SlabViews(self._note_release)
+        self._runs: dict[str, _Run] = {}
+        self._current: _Run | None = None
+        self._prepared: _Run | None = None
 
     def length(self, dataset: str) -> int:
         self._say(m.Describe(dataset=dataset))
         while True:
-            answer = self._hear()
+            answer = self._hear(f"the length of {dataset}")
             if isinstance(answer, m.Length) and answer.dataset == dataset:
                 break
-            self._discard(answer)
+            self._sort(answer)
         if answer.error:
             raise (DataServiceUnavailable if answer.unavailable else DataError)(answer.error)
         return answer.length
 
-    def batches(self, plan: Plan) -> Generator[Parts, None, None]:
-        rank = int(os.environ.get("RANK", plan.rank))
-        run = f"{rank}-{plan.epoch}-{secrets.token_hex(6)}"
-        self._say(m.OpenRun(run=run, rank=rank, plan=m.encode_plan(plan)))
+    def batches(self, plan: Plan) -> Generator[tuple[int, Parts], None, None]:
+        run = self._current = self._prepared_for(plan) or self._open(plan)
         try:
-            for step in range(plan.steps):
-                batch = self._receive(run, step)
-                self._say(m.Taken(run=run, step=step))
-                yield batch
+            for _ in range(plan.steps):
+                batch = self._next_batch(run)
+                self._say(m.Taken(run=run.name, step=batch.step))
+                yield batch.step, self._parts(batch)
         finally:
-            with contextlib.suppress(DataServiceUnavailable):  # what went wrong was said before
-                self._say(m.CloseRun(run=run))
+            self._close(run)
+
+    def prepare(self, plan: Plan) -> None:
+        self._drop_prepared()
+        self._prepared = self._open(plan, after=self._current)
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
@@ -135,23 +163,63 @@ class ServiceSource:
 
     # ---------------------------------------------------------------------------------------
 
-    def _receive(self, run: str, step: int) -> Parts:
-        while True:
-            message = self._hear()
-            if isinstance(message, m.RunFailed) and message.run == run:
-                raise _as_error(message)
-            if isinstance(message, m.Batch) and message.run == run:
-                break
-            self._discard(message)
-        if message.step != step:
-            raise WireError(f"batch {message.step} came instead of {step}")
-        payload = self._views.payload(message.slab, message.size)
-        return message.tree, wire.view_arrays(message.arrays, payload)
+    def _open(self, plan: Plan, after: _Run | None = None) -> _Run:
+        rank = int(os.environ.get("RANK", plan.rank))
+        run = _Run(f"{rank}-{plan.epoch}-{secrets.token_hex(6)}", plan)
+        self._runs[run.name] = run
+        self._say(
+            m.OpenRun(
+                run=run.name,
+                rank=rank,
+                plan=m.encode_plan(plan),
+                after=after.name if after else None,
+                in_order=plan.spec.in_order,
+            )
+        )
+        return run
 
-    def _discard(self, message: m.Message) -> None:
-        """A batch of a run that was left early gives its memory back."""
+    def _prepared_for(self, plan: Plan) -> _Run | None:
+        """The run that was opened early, if it is of this plan."""
+        run, self._prepared = self._prepared, None
+        if run is not None and run.plan != plan:
+            self._close(run)
+            return None
+        return run
+
+    def _drop_prepared(self) -> None:
+        if self._prepared is not None:
+            self._close(self._prepared)
+            self._prepared = None
+
+    def _close(self, run: _Run) -> None:
+        if self._runs.pop(run.name, None) is None or os.getpid() != self._process:
+            return  # a fork has no say on its parent's runs
+        for batch in run.batches:
+            self._note_release(batch.slab)
+        with contextlib.suppress(DataServiceUnavailable):  # what went wrong was said before
+            self._say(m.CloseRun(run=run.name))
+
+    def _next_batch(self, run: _Run) -> m.Batch:
+        while not run.batches:
+            if run.failed is not None:
+                raise _as_error(run.failed)
+            self._sort(self._hear(f"a batch of {run.plan.spec.name}"))
+        return run.batches.popleft()
+
+    def _parts(self, batch: m.Batch) -> Parts:
+        payload = self._views.payload(batch.slab, batch.size)
+        return wire.unpack(payload, batch.content)
+
+    def _sort(self, message: m.Message) -> None:
+        """Keep what belongs to a run; a batch of one that was closed gives its memory back."""
+        run = self._runs.get(getattr(message, "run", ""))
         if isinstance(message, m.Batch):
-            self._note_release(message.slab)
+            if run is None:
+                self._note_release(message.slab)
+            else:
+                run.batches.append(message)
+        elif isinstance(message, m.RunFailed) and run is not None:
+            run.failed = message
 
     def _note_release(self, slab: int) -> None:
         self._released.append(slab)  # called by destructors: no lock, no I/O
@@ -166,9 +234,13 @@ class ServiceSource:
         except OSError as error:
             raise DataServiceUnavailable("the receiver of this host is gone") from error
 
-    def _hear(self) -> m.Message:
+    def _hear(self, awaited: str) -> m.Message:
+        """The next message; says in the log what is awaited, as long as nothing comes."""
+        since = time.monotonic()
         while (end := self._buffer.find(b"\n")) < 0:
-            self._read()
+            if not self._read_more():
+                waited = round(time.monotonic() - since)
+                emit("data_awaited", what=awaited, seconds=waited)
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         message = m.decode(lines.decode(line))
@@ -178,7 +250,8 @@ class ServiceSource:
             self._views.forget(message.slab)
         return message
 
-    def _read(self) -> None:
+    def _read_more(self) -> bool:
+        """Read what has come; False when nothing has come for a while."""
         try:
             data, descriptors, flags, _ = socket.recv_fds(
                 self._socket, _MESSAGE_BYTES, _MOST_DESCRIPTORS
@@ -188,12 +261,15 @@ class ServiceSource:
                     "this process has too many open files for another batch: let go of batches, or "
                     "raise the limit (ulimit -n)"
                 )
+        except BlockingIOError:
+            return False
         except OSError as error:
             raise DataServiceUnavailable("the receiver of this host is gone") from error
         if not data:
             raise DataServiceUnavailable("the receiver of this host is gone")
         self._buffer += data
         self._descriptors.extend(descriptors)
+        return True
 
 
 def _connect(receiver: str) -> socket.socket:

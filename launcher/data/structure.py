@@ -1,125 +1,254 @@
-"""Batches as JSON plus arrays: collating samples, taking a batch apart, putting it together.
+"""Batches as JSON plus arrays: taking a batch apart, and putting it together.
 
-A batch is any nesting of lists, tuples and dicts over arrays, str, bytes and None. Its *tree* is
-JSON with a reference to an array at each leaf that has one, so nothing that crosses the wire is
-ever unpickled, imported or executed.
+A batch is any nesting of lists, tuples, dicts, namedtuples and dataclasses over arrays, tensors,
+numbers, str, bytes and None. Its *tree* is JSON, so nothing that crosses the wire is ever
+unpickled, imported or executed: a str, an int of 64 bits, a float, a bool and None stand for
+themselves, and a list begins with what it is:
+
+    ["array", i]  ["tensor", i]  ["tensor", i, "bfloat16"]  ["scalar", i]      of array i
+    ["bytes", i]  ["text", i]                                                  in array i
+    ["int", "0x..."]  ["complex", real, imaginary]
+    ["list", part, ...]  ["tuple", part, ...]  ["dict", key, value, ...]
+    ["class", "Name", ["field", ...], part, ...]
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from launcher.data import tensors
+from launcher.data.collation import make_dataclass
 from launcher.errors import DataError, WireError
 
 Array = npt.NDArray[Any]
 
-_NUMBERS = (bool, int, float, complex)
-#: What JSON gives back as it was, in a list.
-_KEYS = (str, int, float, bool, type(None))
-
-
-def collate(samples: Sequence[Any]) -> Any:
-    """Samples to one batch, by the rules of torch's default_collate, in numpy.
-
-    Arrays, tensors and numbers are stacked along a new first axis; Python floats become float64
-    and ints int64; dicts are collated by key, tuples and lists by place (into lists); str and
-    bytes stay lists. Raises DataError for anything else, and for shapes that differ.
-    """
-    first = samples[0]
-    if _is_tensor(first):
-        return _stack([sample.detach().cpu().numpy() for sample in samples])
-    if isinstance(first, (np.ndarray, np.generic)):
-        return _stack([np.asarray(sample) for sample in samples])
-    if isinstance(first, _NUMBERS):
-        return np.asarray(samples)
-    if isinstance(first, (str, bytes)):
-        return list(samples)
-    if isinstance(first, Mapping):
-        return {key: collate([sample[key] for sample in samples]) for key in first}
-    if isinstance(first, (tuple, list)):
-        if any(len(sample) != len(first) for sample in samples):
-            raise DataError("the samples of a batch have different numbers of parts")
-        return [collate(part) for part in zip(*samples, strict=True)]
-    raise DataError(
-        f"a sample holds a {type(first).__name__}; batches are made of arrays, tensors, numbers, "
-        "str, bytes, and tuples, lists and dicts of these"
-    )
-
-
-def _stack(arrays: list[Array]) -> Array:
-    shapes = {array.shape for array in arrays}
-    if len(shapes) > 1:
-        raise DataError(
-            f"the samples of a batch have different shapes, {sorted(shapes)[0]} and "
-            f"{sorted(shapes)[1]}: make them equal in the dataset"
-        )
-    return np.stack(arrays)
-
-
-def _is_tensor(value: object) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+#: numpy's kinds of plain data: bool, integers, floats, complex, fixed strings, dates.
+PLAIN_KINDS = frozenset("biufcSUmM")
+#: Levels of nesting. JSON's reader has a limit, which must not be met on the other side first.
+DEEPEST = 64
+#: Longer texts travel as bytes.
+_LONG_TEXT = 4096
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN = (float, bool, type(None))
+_KEYS = (str, bytes, int, complex, *_PLAIN)
 
 
 def take_apart(batch: Any) -> tuple[Any, list[Array]]:
-    """A batch to its tree and its arrays (contiguous, little-endian); the inverse of `rebuild`."""
+    """A batch to its tree and its arrays (contiguous); the inverse of `Assembly.rebuild`.
+
+    Raises DataError for what cannot be sent.
+    """
     arrays: list[Array] = []
-    return _take_apart(batch, arrays), arrays
+    return _take_apart(batch, arrays, DEEPEST), arrays
 
 
-def _take_apart(value: Any, arrays: list[Array]) -> Any:
+def _take_apart(value: Any, arrays: list[Array], levels: int) -> Any:
     if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            raise DataError("a batch holds an array of Python objects, which cannot be sent")
-        arrays.append(np.ascontiguousarray(value).reshape(value.shape))
-        return {"array": len(arrays) - 1}
-    if value is None or isinstance(value, str):
-        return {"value": value}
-    if isinstance(value, bytes):
-        arrays.append(np.frombuffer(value, np.uint8))
-        return {"bytes": len(arrays) - 1}
-    if isinstance(value, dict):
-        if odd := [key for key in value if not isinstance(key, _KEYS)]:
+        return ["array", _add(value, arrays)]
+    if tensors.is_tensor(value):
+        array, name = tensors.as_array(value)
+        return ["tensor", _add(array, arrays), *([name] if name else [])]
+    kind = type(value)
+    if kind is str or kind is np.str_:
+        return _text(str(value), arrays)
+    if kind is bytes or kind is np.bytes_:
+        return ["bytes", _add_bytes(value, arrays)]
+    if isinstance(value, np.generic):
+        return ["scalar", _add(np.asarray(value), arrays)]
+    if kind in _PLAIN:
+        return value
+    if kind is int:
+        return value if value.bit_length() < 64 else ["int", hex(value)]
+    if kind is complex:
+        return ["complex", value.real, value.imag]
+    return _take_nest_apart(value, arrays, _below(levels))
+
+
+def _below(levels: int) -> int:
+    if levels == 0:
+        raise DataError(f"a batch is nested more than {DEEPEST} deep, or holds itself")
+    return levels - 1
+
+
+def _take_nest_apart(value: Any, arrays: list[Array], levels: int) -> Any:
+    if isinstance(value, Mapping):
+        parts = []
+        for key, part in value.items():
+            parts += [_key(key, arrays, levels), _take_apart(part, arrays, levels)]
+        return ["dict", *parts]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _named(type(value), value._fields, value, arrays, levels)
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return [kind, *[_take_apart(part, arrays, levels) for part in value]]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return _named(type(value), names, [getattr(value, n) for n in names], arrays, levels)
+    raise DataError(
+        f"a batch holds a {type(value).__qualname__}, which cannot be sent: make it an array, a "
+        "tensor, a number, str, bytes, or a list, tuple, dict, namedtuple or dataclass of these"
+    )
+
+
+def _named(
+    kind: type, names: Sequence[str], values: Sequence[Any], arrays: list[Array], levels: int
+) -> Any:
+    parts = [_take_apart(value, arrays, levels) for value in values]
+    return ["class", kind.__qualname__, list(names), *parts]
+
+
+def _key(key: Any, arrays: list[Array], levels: int) -> Any:
+    if type(key) is tuple:
+        return ["tuple", *[_key(part, arrays, _below(levels)) for part in key]]
+    if type(key) in _KEYS or isinstance(key, np.generic):
+        return _take_apart(key, arrays, levels)
+    raise DataError(
+        f"a batch holds a dict with the key {key!r}, a {type(key).__name__}; keys are str, bytes, "
+        "numbers, bool, None, and tuples of these"
+    )
+
+
+def _text(text: str, arrays: list[Array]) -> Any:
+    # JSON joins two halves of a character into one, which would be another str.
+    if len(text) > _LONG_TEXT or (not text.isascii() and _SURROGATE.search(text)):
+        return ["text", _add_bytes(text.encode("utf-8", "surrogatepass"), arrays)]
+    return text
+
+
+def _add_bytes(data: bytes, arrays: list[Array]) -> int:
+    return _add(np.frombuffer(data, np.uint8), arrays)
+
+
+def _add(array: Array, arrays: list[Array]) -> int:
+    if array.dtype.kind not in PLAIN_KINDS:
+        raise DataError(
+            f"a batch holds an array of type {array.dtype}, which cannot be sent: make it one of "
+            "numbers, bools, dates or fixed strings (astype), or a dict of them"
+        )
+    if hasattr(array, "mask"):
+        raise DataError("a batch holds a masked array: send its data and its mask as two arrays")
+    arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+    return len(arrays) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembly:
+    """How batches are put together.
+
+    tensors: True makes tensors of arrays too, False makes arrays of tensors too, and None leaves
+        each what it was. types: the NamedTuple and dataclass classes that batches may hold.
+    """
+
+    tensors: bool | None = None
+    types: tuple[type, ...] = ()
+
+    def __post_init__(self) -> None:
+        for kind in self.types:
+            if not isinstance(kind, type) or not (_is_named_tuple(kind) or _is_dataclass(kind)):
+                raise DataError(f"types has {kind!r}, which is no NamedTuple or dataclass")
+        if len(self._by_name()) < len(set(self.types)):
+            raise DataError(f"types has two classes of one name; rename one: {self.types}")
+
+    def rebuild(self, tree: Any, arrays: Sequence[Array]) -> Any:
+        """A batch from its tree.
+
+        Raises WireError for a tree that does not fit its arrays, and DataError for what this
+        process cannot make.
+        """
+        try:
+            return self._rebuild(tree, arrays)
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise WireError(f"a batch whose tree does not fit its arrays: {error!r}") from error
+
+    def _rebuild(self, tree: Any, arrays: Sequence[Array]) -> Any:
+        if not isinstance(tree, list):
+            if isinstance(tree, dict):
+                raise WireError("a batch whose tree holds an object")
+            return tree
+        kind, *parts = tree
+        if kind == "list":
+            return [self._rebuild(part, arrays) for part in parts]
+        if kind == "tuple":
+            return tuple([self._rebuild(part, arrays) for part in parts])
+        if kind == "dict":
+            keys = [_AS_GIVEN._rebuild(part, arrays) for part in parts[::2]]
+            values = [self._rebuild(part, arrays) for part in parts[1::2]]
+            return dict(zip(keys, values, strict=True))
+        if kind == "class":
+            name, fields, *values = parts
+            return self._instance(name, fields, [self._rebuild(part, arrays) for part in values])
+        return self._leaf(kind, *parts, arrays=arrays)
+
+    def _leaf(self, kind: str, what: Any, *more: Any, arrays: Sequence[Array]) -> Any:
+        if kind == "int":
+            return int(what, 16)
+        if kind == "complex":
+            return complex(what, *more)
+        if what < 0:
+            raise IndexError(what)
+        array = arrays[what]
+        if kind == "bytes":
+            return array.tobytes()
+        if kind == "text":
+            return array.tobytes().decode("utf-8", "surrogatepass")
+        return self._array(kind, array, *more)
+
+    def _array(self, kind: str, array: Array, name: str = "") -> Any:
+        if self.tensors or (self.tensors is None and kind == "tensor"):
+            return tensors.as_tensor(array, name)
+        if name:
             raise DataError(
-                f"a batch holds a dict with the key {odd[0]!r}, a {type(odd[0]).__name__}; keys "
-                "are str, int, float, bool or None"
+                f"a batch holds a tensor of type {name}, which numpy does not have: let the loader "
+                "give tensors (import torch before it is made, or tensors=True), or convert it in "
+                "the dataset"
             )
-        parts = [_take_apart(part, arrays) for part in value.values()]
-        return {"dict": list(value), "parts": parts}
-    kind = "tuple" if isinstance(value, tuple) else "list"
-    return {kind: [_take_apart(part, arrays) for part in value]}
+        if kind == "scalar":
+            return array[()]
+        if kind not in ("array", "tensor"):
+            raise WireError(f"a batch whose tree holds a {kind!r}")
+        return array
+
+    def _instance(self, name: str, fields: list[str], values: list[Any]) -> Any:
+        kind = self._by_name().get(name)
+        if kind is None:
+            raise DataError(
+                f"a batch holds a {name}, a class that this loader does not know: import it in the "
+                f"script and add it, DataLoader(..., types=[{name}])"
+            )
+        known = _fields(kind)
+        if known != fields or len(fields) != len(values):
+            raise DataError(
+                f"a batch holds a {name} with the fields {fields}, and types has one with {known}: "
+                "both sides must use one class"
+            )
+        if _is_named_tuple(kind):
+            return kind._make(values)  # type: ignore[attr-defined] # a NamedTuple's
+        return make_dataclass(kind, fields, values)
+
+    def _by_name(self) -> dict[str, type]:
+        return {kind.__qualname__: kind for kind in self.types}
 
 
-def rebuild(tree: Any, arrays: Sequence[Array], leaf: Callable[[Array], Any]) -> Any:
-    """A batch from its tree; `leaf` turns each array into what the user gets."""
-    try:
-        return _rebuild(tree, arrays, leaf)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise WireError(f"a batch whose tree does not fit its arrays: {error!r}") from error
+#: Keys are what they were, whatever becomes of the values.
+_AS_GIVEN = Assembly()
 
 
-def _rebuild(tree: Any, arrays: Sequence[Array], leaf: Callable[[Array], Any]) -> Any:
-    if "array" in tree:
-        return leaf(arrays[tree["array"]])
-    if "value" in tree:
-        return tree["value"]
-    if "bytes" in tree:
-        return arrays[tree["bytes"]].tobytes()
-    if "dict" in tree:
-        parts = (_rebuild(part, arrays, leaf) for part in tree["parts"])
-        return dict(zip(tree["dict"], parts, strict=True))
-    if "tuple" in tree:
-        return tuple(_rebuild(part, arrays, leaf) for part in tree["tuple"])
-    return [_rebuild(part, arrays, leaf) for part in tree["list"]]
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def as_tensor(array: Array) -> Any:
-    """An array as a torch tensor over the same memory."""
-    import torch  # only a script that has imported torch itself gets here
+def _is_dataclass(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind)
 
-    return torch.from_numpy(array)
+
+def _fields(kind: type) -> list[str]:
+    if _is_named_tuple(kind):
+        return list(kind._fields)  # type: ignore[attr-defined] # a NamedTuple's
+    return [field.name for field in dataclasses.fields(kind)]

@@ -37,7 +37,9 @@ class Worker:
     def __init__(self, name: str, environment: Environment) -> None:
         self.name = name
         self._token = environment.token
-        self._allowed = environment.document.data.datasets if environment.document.data else ()
+        part = environment.document.data
+        self._allowed = part.datasets if part else ()
+        self._checksums = getattr(part, "checksums", False)
         self._datasets = samples.Datasets()
         self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
@@ -92,7 +94,7 @@ class Worker:
         try:
             batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
             tree, arrays = structure.take_apart(batch)
-            frame = wire.Frame.pack(run, step, self.name, tree, arrays)
+            frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
             self._report(run, step, error)
             return

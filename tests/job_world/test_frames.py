@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from typing import Any
 
 import numpy as np
 import pytest
+from batches import bytes_of
 
 from launcher.data import wire
 from launcher.errors import DataError, WireError
@@ -21,20 +21,20 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
         np.array([True]),
         np.ones(65, "u1"),
     ]
-    frame = wire.Frame.pack("run", 7, "worker", {"list": []}, parts)
-    assert frame.header == (
-        b'{"run":"run","step":7,"worker":"worker","tree":{"list":[]},'
-        b'"arrays":[["<u2",[3],0],["<f4",[0,2],64],["|b1",[1],64],["|u1",[65],128]]}'
-    )
-    assert frame.payload_bytes == 128 + 65
+    frame = wire.Frame.pack("run", 7, "worker", ["list"], parts)
+    content = b'[["list"],[["<u2",[3],0],["<f4",[0,2],64],["|b1",[1],64],["|u1",[65],128]]]'
+    assert frame.header == b'["run",7,"worker",%d]' % len(content)
+    assert frame.payload_bytes == 128 + 65 + len(content)
     payload = b"".join(bytes(buffer) for buffer in frame.buffers)
-    assert payload == (b"\0\0\1\0\2\0".ljust(64, b"\0") + b"\1".ljust(64, b"\0") + b"\1" * 65)
+    arrays = b"\0\0\1\0\2\0".ljust(64, b"\0") + b"\1".ljust(64, b"\0") + b"\1" * 65
+    assert payload == arrays + content
     here, there = socket.socketpair()
     with here, there:
         there.settimeout(20)
         frame.send(here)
         sent = there.recv(1 << 16)
-    assert sent == struct.pack("<4sIQ", b"LDF1", len(frame.header), 193) + frame.header + payload
+    prefix = struct.pack("<4sIQI", b"LDF2", len(frame.header), len(payload), 0)
+    assert sent == prefix + frame.header + payload
 
 
 @pytest.mark.parametrize(
@@ -46,24 +46,26 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
     ],
 )
 def test_a_frame_may_be_as_large_as_the_limits(header: int, payload: int, fits: bool) -> None:
-    prefix = struct.pack("<4sIQ", wire.MAGIC, header, payload)
+    prefix = struct.pack("<4sIQI", wire.MAGIC, header, payload, 7)
     if fits:
-        assert wire.read_prefix(prefix) == (header, payload)
+        assert wire.read_prefix(prefix) == wire.Prefix(
+            header_bytes=header, payload_bytes=payload, checksum=7
+        )
     else:
         with pytest.raises(WireError, match="beyond the limits"):
             wire.read_prefix(prefix)
 
 
 def test_the_limits_are_those_of_the_other_side() -> None:
-    assert (wire.HEADER_LIMIT, wire.PAYLOAD_LIMIT, wire.ALIGNMENT) == (64 << 20, 1 << 40, 64)
+    assert (wire.HEADER_LIMIT, wire.PAYLOAD_LIMIT, wire.ALIGNMENT) == (4096, 1 << 40, 64)
 
 
 def test_a_frame_at_its_limits_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
     monkeypatch.setattr(wire, "HEADER_LIMIT", len(frame.header))
-    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", 100)
+    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.payload_bytes)
     wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
-    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", 99)
+    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.payload_bytes - 1)
     with pytest.raises(DataError, match="at most"):
         wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
 
@@ -86,8 +88,7 @@ def test_what_is_sent_in_bits_arrives_whole() -> None:
     frame = wire.Frame.pack("r", 0, "w", None, arrays)
     narrow = Narrow()
     frame.send(narrow)  # type: ignore[arg-type]
-    expected = struct.pack("<4sIQ", wire.MAGIC, len(frame.header), frame.payload_bytes)
-    assert narrow.taken == expected + frame.header + b"".join(map(bytes, frame.buffers))
+    assert narrow.taken == bytes_of(frame)
 
 
 def test_the_end_of_the_other_side_is_noticed() -> None:
@@ -102,32 +103,67 @@ def test_the_end_of_the_other_side_is_noticed() -> None:
         assert wire.receive_exactly(there, memoryview(b""))
 
 
-HEADER = {"run": "r", "step": 0, "worker": "w", "tree": None, "arrays": []}
+def test_what_is_skipped_is_not_read_again() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.settimeout(20)
+        here.sendall(bytes(3000) + b"next")
+        assert wire.skip(there, 3000)
+        assert there.recv(10) == b"next"
+        here.close()
+        assert not wire.skip(there, 1)
 
 
 def test_a_header_is_read_as_it_is() -> None:
-    assert wire.read_header(json.dumps(HEADER).encode()) == HEADER
-
-
-@pytest.mark.parametrize("name", HEADER)
-def test_a_header_without_a_part_is_refused(name: str) -> None:
-    rest = {key: value for key, value in HEADER.items() if key != name}
-    with pytest.raises(WireError, match="damaged header"):
-        wire.read_header(json.dumps(rest).encode())
+    header = wire.read_header(b'["r", 2, "w", 30]')
+    assert header == wire.Header(run="r", step=2, worker="w", content_bytes=30)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("run", 1), ("step", "0"), ("worker", None), ("arrays", {})]
+    "text",
+    [
+        *(b"[]", b"3", b"null", b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"{}"),
+        *(b'["r",0,"w"]', b'["r",0,"w",1,1]', b'[1,0,"w",1]', b'["r","0","w",1]'),
+        *(b'["r",0,null,1]', b'["r",0,"w",1.0]', b'["r",true,"w",1]'),
+        *(b'["r",-1,"w",1]', b'["r",0,"w",-1]', b'{"r":0,"s":1,"w":2,"c":3}'),
+    ],
+    ids=lambda text: repr(text[:30]),
 )
-def test_a_header_with_a_part_of_another_kind_is_refused(name: str, value: object) -> None:
-    with pytest.raises(WireError, match="damaged header"):
-        wire.read_header(json.dumps({**HEADER, name: value}).encode())
-
-
-@pytest.mark.parametrize("text", [b"[]", b"3", b"null", b"{", b"\xff"])
 def test_what_is_no_header_is_refused(text: bytes) -> None:
     with pytest.raises(WireError, match="damaged header"):
         wire.read_header(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        *((b"[1,[]]", 0), (b"[1,[]]", 7), (b"[1,[]]", -1), (b"[1,[]]", 3)),
+        *((text, len(text)) for text in (b"[1]", b"[1,2]", b"[1,[],1]", b"[" * 100_000, b"\xff")),
+    ],
+    ids=str,
+)
+def test_what_is_no_content_is_refused(content: bytes, count: int) -> None:
+    with pytest.raises(WireError):
+        wire.unpack(np.frombuffer(content, np.uint8), count)
+
+
+def test_a_checksum_covers_every_byte_of_a_frame() -> None:
+    sent = bytes_of(wire.Frame.pack("r", 1, "w", 0, [np.arange(5)], checksums=True))
+
+    def is_intact(data: bytes) -> bool:
+        prefix = wire.read_prefix(data)
+        end = wire.PREFIX_BYTES + prefix.header_bytes
+        header, payload = data[wire.PREFIX_BYTES : end], data[end:]
+        return wire.is_intact(prefix, bytearray(header), memoryview(payload))
+
+    assert is_intact(sent)
+    for place in range(len(wire.MAGIC), len(sent)):
+        damaged = bytearray(sent)
+        damaged[place] ^= 1 << place % 8
+        try:
+            assert not is_intact(bytes(damaged))
+        except WireError:
+            assert place < wire.PREFIX_BYTES  # sizes beyond the limits
 
 
 @pytest.mark.parametrize(
@@ -149,8 +185,34 @@ def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> 
 
 @pytest.mark.parametrize(
     "entry",
-    [["<f8", [9], 0], ["<f8", [1], 57], ["|u1", [1], 64], ["|u1", [0], -1], ["|V8", [1], 0]],
-    ids=str,
+    [
+        ["<f8", [9], 0],
+        ["<f8", [1], 57],
+        ["|u1", [1], 64],
+        ["|u1", [0], -1],
+        ["|V8", [1], 0],
+        ["|O", [1], 0],
+        ["<f8", [1000], 0],
+        ["<f8", [-1], 0],
+        ["<f8", [-1, -1], 0],
+        ["<f8", [2], -8],
+        ["<f8", [1], 1 << 80],
+        ["nonsense", [1], 0],
+        ["f8,f8", [1], 0],
+        ["(2,2)<f8", [1], 0],
+        [["<f8"], [1], 0],
+        ["<f8", "ab", 0],
+        ["<f8", [1.5], 0],
+        ["<f8", [1], "0"],
+        ["<f8", [1]],
+        ["<f8", [1 << 62, 4], 0],
+        ["<f8", [0, 1 << 80], 0],
+        ["<f8", [1] * 65, 0],
+        ["<U999999999", [1], 0],
+        ["<M8[fortnights]", [1], 0],
+        None,
+    ],
+    ids=lambda entry: str(entry)[:40],
 )
 def test_an_array_outside_of_its_frame_or_of_no_plain_kind_is_refused(entry: Any) -> None:
     with pytest.raises(WireError):

@@ -167,7 +167,7 @@ def test_each_epoch_leaves_a_line_with_its_wait(
         ("pipeline", "is not a dataset reference; write 'module:function'"),
         ("no_such_module:train_set", "No module named 'no_such_module'"),
         ("{module}:no_such_function", "no attribute 'no_such_function'"),
-        ("builtins:object", "returned a object; this version serves map-style datasets"),
+        ("builtins:object", "returned a object; a dataset has __getitem__ and __len__, or"),
     ],
 )
 def test_a_dataset_that_cannot_be_had_is_said_to_be(
@@ -202,10 +202,9 @@ def test_a_sample_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("{'a': 1} if index % 2 else {'b': 1}", r"samples that do not make a batch: KeyError"),
         ("[0] * (index + 1)", "different numbers of parts"),
-        ("{(1, 2): index}", r"a dict with the key \(1, 2\), a tuple"),
-        ("{b'k': index}", r"a dict with the key b'k', a bytes"),
+        ("{frozenset(): index}", r"a dict with the key frozenset\(\), a frozenset"),
     ],
-    ids=["keys differ", "lengths differ", "tuple key", "bytes key"],
+    ids=["keys differ", "lengths differ", "frozenset key"],
 )
 def test_samples_that_do_not_make_a_batch_are_said_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, message: str

@@ -10,7 +10,8 @@ import pytest
 
 from launcher.data import messages
 from launcher.data.messages import Message, decode, decode_plan, encode_plan
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
 PLAN = Plan(
@@ -22,7 +23,7 @@ WIRE: list[dict[str, Any]] = [
     {"type": "HelloReceiver", "host": "algo-3", "address": ["127.0.0.1", 7771]},
     {"type": "Describe", "dataset": "m:f"},
     {"type": "Length", "dataset": "m:f", "length": 9, "error": "", "unavailable": False},
-    {"type": "OpenRun", "run": "r", "rank": 0, "plan": {}},
+    {"type": "OpenRun", "run": "r", "rank": 0, "plan": {}, "after": None, "in_order": True},
     {"type": "DefineRun", "run": "r", "plan": {}, "address": ["127.0.0.1", 7771]},
     {"type": "Lease", "run": "r", "steps": [1, 2]},
     {"type": "Sent", "run": "r", "step": 1, "seconds": 0.5},
@@ -36,6 +37,7 @@ WIRE: list[dict[str, Any]] = [
     },
     {"type": "Beat"},
     {"type": "Arrived", "run": "r", "step": 1, "worker": "w", "size": 3},
+    {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
     {
@@ -45,8 +47,7 @@ WIRE: list[dict[str, Any]] = [
         "slab": 2,
         "size": 3,
         "new": True,
-        "tree": {"array": 0},
-        "arrays": [["<f8", [1], 0]],
+        "content": 3,
     },
     {"type": "Forget", "slab": 1},
     {

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.plan import Plan, StreamSpec, epoch_order
+from launcher.data.orders import epoch_order
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
 
@@ -60,10 +62,10 @@ def test_an_epoch_goes_on_exactly_after_any_step_with_any_other_world(
     if full == 0:
         return
     done = data.draw(st.integers(0, full - 1))
-    position = before[0].position_after(done)
-    if position is None:
+    place = before[0].place_after(done + 1)
+    if place is None:
         return
-    after = everyone(spec(batch_size=batch_size), length, other_world, position)
+    after = everyone(spec(batch_size=batch_size), length, other_world, place.position)
     counts = np.bincount(ids(before, range(done + 1)) + ids(after), minlength=length)
     assert counts.min() == 1
     assert np.maximum(counts - 1, 0).sum() == after[0].pads
@@ -156,16 +158,21 @@ def test_the_numbers_of_an_epoch(
 def test_where_batches_stand_and_where_to_go_on() -> None:
     first, second = everyone(spec(), 27, 2, position=8)
     assert [first.positions(step) for step in range(3)] == [
-        range(8, 12),
-        range(16, 20),
-        range(24, 26),
+        [*range(8, 12)],
+        [*range(16, 20)],
+        [*range(24, 26)],
     ]
     assert [second.positions(step) for step in range(3)] == [
-        range(12, 16),
-        range(20, 24),
-        range(26, 28),
+        [*range(12, 16)],
+        [*range(20, 24)],
+        [*range(26, 28)],
     ]
-    assert [first.position_after(step) for step in range(3)] == [16, 24, None]
+    assert [place and place.position for place in map(first.place_after, range(4))] == [
+        8,
+        16,
+        24,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("step", [-1, 3])

@@ -1,104 +1,259 @@
-"""Batches: collated as torch would, taken apart, sent, received, put together again."""
+"""Batches: taken apart, sent, received, put together again."""
 
 from __future__ import annotations
 
-import socket
-import struct
-import threading
+import enum
+from collections import OrderedDict, UserDict, defaultdict, namedtuple
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
+from batches import TYPES, Box, Point, batches, frame_of, same, sent_and_rebuilt, through_the_wire
 from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from launcher.data import structure, wire
 from launcher.data.slabs import SlabPool
+from launcher.data.structure import Assembly
 from launcher.errors import DataError, WireError
-
-dtypes = hnp.scalar_dtypes().filter(lambda dtype: dtype.kind in "biufcmM" and dtype.itemsize <= 16)
-arrays = dtypes.flatmap(
-    lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, min_side=0, max_side=4))
-)
-batches = st.recursive(
-    arrays | st.text() | st.binary() | st.none(),
-    lambda part: (
-        st.lists(part, max_size=3)
-        | st.tuples(part, part)
-        | st.dictionaries(st.text(max_size=4), part, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray):
-        return (
-            isinstance(other, np.ndarray)
-            and (one.dtype, one.shape) == (other.dtype, other.shape)
-            and one.tobytes() == other.tobytes()
-        )
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return (
-            type(one) is type(other)
-            and len(one) == len(other)
-            and all(same(a, b) for a, b in zip(one, other, strict=True))
-        )
-    return type(one) is type(other) and one == other
-
-
-def through_the_wire(frame: wire.Frame) -> tuple[dict[str, Any], np.ndarray]:
-    """Send a frame over a real socket and read it as the receiver does."""
-    here, there = socket.socketpair()
-    for end in (here, there):
-        end.settimeout(20)  # so that what is lost on the way fails, and does not hang
-    with here, there:
-        sender = threading.Thread(target=frame.send, args=(here,), daemon=True)
-        sender.start()
-        prefix = bytearray(wire.PREFIX_BYTES)
-        assert wire.receive_exactly(there, memoryview(prefix))
-        header_bytes, payload_bytes = wire.read_prefix(prefix)
-        header, payload = bytearray(header_bytes), np.empty(payload_bytes, np.uint8)
-        assert wire.receive_exactly(there, memoryview(header))
-        assert wire.receive_exactly(there, payload.data)
-        sender.join()
-    return wire.read_header(header), payload
 
 
 @given(batches)
 def test_a_batch_survives_the_wire_bit_for_bit(batch: Any) -> None:
-    tree, parts = structure.take_apart(batch)
-    header, payload = through_the_wire(wire.Frame.pack("run", 3, "worker", tree, parts))
-    assert (header["run"], header["step"], header["worker"]) == ("run", 3, "worker")
-    received = wire.view_arrays(header["arrays"], payload)
-    assert same(structure.rebuild(header["tree"], received, lambda array: array), batch)
+    assert same(sent_and_rebuilt(batch), batch)
+
+
+@given(batches)
+def test_a_batch_in_this_process_is_what_it_is_over_the_wire(batch: Any) -> None:
+    assert same(Assembly(types=TYPES).rebuild(*structure.take_apart(batch)), batch)
 
 
 def test_a_batch_of_many_megabytes_and_many_arrays_survives() -> None:
     batch = [np.random.default_rng(i).bytes(i) for i in range(1500)]
     batch += [np.random.default_rng(1).integers(0, 255, (9, 1 << 20), np.uint8)]
-    tree, parts = structure.take_apart(batch)
-    header, payload = through_the_wire(wire.Frame.pack("r", 0, "w", tree, parts))
-    received = wire.view_arrays(header["arrays"], payload)
-    assert same(structure.rebuild(header["tree"], received, lambda array: array), batch)
+    assert same(sent_and_rebuilt(batch), batch)
 
 
 def test_arrays_lie_aligned_in_the_payload() -> None:
-    tree, parts = structure.take_apart([np.zeros(3, np.uint8), np.zeros(5), b"xyz", np.ones(2)])
-    header, _ = through_the_wire(wire.Frame.pack("r", 0, "w", tree, parts))
-    assert [offset % wire.ALIGNMENT for _, _, offset in header["arrays"]] == [0] * 4
+    header, payload = through_the_wire(
+        frame_of([np.zeros(3, np.uint8), np.zeros(5), b"xyz", np.ones(2)])
+    )
+    _, arrays = wire.unpack(payload, header.content_bytes)
+    start = payload.__array_interface__["data"][0]
+    places = [array.__array_interface__["data"][0] - start for array in arrays]
+    assert [place % wire.ALIGNMENT for place in places] == [0] * 4
 
 
-def test_a_batch_that_the_other_side_would_refuse_is_refused_here(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(wire, "HEADER_LIMIT", 1000)
-    tree, parts = structure.take_apart(["x" * 1000])
-    with pytest.raises(DataError, match="of text and structure"):
-        wire.Frame.pack("r", 0, "w", tree, parts)
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(5),
+        np.zeros((2, 0, 3), np.int16),
+        np.arange(6).reshape(2, 3).T,
+        np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)),
+        np.arange(10)[::-2],
+        np.broadcast_to(np.float32(2), (3, 2)),
+        np.arange(4, dtype=">i4"),
+        np.array([1, 2], np.uint64),
+        np.array([1 + 2j], np.complex64),
+        np.array(["2026-01-01", "NaT"], "datetime64[D]"),
+        np.array(["", "né"]),
+        np.array([b"a\0b"]),
+        np.zeros(3, np.longdouble),
+        np.frombuffer(b"readonly", np.uint8),
+    ],
+    ids=lambda array: f"{array.dtype.str}{array.shape}{array.strides}",
+)
+def test_arrays_of_every_layout_arrive_with_their_values(array: np.ndarray) -> None:
+    (arrived,) = sent_and_rebuilt([array])
+    assert (arrived.dtype, arrived.shape) == (array.dtype, array.shape)
+    assert arrived.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
+    ("batch", "arrived"),
+    [
+        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+        (defaultdict(list, a=[1]), {"a": [1]}),
+        (UserDict(a=1), {"a": 1}),
+        (np.str_("text"), "text"),
+        (np.bytes_(b"ab"), b"ab"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_arrives_as_a_plainer_type(batch: Any, arrived: Any) -> None:
+    assert same(sent_and_rebuilt(batch), arrived)
+
+
+def test_ragged_lists_and_shapes_that_change_survive() -> None:
+    for length in (3, 1, 0):
+        batch = {"boxes": [np.ones((n, 4), np.float32) for n in range(length)], "n": length}
+        assert same(sent_and_rebuilt(batch), batch)
+
+
+# Classes ---------------------------------------------------------------------------------------
+
+
+def test_classes_arrive_when_both_sides_know_them() -> None:
+    batch = Point(np.ones(2), Box(corner=Point("a", 1), size=[None]))
+    assert same(sent_and_rebuilt(batch), batch)
+
+
+def test_a_class_that_the_loader_does_not_know_is_named() -> None:
+    with pytest.raises(DataError, match=r"holds a Point, .* DataLoader\(..., types=\[Point\]\)"):
+        sent_and_rebuilt(Point(1, 2), types=(Box,))
+
+
+def test_a_class_of_the_same_name_and_other_fields_is_refused() -> None:
+    other = namedtuple("Point", "x z")
+    message = r"fields \['x', 'y'\], and types has one with \['x', 'z'\]"
+    with pytest.raises(DataError, match=message):
+        sent_and_rebuilt(Point(1, 2), types=(other,))
+
+
+def test_making_a_dataclass_runs_none_of_its_code() -> None:
+    @dataclass(slots=True)
+    class Counted:
+        count: int
+        total: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            self.count += 1
+            self.total = 10 * self.count
+
+    batch = Counted(3)
+    arrived = sent_and_rebuilt(batch, types=(Counted,))
+    assert (type(arrived), arrived.count, arrived.total) == (Counted, 4, 40)
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ((int,), "no NamedTuple or dataclass"),
+        ((Point(1, 2),), "no NamedTuple or dataclass"),
+        ((Point, namedtuple("Point", "z")), "two classes of one name"),
+    ],
+    ids=["a class of neither kind", "an instance", "two of one name"],
+)
+def test_types_that_could_not_be_made_are_refused(types: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Assembly(types=types)
+
+
+# What is refused -------------------------------------------------------------------------------
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+def itself() -> list[Any]:
+    holder: list[Any] = []
+    holder.append(holder)
+    return holder
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({1, 2}, "a batch holds a set, which cannot be sent"),
+        (object(), "a batch holds a object"),
+        (Colour.RED, "a batch holds a Colour"),
+        (Point, "a batch holds a type"),
+        (range(3), "a batch holds a range"),
+        (np.array([object()]), "an array of type object"),
+        (np.zeros(2, "i4,f4"), "an array of type .*'f0'"),
+        (np.ma.masked_array([1, 2], [True, False]), "a masked array"),
+        (itself(), "nested more than 64 deep, or holds itself"),
+        ({frozenset(): 1}, r"the key frozenset\(\), a frozenset"),
+        ({Colour.RED: 1}, "the key <Colour.RED: 1>, a Colour"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
+)
+def test_what_cannot_be_sent_is_refused_where_it_is_made(batch: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        structure.take_apart(batch)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        ["array", 5],
+        ["array", -1],
+        ["array", "0"],
+        ["array", None],
+        ["array", 0.0],
+        ["array"],
+        ["array", 0, "bfloat16", 1],
+        ["tensor", 0, "no_such_type"],
+        ["dict", "a"],
+        ["dict", ["list"], 1],
+        ["int", 3],
+        ["int", "x"],
+        ["complex", "a"],
+        ["text", 0],
+        ["class", "Point"],
+        ["class", ["Point"], ["x", "y"], 1, 2],
+        ["os.system", "true"],
+        [],
+        [["list"], 1],
+        {"a": 1},
+    ],
+    ids=str,
+)
+def test_a_tree_that_does_not_fit_its_arrays_is_refused(tree: Any) -> None:
+    with pytest.raises(DataError):
+        Assembly(types=TYPES).rebuild(tree, [np.array([255], np.uint8)])
+
+
+def test_a_tree_deeper_than_any_that_is_sent_is_refused() -> None:
+    tree: Any = 1
+    for _ in range(100_000):
+        tree = ["list", tree]
+    with pytest.raises(WireError, match="RecursionError"):
+        Assembly().rebuild(tree, [])
+    while isinstance(tree, list):  # its destructor would recurse as deep
+        tree = tree.pop()
+
+
+# Trees -----------------------------------------------------------------------------------------
+
+
+def test_the_tree_of_a_batch() -> None:
+    batch = {
+        "x": np.zeros(1),
+        2: (b"ab", "text", "\ud800"),
+        (None, 0.5): [None, 1 << 64, 1j],
+        "s": np.int8(3),
+        "p": Point(True, 1),
+    }
+    tree, parts = structure.take_apart(batch)
+    assert tree == [
+        "dict",
+        *("x", ["array", 0]),
+        *(2, ["tuple", ["bytes", 1], "text", ["text", 2]]),
+        *(["tuple", None, 0.5], ["list", None, ["int", "0x10000000000000000"], ["complex", 0, 1]]),
+        *("s", ["scalar", 3]),
+        *("p", ["class", "Point", ["x", "y"], True, 1]),
+    ]
+    assert [part.tolist() for part in parts] == [[0.0], [97, 98], [0xED, 0xA0, 0x80], 3]
+
+
+def test_arrays_are_made_contiguous_and_keep_their_shapes() -> None:
+    for array in (np.arange(6).reshape(2, 3).T, np.array(5), np.zeros((2, 0))):
+        _, (part,) = structure.take_apart(array)
+        assert part.flags.c_contiguous
+        assert part.shape == array.shape
+        assert part.tolist() == array.tolist()
+
+
+def test_a_contiguous_array_is_not_copied() -> None:
+    array = np.ones(3)
+    _, (part,) = structure.take_apart([array])
+    assert np.shares_memory(part, array)
+
+
+# Slabs -----------------------------------------------------------------------------------------
 
 
 def test_free_slabs_are_bounded_and_used_again_the_latest_first() -> None:
@@ -110,165 +265,3 @@ def test_free_slabs_are_bounded_and_used_again_the_latest_first() -> None:
     assert retired == [slab.number for slab in held[:4]]
     assert pool.take(1 << 20) is held[-1]
     assert pool.take(2 << 20) not in held
-
-
-@given(st.binary(min_size=wire.PREFIX_BYTES, max_size=wire.PREFIX_BYTES))
-def test_a_prefix_of_garbage_is_refused_before_memory_is_taken(data: bytes) -> None:
-    if data.startswith(wire.MAGIC):
-        return
-    with pytest.raises(WireError, match="not a frame"):
-        wire.read_prefix(data)
-
-
-def test_a_frame_beyond_the_limits_is_refused() -> None:
-    with pytest.raises(WireError, match="beyond the limits"):
-        wire.read_prefix(struct.pack("<4sIQ", wire.MAGIC, 10, 1 << 60))
-
-
-@given(st.binary() | st.just(b'{"run": 1}') | st.just(b'{"run":"r","step":"0","worker":"w"}'))
-def test_a_header_of_garbage_is_refused(data: bytes) -> None:
-    with pytest.raises(WireError):
-        wire.read_header(data)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        ["|O", [1], 0],
-        ["<f8", [1000], 0],
-        ["<f8", [2], -8],
-        ["<f8", [-1, -1], 0],
-        ["nonsense", [1], 0],
-        [["<f8"], [1], 0],
-        ["<f8", "ab", 0],
-        ["<f8", [1]],
-        ["<f8", [1 << 62, 4], 0],
-        None,
-    ],
-    ids=str,
-)
-def test_an_array_entry_that_does_not_fit_is_refused(entry: Any) -> None:
-    with pytest.raises(WireError):
-        wire.view_arrays([entry], np.zeros(64, np.uint8))
-
-
-@pytest.mark.parametrize("tree", [{"array": 5}, {"dict": ["a"], "parts": []}, {}, 3], ids=str)
-def test_a_tree_that_does_not_fit_its_arrays_is_refused(tree: Any) -> None:
-    with pytest.raises(WireError):
-        structure.rebuild(tree, [], lambda array: array)
-
-
-@pytest.mark.parametrize(
-    "sample",
-    [
-        3,
-        2.5,
-        True,
-        np.float32(1.5),
-        np.arange(6, dtype=np.int16).reshape(2, 3),
-        (np.zeros((2, 2), np.float32), 7),
-        {"image": np.ones(3, np.uint8), "meta": {"label": 4, "name": "x"}},
-        [1, [2.0, b"raw"]],
-    ],
-    ids=str,
-)
-def test_collating_agrees_with_torch(sample: Any) -> None:
-    torch = pytest.importorskip("torch")
-    from torch.utils.data import default_collate
-
-    ours, theirs = structure.collate([sample, sample]), default_collate([sample, sample])
-
-    def agree(mine: Any, other: Any) -> bool:
-        if isinstance(other, torch.Tensor):
-            return same(mine, other.numpy())
-        if isinstance(other, dict):
-            return list(mine) == list(other) and all(agree(mine[k], other[k]) for k in other)
-        if isinstance(other, (list, tuple)):
-            return len(mine) == len(other) and all(map(agree, mine, other))
-        return bool(mine == other)
-
-    assert agree(ours, theirs)
-
-
-def test_tensors_in_samples_are_collated_too() -> None:
-    torch = pytest.importorskip("torch")
-    collated = structure.collate([torch.ones(2, 3), torch.zeros(2, 3)])
-    assert same(collated, np.stack([np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)]))
-
-
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [
-        ([np.zeros(2), np.zeros(3)], r"different shapes, \(2,\) and \(3,\)"),
-        ([(1, 2), (1,)], "different numbers of parts"),
-        ([object()], "a sample holds a object"),
-        ([np.array([object()])], "Python objects"),
-    ],
-    ids=["shapes", "parts", "kind", "objects"],
-)
-def test_samples_that_make_no_batch_are_refused(samples: list[Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        structure.take_apart(structure.collate(samples))
-
-
-# Trees -----------------------------------------------------------------------------------------
-
-
-def test_the_tree_of_a_batch() -> None:
-    batch = {"x": np.zeros(1), 2: (b"ab", "text"), None: [None]}
-    tree, parts = structure.take_apart(batch)
-    assert tree == {
-        "dict": ["x", 2, None],
-        "parts": [
-            {"array": 0},
-            {"tuple": [{"bytes": 1}, {"value": "text"}]},
-            {"list": [{"value": None}]},
-        ],
-    }
-    assert [part.tolist() for part in parts] == [[0.0], [97, 98]]
-
-
-def test_arrays_are_made_contiguous_and_keep_their_shapes() -> None:
-    for array in (np.arange(6).reshape(2, 3).T, np.array(5), np.zeros((2, 0))):
-        _, (part,) = structure.take_apart(array)
-        assert part.flags.c_contiguous
-        assert part.shape == array.shape
-        assert part.tolist() == array.tolist()
-
-
-@pytest.mark.parametrize("key", [("a",), b"a", frozenset()], ids=str)
-def test_a_key_that_json_would_change_is_refused(key: object) -> None:
-    with pytest.raises(DataError, match="a batch holds a dict with the key"):
-        structure.take_apart({"fine": None, key: None})
-
-
-@pytest.mark.parametrize(
-    ("samples", "batch"),
-    [
-        (["a", "b"], ["a", "b"]),
-        ([b"a", b"b"], [b"a", b"b"]),
-        ([(1, "a"), (2, "b")], [np.array([1, 2]), ["a", "b"]]),
-        ([{"x": 1.5}, {"x": 2.5}], {"x": np.array([1.5, 2.5])}),
-        ([True, False], np.array([True, False])),
-        ([1j], np.array([1j])),
-        ([np.int8(1), np.int8(2)], np.array([1, 2], np.int8)),
-        ([np.zeros((1, 2), np.float32)] * 3, np.zeros((3, 1, 2), np.float32)),
-    ],
-    ids=str,
-)
-def test_samples_are_collated(samples: list[Any], batch: Any) -> None:
-    assert same(structure.collate(samples), batch)
-
-
-def test_leaves_become_what_the_user_wants() -> None:
-    tree = {"tuple": [{"array": 0}, {"bytes": 1}, {"value": None}]}
-    arrays = [np.ones(2), np.frombuffer(b"xy", np.uint8)]
-    assert structure.rebuild(tree, arrays, lambda array: array.sum()) == (2.0, b"xy", None)
-
-
-def test_a_tensor_shares_the_memory_of_its_array() -> None:
-    torch = pytest.importorskip("torch")
-    array = np.zeros(2)
-    structure.as_tensor(array)[0] = 3
-    assert array.tolist() == [3, 0]
-    assert isinstance(structure.as_tensor(array), torch.Tensor)

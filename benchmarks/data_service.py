@@ -1,0 +1,104 @@
+"""How close the data service is to the wire, and to what it promises, beside its peers.
+
+Usage: python benchmarks/data_service.py [--rounds 5] [--rows transfer,...] [--quick]
+           [--peers-python PYTHON | --no-peers] [--json FILE]
+
+One run measures all sides, by turns. Each line has its target; the exit code is 1 when one was
+missed. TensorFlow, gRPC and protobuf live in an environment of their own, which the first run makes
+below ~/.cache/launcher (1.5 GB, the extra `bench`), unless an interpreter that has them is named.
+Lines "(valid run)" compare a peer with what it is known to reach: where one of these fails, the
+run is invalid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from data_service_parts import environment, report
+from data_service_parts.bench import Bench
+from data_service_parts.figures import Figure
+from data_service_parts.harness import Invalid
+from data_service_parts.rows import (
+    faults,
+    main_loop,
+    memory,
+    preprocessing,
+    published,
+    scaling,
+    start,
+    transfer,
+)
+
+ROWS = {
+    "transfer": transfer,
+    "main-loop": main_loop,
+    "preprocessing": preprocessing,
+    "scaling": scaling,
+    "faults": faults,
+    "start": start,
+    "memory": memory,
+    "published": published,
+}
+
+
+def measure(bench: Bench, names: list[str]) -> list[Figure]:
+    figures = []
+    for name in names:
+        bench.say(f"== {name}")
+        try:
+            for figure in ROWS[name].measure(bench):
+                print(figure, flush=True)
+                figures.append(figure)
+        except Invalid as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            figures.append(Figure(row=name, what="the row did not end", values=[], note=str(error)))
+    return figures
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sides are ended on the way out
+    options = parse(sys.argv[1:])
+    peers = None
+    if not options.no_peers and not options.quick:
+        peers = options.peers_python or environment.peers_python()
+    with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
+        bench = Bench(
+            rounds=options.rounds,
+            is_quick=options.quick,
+            folder=Path(folder),
+            peers_python=peers,
+        )
+        figures = measure(bench, options.rows)
+    print(report.verdict(figures))
+    if options.json:
+        options.json.write_text(report.to_json(figures, options.rounds))
+    return 0 if report.is_good(figures) else 1
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=rows, default=list(ROWS), help=", ".join(ROWS))
+    parser.add_argument("--quick", action="store_true", help="only to see that it works")
+    parser.add_argument("--peers-python", help="an interpreter that has the extra `bench`")
+    parser.add_argument("--no-peers", action="store_true", help="measure ours and raw TCP alone")
+    parser.add_argument("--json", type=Path, help="where all values go")
+    options = parser.parse_args(words)
+    if options.quick:
+        options.rounds = 1
+    return options
+
+
+def rows(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(ROWS):
+        raise argparse.ArgumentTypeError(f"no row is called {', '.join(sorted(unknown))}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""When this script began: import it first."""
+
+import time
+
+MOMENT = time.time()

@@ -1,0 +1,62 @@
+"""The datasets that data hosts serve in the benchmark's jobs; how is said by BENCH_* variables."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import payload
+import variables
+
+#: Samples of the datasets: more than any row reads.
+LENGTH = 2_000_000
+
+
+class Ready:
+    """Whole batches that are in memory already: nothing but transport is left to do."""
+
+    def __init__(self):
+        self._batches = payload.read(Path(os.environ[variables.PAYLOAD]))
+
+    def __len__(self):
+        return LENGTH
+
+    def __getitem__(self, index):
+        return self._batches[index % len(self._batches)]
+
+
+class Working:
+    """Samples of a few bytes that take a while: `work` is called for each."""
+
+    def __init__(self, work):
+        self._work = work
+        self._bytes = int(os.environ[variables.SAMPLE_BYTES])
+
+    def __len__(self):
+        return LENGTH
+
+    def __getitem__(self, index):
+        self._work()
+        return np.full(self._bytes, index % 251, np.uint8), index
+
+
+def burn(rounds):
+    """Arithmetic that holds the interpreter."""
+    total = 0
+    for number in range(rounds):
+        total += number
+    return total
+
+
+def ready():
+    return Ready()
+
+
+def sleeping():
+    seconds = float(os.environ[variables.SLEEP])
+    return Working(lambda: time.sleep(seconds))
+
+
+def burning():
+    rounds = int(os.environ[variables.BURN])
+    return Working(lambda: burn(rounds))

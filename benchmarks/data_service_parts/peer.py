@@ -1,0 +1,81 @@
+"""A peer: a server process and a client process of its own making, of one module below peers/."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from data_service_parts.harness import Invalid
+from data_service_parts.job import INSIDE
+from data_service_parts.processes import Tree
+
+_PEERS = Path(__file__).parent / "peers"
+
+
+@dataclass
+class Peer:
+    """`python peers/MODULE.py serve` says its port; `... read PORT VARIANT` has the consumer.
+
+    has_server: else the client does everything, as torch's DataLoader does.
+    """
+
+    name: str
+    python: str
+    module: str
+    folder: Path
+    arguments: Sequence[str] = ()
+    has_server: bool = True
+
+    @property
+    def trainer(self) -> Tree:
+        return self._tree("trainer")
+
+    @property
+    def data(self) -> Tree:
+        return self._tree("data")
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self._log = self.folder / f"{self.name.replace(' ', '-')}.log"
+        port = "0"
+        if self.has_server:
+            server = self._run("data", ["serve", *self.arguments], subprocess.PIPE)
+            assert server.stdout is not None
+            port = server.stdout.readline().decode().strip()
+            if not port:
+                raise Invalid(f"{self.name}: its server did not start\n{self.output()[-2000:]}")
+        self._run("trainer", ["read", port, *self.arguments])
+
+    def stop(self) -> None:
+        self.trainer.kill()
+        self.data.kill()
+
+    def output(self) -> str:
+        return self._log.read_text()
+
+    # ---------------------------------------------------------------------------------------
+
+    def _tree(self, part: str) -> Tree:
+        return Tree.of(BENCH_SIDE=self.name, BENCH_PART=part, BENCH_OWNER=str(os.getpid()))
+
+    def _run(
+        self, part: str, words: Sequence[str], stdout: int | IO[bytes] | None = None
+    ) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [self.python, str(_PEERS / f"{self.module}.py"), *words],
+                env={
+                    **os.environ,
+                    **self._variables,
+                    "PYTHONPATH": str(INSIDE),
+                    "BENCH_PART": part,
+                    "BENCH_OWNER": str(os.getpid()),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=stdout or log,
+                stderr=log,
+            )

@@ -1,0 +1,1 @@
+"""Other ways to bring batches to a trainer, each in its best honest configuration."""

@@ -1,0 +1,63 @@
+"""What arriving data does to the training loop, and a training loop to arriving data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from data_service_parts.bench import Bench
+from data_service_parts.figures import Figure, at_least, at_most, ratios
+from data_service_parts.harness import Order, in_turns
+from data_service_parts.inside import payload, variables
+from data_service_parts.job import Job
+from data_service_parts.rows.transfer import SIZES
+
+_RATE = 1e9  # bytes/s
+
+
+def measure(bench: Bench) -> Iterator[Figure]:
+    folder = bench.folder / "main-loop"
+    size = SIZES["4 MB" if bench.is_quick else "38 MB"]
+    settings = {variables.PAYLOAD: str(payload.write(folder / "payload", size))}
+    yield from _slow_down(bench, Job(folder, "small_ops.py", "pipeline:ready"), settings, size)
+    yield from _spinning(bench, Job(folder, "read_ready.py", "pipeline:ready"), settings)
+
+
+def _slow_down(bench: Bench, job: Job, settings: dict[str, str], size: int) -> Iterator[Figure]:
+    def run(every: float) -> dict[str, Any]:
+        return bench.harness.ask(job, seconds=bench.pick(1.5, 0.2), every=every)
+
+    try:
+        bench.harness.start(job, settings)
+        turns = {"alone": lambda: run(0.0), "fed": lambda: run(size / _RATE)}
+        words = in_turns(bench.rounds, turns)
+    finally:
+        bench.harness.stop(job)
+    rates = [word["batches"] * size / 1e9 for word in words["fed"]]
+    yield Figure(
+        row="main loop", what="rate that reached a launch-bound loop", values=rates, unit="GB/s"
+    )
+    shares = ratios(*([word["steps"] for word in words[name]] for name in ("fed", "alone")))
+    yield Figure(
+        row="main loop",
+        what="slow-down of a loop of 150 tiny torch operations",
+        values=[100 * (1 - share) for share in shares],
+        unit="%",
+        target=at_most(8),
+    )
+
+
+def _spinning(bench: Bench, job: Job, settings: dict[str, str]) -> Iterator[Figure]:
+    """Each step spins for as long as a batch takes to arrive when nothing else is done."""
+    order = Order(seconds=bench.pick(1.5, 0.2))
+    try:
+        bench.harness.start(job, settings)
+        values = []
+        for _ in range(bench.rounds):
+            idle = bench.harness.measure(job, order)
+            spin = Order(**{**vars(order), "spin": idle.seconds / idle.batches})
+            values.append(bench.harness.measure(job, spin).bytes_per_second / idle.bytes_per_second)
+    finally:
+        bench.harness.stop(job)
+    what = "rate under a pure-Python loop that never yields, to idle"
+    yield Figure(row="main loop", what=what, values=values, target=at_least(0.8))

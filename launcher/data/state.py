@@ -1,0 +1,162 @@
+"""Where a loader stands, and how that is written down to go on later.
+
+A state says which positions of the epoch's order have been taken. A loader with in_order=False
+knows that of its own rank only, so its state goes on as it is on the same rank of the same world;
+for another world, those of all ranks are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from launcher.data.plan import Place, Plan
+from launcher.data.steps import Range, StepSet
+from launcher.data.streams import StreamSpec
+from launcher.errors import DataError
+
+VERSION = 2
+#: What decides the order of samples, and so must be the same when reading goes on.
+_ORDER = ("dataset", "shuffle", "seed", "sampler", "batch_sampler")
+#: What decides which positions the steps of a rank stand at.
+_STEPS = ("batch_size", "drop_last", "uneven")
+
+State = dict[str, Any]
+
+
+class Progress:
+    """The steps of one plan that have been taken."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._done = StepSet(plan.done)
+        # Each rank on its own: the others have done other steps.
+        self._alone = bool(plan.done) or not plan.spec.in_order
+        self._taken = 0
+
+    def note(self, step: int) -> None:
+        self._taken += 1
+        if self._alone:
+            self._done.add(self._plan.numbered(step))
+
+    @property
+    def place(self) -> Place | None:
+        """Where to go on; None when the epoch is over."""
+        plan = self._plan
+        return plan.place_with(self._done) if self._alone else plan.place_after(self._taken)
+
+
+def write_state(spec: StreamSpec, place: Place, *, rank: int, world: int) -> State:
+    """A place as plain JSON, a few hundred bytes."""
+    state: State = {
+        "version": VERSION,
+        **{name: getattr(spec, name) for name in _ORDER},
+        "epoch": place.epoch,
+        "position": place.position,
+    }
+    if place.length is not None:
+        state |= {"length": place.length, "digest": place.digest}
+    if place.holes:
+        state["holes"] = [list(hole) for hole in place.holes]
+    if place.done:
+        state["done"] = [list(steps) for steps in place.done]
+        state |= {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
+    return state
+
+
+def read_state(
+    states: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    spec: StreamSpec,
+    *,
+    rank: int,
+    world: int,
+) -> Place:
+    """The place that a state, or those of all ranks, was taken at.
+
+    Raises DataError when this loader's samples would not continue those before.
+    """
+    given = [states] if isinstance(states, Mapping) else list(states)
+    places = [_read_one(state, spec) for state in given]
+    if not places:
+        raise DataError("no state to load: the list is empty")
+    if all(place == places[0] and not place.done for place in places):
+        return places[0]  # read in order: one state speaks for all ranks
+    mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
+    for state, place in zip(given, places, strict=True):
+        if {name: state.get(name) for name in mine} == mine:
+            return place
+    return _together(given, places, spec)
+
+
+def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> Place:
+    if state.get("version") != VERSION:
+        raise DataError(
+            f"not a state of this loader: version {state.get('version')!r}, and {VERSION} is "
+            "expected"
+        )
+    try:
+        for name in _ORDER:
+            if state[name] != (mine := getattr(spec, name)):
+                raise DataError(
+                    f"the state was taken with {name}={state[name]!r}, and this loader has "
+                    f"{name}={mine!r}: its samples would not continue those before"
+                )
+        return Place(
+            epoch=int(state["epoch"]),
+            position=int(state["position"]),
+            holes=_ranges(state.get("holes", ())),
+            done=_ranges(state.get("done", ())),
+            length=state.get("length"),
+            digest=state.get("digest", ""),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"not a state of this loader, or a damaged one: {error!r}") from error
+
+
+def _ranges(raw: Any) -> tuple[Range, ...]:
+    return tuple((int(start), int(stop)) for start, stop in raw)
+
+
+def _together(
+    states: Sequence[Mapping[str, Any]], places: Sequence[Place], spec: StreamSpec
+) -> Place:
+    """One place for all ranks from what each has done in any order."""
+    first, world = places[0], states[0].get("world")
+    ranks = sorted(state.get("rank", -1) for state in states)
+    origins = {replace(place, done=()) for place in places}
+    if len(origins) > 1 or world is None or ranks != list(range(world)) or first.length is None:
+        raise DataError(
+            f"a state of in_order=False is of one rank, and these are of the ranks {ranks} of a "
+            f"world of {world}: to go on with other ranks or another batch_size, save the states "
+            "of all ranks at one step and load them as a list"
+        )
+    left = np.zeros(first.length, bool)
+    left[first.position :] = True
+    for start, stop in first.holes:
+        left[start:stop] = True
+    for state, place in zip(states, places, strict=True):
+        before = replace(spec, **{name: state[name] for name in _STEPS})
+        plan = Plan(
+            spec=before,
+            length=first.length,
+            epoch=place.epoch,
+            rank=state["rank"],
+            world=world,
+            position=place.position,
+            holes=place.holes,
+            digest=place.digest,
+        )
+        for start, stop in place.done:
+            for step in range(start, stop):
+                left[[at for at in plan.positions(step) if at < first.length]] = False
+    return replace(first, done=(), **_as_position_and_holes(left))
+
+
+def _as_position_and_holes(left: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], left, [False]]).astype(np.int8)))
+    holes = [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+    position = holes.pop()[0] if holes and holes[-1][1] == len(left) else len(left)
+    return {"position": position, "holes": tuple(holes)}

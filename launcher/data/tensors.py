@@ -1,0 +1,104 @@
+"""Torch's tensors as numpy arrays of the same bytes, and back; numpy alone is enough to read this.
+
+numpy has no bfloat16, no float8 and no complex32. Such tensors travel as integers of the same bits,
+with the name of their type beside them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy.typing as npt
+
+from launcher.errors import DataError
+
+Array = npt.NDArray[Any]
+
+#: The types of torch that numpy lacks, and the integers of the same size.
+BITS = {
+    "bfloat16": "int16",
+    "complex32": "int32",
+    "float8_e4m3fn": "int8",
+    "float8_e4m3fnuz": "int8",
+    "float8_e5m2": "int8",
+    "float8_e5m2fnuz": "int8",
+    "float8_e8m0fnu": "int8",
+    "float4_e2m1fn_x2": "int8",
+}
+#: The types that both have, by their names in numpy.
+_SHARED = {
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+}
+
+
+def is_tensor(value: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def check_sendable(tensor: Any) -> None:
+    """Raise DataError for tensors that are not plain, dense memory."""
+    if tensor.is_nested or str(tensor.layout) != "torch.strided":
+        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise DataError(
+            f"a batch holds a tensor of layout {kind}, which cannot be sent: return its parts "
+            "(indices() and values(), or a list of tensors), or to_dense()"
+        )
+    name = _type_name(tensor)
+    if name not in BITS and name not in _SHARED:
+        raise DataError(
+            f"a batch holds a tensor of type {name}, which cannot be sent: return its integers "
+            "(int_repr(), or view(torch.uint8)) and its scale"
+        )
+    if tensor.device.type == "meta":
+        raise DataError("a batch holds a tensor on the device meta, which has no values to send")
+
+
+def as_array(tensor: Any) -> tuple[Array, str]:
+    """A tensor's values, and the name of its type where numpy has none ("" where it has).
+
+    Shares the tensor's memory when that is contiguous and on the CPU. Raises DataError.
+    """
+    check_sendable(tensor)
+    # What autograd knows about it, and views that are conjugated lazily, stay on this side.
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    name = _type_name(plain)
+    if name in BITS:
+        import torch
+
+        return plain.view(getattr(torch, BITS[name])).numpy(), name
+    return plain.numpy(), ""
+
+
+def as_tensor(array: Array, name: str = "") -> Any:
+    """An array as a torch tensor over the same memory.
+
+    name: of a type that numpy lacks. Arrays of types that torch lacks (strings, dates, longdouble)
+    are returned as they are. Raises DataError when this process cannot make the tensor.
+    """
+    if array.dtype.name not in _SHARED:
+        return array
+    try:
+        import torch  # only a script that has imported torch itself, or has tensors sent, is here
+    except ImportError as error:
+        raise DataError(
+            f"a batch holds tensors, and {sys.executable} has no torch: use an image that has it, "
+            "or DataLoader(..., tensors=False)"
+        ) from error
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+    if not name:
+        return tensor
+    if name not in BITS or not hasattr(torch, name):
+        raise DataError(
+            f"a batch holds a tensor of type {name!r}, which torch {torch.__version__} on this "
+            "host does not have: use one image for both groups"
+        )
+    return tensor.view(getattr(torch, name))
+
+
+def _type_name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

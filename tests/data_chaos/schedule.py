@@ -1,0 +1,105 @@
+"""A failure schedule: a small job and what happens to it, drawn from a seed. Pure."""
+
+from __future__ import annotations
+
+import enum
+import random
+from dataclasses import dataclass
+
+
+class Kind(str, enum.Enum):
+    """What happens, and to whom."""
+
+    KILL_WORKER = "kill worker"
+    STOP_WORKER = "stop worker"
+    SLOW_WORKER = "slow worker"
+    RESTART_DATA_HOST = "restart data host"
+    ADD_WORKER = "add worker"
+    CUT_CABLE = "cut cable"
+    RESET_CABLE = "reset cable"
+    SLOW_CABLE = "slow cable"
+    KILL_RANK = "kill rank"
+    STOP_RANK = "stop rank"
+    RESTART_RANKS = "restart ranks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """batches: that ranks receive between the last fault and this one.
+
+    seconds: how long it lasts, or until what was killed is started again. world: of the ranks that
+    are started after it. pick: which of the possible victims, from 0 to 1.
+    """
+
+    kind: Kind
+    batches: int
+    seconds: float
+    world: int
+    pick: float
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} ({self.seconds:.2f} s, world {self.world}, {self.pick:.2f})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """prefetch: bytes. sample_seconds: of preparing one. save_every: steps."""
+
+    seed: int
+    data_hosts: int
+    workers_per_host: int
+    train_hosts: int
+    world: int
+    length: int
+    epochs: int
+    batch_size: int
+    shuffle: bool
+    uneven: str
+    drop_last: bool
+    sample_bytes: int
+    sample_seconds: float
+    step_seconds: float
+    prefetch: int
+    save_every: int
+    faults: tuple[Fault, ...]
+
+
+def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
+    """The schedule of a seed: always the same."""
+    coin = random.Random(seed)
+    batch_size = coin.randint(2, 6)
+    sample_bytes = coin.choice((16, 1000, 20000))
+    length, epochs = coin.randint(100, 180), 2
+    number = coin.randint(4, 6)
+    spacing = epochs * length // batch_size // (number + 1)
+    return Schedule(
+        seed=seed,
+        data_hosts=coin.randint(1, 3),
+        workers_per_host=coin.randint(1, 2),
+        train_hosts=coin.randint(1, 2),
+        world=coin.randint(1, 3),
+        length=length,
+        epochs=epochs,
+        batch_size=batch_size,
+        shuffle=coin.random() < 0.8,
+        uneven=coin.choice(("pad", "pad", "drop")),
+        drop_last=coin.random() < 0.2,
+        sample_bytes=sample_bytes,
+        sample_seconds=coin.uniform(0.006, 0.012),
+        step_seconds=coin.choice((0.0, 0.01)),
+        prefetch=coin.choice((4, 16)) * max(65536, batch_size * sample_bytes),
+        save_every=coin.randint(2, 6),
+        faults=tuple(_fault(coin, coin.choice(kinds), spacing) for _ in range(number)),
+    )
+
+
+def _fault(coin: random.Random, kind: Kind, spacing: int) -> Fault:
+    # Most pass before a heartbeat is missed, some only long after.
+    long = coin.random() < 0.2
+    return Fault(
+        kind=kind,
+        batches=coin.randint(1, max(1, spacing)),
+        seconds=coin.uniform(3.2, 4.5) if long else coin.uniform(0.05, 1.0),
+        world=coin.randint(1, 3),
+        pick=coin.random(),
+    )
