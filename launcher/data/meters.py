@@ -17,7 +17,7 @@ from launcher.data.cpu import cpu_seconds
 #: Seconds between two reports of a process.
 REPORT_SECONDS = 1.0
 
-_LEAST_EXPONENT, _OCTAVES, _PER_OCTAVE = -20, 34, 4
+_LEAST_EXPONENT, _OCTAVES, _PER_OCTAVE = -20, 36, 4
 
 
 class Waits:

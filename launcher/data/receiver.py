@@ -75,7 +75,7 @@ class Receiver:
         self._lock = threading.Lock()
         self._leaving = threading.Event()
         part = environment.document.data
-        self._checksums = getattr(part, "checksums", False)
+        self._checksums = part is not None and part.checksums
         # A batch that this host could never hold is refused before it comes.
         self._memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self._pool = SlabPool(part.prefetch_bytes if part else 0, self._retire)

@@ -39,7 +39,7 @@ class Worker:
         self._token = environment.token
         part = environment.document.data
         self._allowed = part.datasets if part else ()
-        self._checksums = getattr(part, "checksums", False)
+        self._checksums = part is not None and part.checksums
         self._datasets = samples.Datasets()
         self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()

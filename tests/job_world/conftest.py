@@ -28,6 +28,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         workers_per_host: int | None = 1,
         start_timeout: float = 60.0,
         prefetch_bytes: int = 1 << 20,
+        metrics_port: int | None = None,
         entry_point: str = "train.py",
         hang_timeout: int = 0,
         mpi_options: tuple[str, ...] = (),
@@ -48,6 +49,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 datasets=("pipeline:train_set",),
                 workers_per_host=workers_per_host,
                 prefetch_bytes=prefetch_bytes,
+                metrics_port=metrics_port,
             ),
             start_timeout=start_timeout,
         )
