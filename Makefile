@@ -7,13 +7,14 @@ READY := .venv/.ready
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
-.PHONY: help demo test test-full check mutants bench
+.PHONY: help demo test test-full soak check mutants bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
 	@echo "make test       run the tests (minutes)"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
+	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
 	@echo "make check      formatting, lint, types, import layers"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
 	@echo "make bench      run the benchmarks"
@@ -28,6 +29,9 @@ test: $(READY)
 test-full: $(READY)
 	$(BIN)/python -m pytest -m "slow or not slow"
 
+soak: $(READY)
+	$(BIN)/python tests/soak.py
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -38,7 +42,7 @@ mutants: $(READY)
 	$(BIN)/python tests/mutation_score.py
 
 bench: $(READY)
-	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+	@missed=0; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed
 
 # The environment is set up once, and again when what it is made from changes.
 $(READY): pyproject.toml constraints.txt

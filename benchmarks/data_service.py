@@ -23,6 +23,8 @@ from data_service_parts.bench import Bench
 from data_service_parts.figures import Figure
 from data_service_parts.harness import Invalid
 from data_service_parts.rows import (
+    cut_link,
+    dispatcher,
     faults,
     main_loop,
     memory,
@@ -38,7 +40,9 @@ ROWS = {
     "main-loop": main_loop,
     "preprocessing": preprocessing,
     "scaling": scaling,
+    "dispatcher": dispatcher,
     "faults": faults,
+    "cut-link": cut_link,
     "start": start,
     "memory": memory,
     "published": published,

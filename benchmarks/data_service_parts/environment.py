@@ -35,7 +35,7 @@ def _make(folder: Path, python: Path, needs: list[str]) -> bool:
     try:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, *needs], check=True)
+        subprocess.run([*pip, "-c", str(_REPOSITORY / "constraints.txt"), *needs], check=True)
         _stand_on_this_one(python)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"no peers: {error}", file=sys.stderr)

@@ -16,7 +16,7 @@ from typing import Any
 
 from data_service_parts.harness import Invalid
 from data_service_parts.processes import Tree, running_module
-from launcher.contract import DataPart, JobDocument, Role, TrainerPart
+from launcher.contract import DataPart, JobDocument, Ports, Role, TrainerPart
 
 _REPOSITORY = Path(__file__).parents[2]
 sys.path.append(str(_REPOSITORY / "tests" / "job_world"))
@@ -86,6 +86,15 @@ class Job:
     @property
     def data(self) -> Tree:
         return self._tree("data_group")
+
+    @property
+    def dispatcher_address(self) -> tuple[str, int]:
+        leader = self._hosts.addresses[self._first("train_group")]
+        return leader, Ports(self._hosts.port_base).dispatcher
+
+    @property
+    def token(self) -> str:
+        return str(self._hosts.token)
 
     def pids(self, module: str) -> list[int]:
         """The processes of the train host that run a module."""

@@ -34,12 +34,21 @@ class Tree:
 
     def cpu_seconds(self) -> float:
         """User and kernel time, with that of children that have ended."""
-        return sum(map(_cpu_seconds, self.pids()))
+        return sum(map(cpu_seconds, self.pids()))
 
     def kill(self) -> None:
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and kernel time of a process and of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS  # utime, stime, cutime, cstime (proc(5))
 
 
 def command_of(pid: int) -> str:
@@ -62,14 +71,6 @@ def memory_bytes(pids: Iterable[int]) -> int:
     batches is counted as a whole, though ranks look at it too.
     """
     return sum(map(_memory_bytes, pids))
-
-
-def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS  # utime, stime, cutime, cstime (proc(5))
 
 
 def _memory_bytes(pid: int) -> int:

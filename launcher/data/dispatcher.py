@@ -1,23 +1,26 @@
 """The dispatcher: one process on the leader that leases batches to workers.
 
 `python -m launcher.data.dispatcher` runs until its host closes it, at the end of training; it then
-tells the workers and prints how many batches each data host has prepared.
+tells the workers and prints how many batches each data host has prepared. It may die at any moment:
+its host starts it again, and workers and receivers tell the new one what they know.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
+from typing import Any
 
 from launcher.contract import DataPart, Role
 from launcher.data import messages as m
-from launcher.data.ledger import SILENCE, Ledger
+from launcher.data.fleet import host_of
+from launcher.data.ledger import Counts, Ledger
 from launcher.data.metrics import Metrics
-from launcher.data.plan import Plan
+from launcher.data.peer import Peer
 from launcher.data.publishing import Publisher
-from launcher.data.streams import StreamSpec
+from launcher.data.runs import Progress
+from launcher.data.served import Lengths, Streams
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -26,27 +29,17 @@ from launcher.runtime.processes import CLOSE_SIGNAL
 
 #: Seconds without any worker, once there have been some, after which the ranks are told.
 ABANDONED_AFTER = 60.0
-_TICK = 0.25
-
-
-class _Peer:
-    """One connection, of a worker or a receiver."""
-
-    def __init__(self, writer: asyncio.StreamWriter, name: str, host: str) -> None:
-        self._writer = writer
-        self.name = name
-        self.host = host
-        self.known_runs: set[str] = set()
-
-    def send(self, message: m.Message) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(lines.encode(message.encode()))
-
-    async def close(self) -> None:
-        with contextlib.suppress(OSError):
-            await self._writer.drain()
-            self._writer.close()
-            await self._writer.wait_closed()
+#: Seconds that no worker has reached a receiver, though they try, after which its ranks are told.
+UNREACHABLE_AFTER = 60.0
+#: Seconds that a receiver has to come back before its runs are closed.
+RECEIVER_RETURNS = 90.0
+#: Seconds that a rank leaves a batch lying before a line in the log names it.
+IDLE_AFTER = 60.0
+_TICK = 0.1
+_BEAT_TICKS = 10
+_READ_LIMIT = 1 << 18
+#: A tick that comes so much late means that this process was stopped.
+_FROZEN = 1.0
 
 
 class Dispatcher:
@@ -64,52 +57,59 @@ class Dispatcher:
         start_timeout: float,
         data_group: str = "the data group",
     ) -> None:
-        self._part = part
         self._token = token
         self._data_hosts = data_hosts
         self._data_group = data_group
-        self._start_timeout = start_timeout
-        self._ledger = Ledger(part.prefetch_bytes)
-        self._workers: dict[str, _Peer] = {}
-        self._receivers: dict[str, _Peer] = {}
-        self._addresses: dict[str, tuple[str, int]] = {}
-        self._plans: dict[str, Plan] = {}
-        self._run_receivers: dict[str, str] = {}
-        self._specs: dict[str, StreamSpec] = {}
-        self._lengths: dict[str, m.Length] = {}
-        self._asking: dict[str, set[str]] = {}
-        self._hosts_of_workers: dict[str, str] = {}
-        self._last_worker = time.monotonic()
+        self._metrics_port = part.metrics_port
         self._metrics = Metrics()
+        self._patience = start_timeout  # without any worker
+        self._ledger = Ledger(part.prefetch_bytes)
+        self._lengths = Lengths(part.datasets)
+        self._streams = Streams(part.datasets)
+        self._workers: dict[str, Peer] = {}
+        self._receivers: dict[str, Peer] = {}
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._plans: dict[str, dict[str, Any]] = {}
+        self._run_receivers: dict[str, str] = {}
+        self._unreached: dict[str, tuple[float, str]] = {}  # receivers: since when, and why
+        self._warned: set[str] = set()
+        self._frozen = 0.0
+        self._last_worker = self._now()
+        self._is_stirred = False
+
+    def _now(self) -> float:
+        """A clock that stands still while this process is stopped: peers are not silent then."""
+        return time.monotonic() - self._frozen
 
     # Life ---------------------------------------------------------------------------------
 
     async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
         """Serve until `stop` is set and the receivers have said their last."""
-        port = self._part.metrics_port
         publisher = Publisher(
             lambda: self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases),
             group=self._data_group,
-            address=(address[0], port) if port else None,
+            address=(address[0], self._metrics_port) if self._metrics_port else None,
         )
-        server = await asyncio.start_server(
-            self._attend, *address, limit=lines.MESSAGE_LIMIT, backlog=1024
-        )
+        server = await asyncio.start_server(self._attend, *address, limit=_READ_LIMIT, backlog=1024)
         async with server:
             duties = [asyncio.create_task(each) for each in (self._tick(), publisher.run())]
             await stop.wait()
             await self._last_words()
             for duty in duties:
                 duty.cancel()
-        publisher.last_words()
+            self._report()
+            publisher.last_words()
+            for worker in self._workers.values():
+                worker.send(m.Close())
+            await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+
+    def _report(self) -> None:
+        total = self._ledger.total()
         emit(
             "batches_served",
-            by_host={host: self._ledger.prepared[host] for host in self._data_hosts},
-            received={str(rank): n for rank, n in sorted(self._ledger.received.items())},
+            by_host=dict.fromkeys(self._data_hosts, 0) | dict(sorted(total.prepared.items())),
+            received={str(rank): n for rank, n in sorted(total.received.items())},
         )
-        for worker in list(self._workers.values()):
-            worker.send(m.Close())
-            await worker.close()
 
     async def _last_words(self, patience: float = 2.0) -> None:
         """Let the receivers, which close first, report what their ranks took last."""
@@ -118,24 +118,39 @@ class Dispatcher:
             await asyncio.sleep(0.02)
 
     async def _tick(self) -> None:
+        ticks = 0
         before = time.monotonic()
         while True:
             await asyncio.sleep(_TICK)
-            now = time.monotonic()
-            if now - before > SILENCE:  # it was this process that was stopped: hear them first
-                self._last_worker = now
-            before = now
+            late = time.monotonic() - before - _TICK
+            before = time.monotonic()
+            if late > _FROZEN:
+                self._frozen += late
+                continue  # hear first what came meanwhile
+            ticks += 1
+            if ticks % _BEAT_TICKS == 0:
+                self._beat()
             self._check_abandoned()
             self._check_poisoned()
-            self._assign()
+            self._ledger.look(self._now())
+            self._stir()
+
+    def _beat(self) -> None:
+        for peer in (*self._workers.values(), *self._receivers.values()):
+            peer.send(m.Alive())
+        for run in self._ledger.idle(self._now(), IDLE_AFTER):
+            if run.name not in self._warned:
+                self._warned.add(run.name)
+                emit("rank_takes_nothing", rank=run.rank, run=run.name, seconds=IDLE_AFTER)
+        self._check_unreached()
 
     def _check_abandoned(self) -> None:
         # A worker that is connected and silent (a frozen or lost host) serves nobody.
         self._last_worker = max([self._last_worker, *self._ledger.signs_of_life])
-        silence = time.monotonic() - self._last_worker
-        ever = bool(self._hosts_of_workers)
-        if silence > (ABANDONED_AFTER if ever else self._start_timeout):
+        silence = self._now() - self._last_worker
+        if silence > self._patience:
             who = ", ".join(self._data_hosts)
+            ever = self._patience == ABANDONED_AFTER
             word = (
                 "every data worker is gone or silent" if ever else "no data worker has registered"
             )
@@ -143,111 +158,125 @@ class Dispatcher:
 
     def _check_poisoned(self) -> None:
         for run, step in self._ledger.poisoned():
-            plan = self._plans[run]
+            if run not in self._plans:
+                continue
+            plan = m.decode_plan(self._plans[run])
             message = (
                 f"data workers died again and again over one batch of {plan.spec.dataset} "
                 f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 
+    def _check_unreached(self) -> None:
+        for name, (since, why) in list(self._unreached.items()):
+            if self._now() - since > UNREACHABLE_AFTER:
+                del self._unreached[name]
+                message = f"no data worker can reach the receiver of {name}: {why}"
+                for run in self._ledger.runs_of(name):
+                    self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
+
     def _fail_all(self, message: str) -> None:
         for run in self._ledger.runs:
             self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
-        for dataset, askers in self._asking.items():
-            for name in askers:
-                if receiver_ := self._receivers.get(name):
-                    receiver_.send(
-                        m.Length(dataset=dataset, length=-1, error=message, unavailable=True)
-                    )
-        self._asking.clear()
+        for asker, answer in self._lengths.give_up(message):
+            self._tell_receiver(asker, answer)
 
     # Connections --------------------------------------------------------------------------
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer)
         try:
             lines.break_in_silence(writer.get_extra_info("socket"))
             await handshake.greet_stream(reader, writer, self._token)
-            hello = await self._receive(reader)
-            if isinstance(hello, m.HelloWorker):
-                await self._attend_worker(hello, reader, writer)
-            elif isinstance(hello, m.HelloReceiver):
-                await self._attend_receiver(hello, reader, writer)
+            async for messages in peer.heard():
+                self._metrics.count("messages", len(messages))
+                for message in messages:
+                    self._hear(peer, message)
+                self._stir()
         except (AuthenticationError, WireError, OSError) as error:
-            peer = writer.get_extra_info("peername") or ("?",)
-            emit("stranger_refused", peer=peer[0], port="dispatcher", why=str(error)[:120])
+            address = writer.get_extra_info("peername") or ("?",)
+            emit("stranger_refused", peer=address[0], port="dispatcher", why=str(error)[:120])
         except asyncio.CancelledError:
             return  # we end; asyncio before 3.12 would print this as an error
         finally:
+            self._part_from(peer)
             writer.close()
 
-    async def _receive(self, reader: asyncio.StreamReader) -> m.Message | None:
-        """The next message, or None at the end."""
-        try:
-            line = await reader.readuntil(b"\n")
-        except (asyncio.IncompleteReadError, OSError):
-            return None
-        except asyncio.LimitOverrunError as error:
-            raise WireError("a message beyond the limit") from error
-        self._metrics.count("messages")
-        return m.decode(lines.decode(line))
+    def _hear(self, peer: Peer, message: m.Message) -> None:
+        if isinstance(message, m.Report):
+            self._metrics.hear(message)
+        elif self._workers.get(peer.name) is peer:
+            self._hear_worker(peer, message)
+        elif self._receivers.get(peer.name) is peer:
+            self._hear_receiver(peer, message)
+        elif isinstance(message, m.HelloWorker):
+            self._greet_worker(peer, message)
+        elif isinstance(message, m.HelloReceiver):
+            self._greet_receiver(peer, message)
 
-    async def _attend_worker(
-        self, hello: m.HelloWorker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        peer = _Peer(writer, hello.worker, hello.host)
+    def _greet_worker(self, peer: Peer, hello: m.HelloWorker) -> None:
+        if before := self._workers.get(hello.worker):
+            before.drop()
+        peer.name, peer.pid = hello.worker, hello.pid
         self._workers[peer.name] = peer
-        self._hosts_of_workers[peer.name] = peer.host
-        self._ledger.add_worker(peer.name, peer.host, time.monotonic())
-        emit("worker_joined", worker=peer.name, pid=hello.pid)
-        for dataset in self._asking:
-            peer.send(m.Describe(dataset=dataset))
-        self._assign()
-        try:
-            while (message := await self._receive(reader)) is not None:
-                self._ledger.seen(peer.name, time.monotonic())
-                self._hear_worker(peer, message)
-        finally:
+        self._patience = ABANDONED_AFTER
+        self._ledger.add_worker(peer.name, self._now(), seconds=hello.seconds, holds=hello.holds)
+        emit("worker_joined", worker=peer.name, pid=peer.pid)
+        peer.send(*self._lengths.asked)
+
+    def _greet_receiver(self, peer: Peer, hello: m.HelloReceiver) -> None:
+        if before := self._receivers.get(hello.host):
+            before.drop()
+        peer.name = hello.host
+        self._receivers[peer.name] = peer
+        self._addresses[peer.name] = (hello.address[0], hello.address[1])
+        opened = [m.decode(raw) for raw in hello.runs]
+        runs = [message for message in opened if isinstance(message, m.OpenRun)]
+        for run in set(self._ledger.runs_of(peer.name)) - {message.run for message in runs}:
+            self._close_run(run)
+        self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
+        for message in runs:
+            self._patience = ABANDONED_AFTER  # there have been workers
+            self._open_run(peer, message)
+
+    def _part_from(self, peer: Peer) -> None:
+        if self._workers.get(peer.name) is peer:
             del self._workers[peer.name]
-            leases = self._ledger.remove_worker(peer.name)
+            leases = self._ledger.remove_worker(peer.name, died=not peer.leaving)
             self._metrics.forget_worker(peer.name)
             self._metrics.count("lost_leases", len(leases))
-            emit("worker_left", worker=peer.name, pid=hello.pid, leases=[list(x) for x in leases])
-            self._assign()
-
-    async def _attend_receiver(
-        self, hello: m.HelloReceiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        host, port = hello.address
-        peer = _Peer(writer, hello.host, hello.host)
-        self._receivers[peer.name] = peer
-        self._addresses[peer.name] = (host, port)
-        try:
-            while (message := await self._receive(reader)) is not None:
-                self._hear_receiver(peer, message)
-        finally:
+            emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
+            self._stir()
+        elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
-            for run in self._ledger.runs_of(peer.name):
+            asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
+
+    def _close_runs(self, receiver: str) -> None:
+        if receiver not in self._receivers:
+            for run in self._ledger.runs_of(receiver):
                 self._close_run(run)
 
     # What workers say ---------------------------------------------------------------------
 
-    def _hear_worker(self, peer: _Peer, message: m.Message) -> None:
-        if isinstance(message, m.Report):
-            self._metrics.hear(message)
+    def _hear_worker(self, peer: Peer, message: m.Message) -> None:
+        now = self._now()
+        if isinstance(message, m.Beat):
+            done = [(run, step) for run, steps in message.done.items() for step in steps]
+            self._ledger.beat(peer.name, now, seconds=message.seconds, done=done)
             return
-        if isinstance(message, m.Sent):
-            self._ledger.sent(peer.name, message.run, message.step, message.seconds)
-        elif isinstance(message, m.Length):
-            self._answer_describe(message)
+        self._ledger.seen(peer.name, now)
+        if isinstance(message, m.Length):
+            for asker in self._lengths.answer(message):
+                self._tell_receiver(asker, message)
         elif isinstance(message, m.BatchFailed):
-            self._fail_batch(message, peer.host)
-        self._assign()
-
-    def _answer_describe(self, length: m.Length) -> None:
-        self._lengths[length.dataset] = length
-        for name in self._asking.pop(length.dataset, set()):
-            if receiver := self._receivers.get(name):
-                receiver.send(length)
+            self._fail_batch(message, host_of(peer.name))
+        elif isinstance(message, m.Unreachable):
+            receiver = self._run_receivers.get(message.run, "?")
+            since, _ = self._unreached.get(receiver, (now, ""))
+            self._unreached[receiver] = (since, f"{message.why} (worker {peer.name})")
+        elif isinstance(message, m.Leaving):
+            peer.leaving = True
+            self._ledger.drain_worker(peer.name, message.keeps)
 
     def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
         self._fail_run(
@@ -262,71 +291,68 @@ class Dispatcher:
 
     def _fail_run(self, failed: m.RunFailed) -> None:
         """Tell a run's rank that it cannot go on, and forget the run."""
-        receiver = self._receivers.get(self._run_receivers.get(failed.run, ""))
-        if receiver is not None:
-            receiver.send(failed)
+        self._tell_receiver(self._run_receivers.get(failed.run, ""), failed)
         self._close_run(failed.run)
+
+    def _tell_receiver(self, name: str, message: m.Message) -> None:
+        if receiver := self._receivers.get(name):
+            receiver.send(message)
 
     # What receivers say -------------------------------------------------------------------
 
-    def _hear_receiver(self, peer: _Peer, message: m.Message) -> None:
-        if isinstance(message, m.Report):
-            self._metrics.hear(message)
-            return
-        if isinstance(message, m.Arrived):
-            host = self._hosts_of_workers.get(message.worker, "?")
-            self._ledger.arrived(message.run, message.step, message.worker, host, message.size)
+    def _hear_receiver(self, peer: Peer, message: m.Message) -> None:
+        if isinstance(message, m.Progress):
+            self._note_progress(peer, message)
         elif isinstance(message, m.Damaged):
             self._ledger.damaged(message.run, message.worker)
-        elif isinstance(message, m.Taken):
-            self._ledger.taken(message.run, message.step)
         elif isinstance(message, m.Describe):
-            self._describe(peer, message.dataset)
+            self._describe(peer, message)
         elif isinstance(message, m.OpenRun):
-            self._open_run(peer, message)
+            if message.run not in self._plans:  # else the hello has said it, and more
+                self._open_run(peer, message)
         elif isinstance(message, m.CloseRun):
             self._close_run(message.run)
-        self._assign()
+        elif isinstance(message, m.Farewell):
+            peer.send(m.Close())
 
-    def _describe(self, peer: _Peer, dataset: str) -> None:
-        if dataset not in self._part.datasets:
-            error = (
-                f"the dataset {dataset!r} is not served by this job; it serves "
-                f"{list(self._part.datasets)}: add it to data_service.datasets"
-            )
-            peer.send(m.Length(dataset=dataset, length=-1, error=error))
-        elif dataset in self._lengths:
-            peer.send(self._lengths[dataset])
-        else:
-            if dataset not in self._asking:
-                for worker in self._workers.values():
-                    worker.send(m.Describe(dataset=dataset))
-            self._asking.setdefault(dataset, set()).add(peer.name)
+    def _note_progress(self, peer: Peer, progress: m.Progress) -> None:
+        now = self._now()
+        for run, batches in progress.arrived.items():
+            for step, worker, size in batches:
+                self._ledger.arrived(run, step, worker, size, now)
+        for run, steps in progress.taken.items():
+            for step in steps:
+                self._ledger.taken(run, step, now)
+        if progress.arrived:
+            self._unreached.pop(peer.name, None)
 
-    def _open_run(self, peer: _Peer, opened: m.OpenRun) -> None:
+    def _describe(self, peer: Peer, question: m.Describe) -> None:
+        is_asked = question in self._lengths.asked
+        answer = self._lengths.ask(peer.name, question.dataset)
+        if answer is not None:
+            peer.send(answer)
+        elif not is_asked:
+            for worker in self._workers.values():
+                worker.send(question)
+
+    def _open_run(self, peer: Peer, opened: m.OpenRun) -> None:
         try:
             plan = m.decode_plan(opened.plan)
-            self._check_agreement(opened.rank, plan)
+            self._streams.check(opened.rank, plan)
         except DataError as error:
             peer.send(m.RunFailed(run=opened.run, kind="refused", message=str(error)))
             return
-        self._plans[opened.run] = plan
+        self._plans[opened.run] = opened.plan
         self._run_receivers[opened.run] = peer.name
-        self._ledger.open_run(opened.run, receiver=peer.name, rank=opened.rank, steps=plan.steps)
-
-    def _check_agreement(self, rank: int, plan: Plan) -> None:
-        """All ranks must read a stream in the same way, or samples would be lost and doubled."""
-        if plan.spec.dataset not in self._part.datasets:
-            raise DataError(f"the dataset {plan.spec.dataset!r} is not served by this job")
-        agreed = self._specs.setdefault(plan.spec.name, plan.spec)
-        if differences := plan.spec.differences(agreed):
-            words = ", ".join(
-                f"{k}={mine!r} and {theirs!r}" for k, (mine, theirs) in differences.items()
-            )
-            raise DataError(
-                f"the stream {plan.spec.name!r} is read in two ways, {words} (rank {rank}): "
-                "ranks must read a stream alike, and two loaders of one dataset need a name= each"
-            )
+        self._ledger.open_run(
+            opened.run,
+            receiver=peer.name,
+            rank=opened.rank,
+            steps=plan.steps,
+            now=self._now(),
+            after=opened.after,
+            progress=_progress(opened),
+        )
 
     def _close_run(self, run: str) -> None:
         self._ledger.close_run(run)
@@ -339,20 +365,38 @@ class Dispatcher:
 
     # Leases -------------------------------------------------------------------------------
 
+    def _stir(self) -> None:
+        """Lease what can be leased, once for all that is heard in this turn of the loop."""
+        if not self._is_stirred:
+            self._is_stirred = True
+            asyncio.get_running_loop().call_soon(self._assign)
+
     def _assign(self) -> None:
-        for assignment in self._ledger.assign(time.monotonic()):
-            worker = self._workers[assignment.worker]
-            if assignment.run not in worker.known_runs:
-                worker.known_runs.add(assignment.run)
-                worker.send(
-                    m.DefineRun(
-                        run=assignment.run,
-                        plan=m.encode_plan(self._plans[assignment.run]),
-                        address=self._addresses[self._run_receivers[assignment.run]],
-                    )
-                )
+        self._is_stirred = False
+        said: dict[str, list[m.Message]] = {}
+        for assignment in self._ledger.assign(self._now()):
+            words = said.setdefault(assignment.worker, [])
+            known = self._workers[assignment.worker].known_runs
+            if assignment.run not in known:
+                known.add(assignment.run)
+                words.append(self._definition(assignment.run))
             self._metrics.count("leases", len(assignment.steps))
-            worker.send(m.Lease(run=assignment.run, steps=list(assignment.steps)))
+            words.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
+        for name, words in said.items():
+            self._workers[name].send(*words)
+
+    def _definition(self, run: str) -> m.DefineRun:
+        address = self._addresses[self._run_receivers[run]]
+        return m.DefineRun(run=run, plan=self._plans[run], address=address)
+
+
+def _progress(opened: m.OpenRun) -> Progress:
+    return Progress(
+        taken=opened.taken,
+        early=opened.early,
+        arrived=dict(opened.arrived),
+        largest=opened.largest,
+    )
 
 
 async def _serve(environment: Environment) -> None:

@@ -9,6 +9,7 @@ same bytes. A lane that is asked for an earlier batch than its next begins anew.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -161,6 +162,23 @@ class Lane:
                 "get_worker_info() or launcher.data.shard() tell which, or give the loader shards=1"
             )
         emit("shard_not_asked_for", dataset=spec.dataset, shard=shard, shards=spec.shards)
+
+
+class LocalLane:
+    """A lane that is read where it is asked for."""
+
+    def __init__(self, plan: LanePlan) -> None:
+        self._lane = Lane(plan)
+        self._steps = itertools.count()
+
+    def __iter__(self) -> Iterator[Portion | End]:
+        return self
+
+    def __next__(self) -> Portion | End:
+        return self._lane.read(next(self._steps))
+
+    def close(self) -> None:
+        self._lane.close()
 
 
 class Lanes(dict[str, Lane]):

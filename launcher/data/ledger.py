@@ -1,35 +1,33 @@
 """Who prepares which batch: the dispatcher's bookkeeping. Pure: no I/O, and time is passed in.
 
 A batch is leased to a worker that has room, and done when a receiver holds it. Leases of a worker
-that died come back; those of a worker that is silent or late are leased again, to another, which
-is harmless because a batch always means the same bytes and the receiver keeps the first copy.
+that died or fell silent go to others. A batch that a rank will want soon and whose worker takes
+far longer than usual is leased to a second one, too. All of that is harmless, because a batch
+always means the same bytes and the receiver keeps the first copy.
 
-How far a run is ahead of its rank is bounded in bytes: by its share of the train host's prefetch
-budget over the largest batch seen so far.
+Nothing here is the only place where something is known: after a restart, the ledger is built again
+from what receivers (`open_run`) and workers (`add_worker`) say.
 """
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-#: Batches ahead of a rank before the size of one is known.
-FIRST_WINDOW = 2
-#: Batches ahead of a rank at most, however small they are.
-LAST_WINDOW = 256
-#: Seconds of work that a worker should have in hand.
-WORK_IN_HAND = 0.1
-#: Batches that one worker holds leases for, at most.
-DEEPEST = 64
-#: Seconds without a sign of life after which a worker's leases are given to others too.
-SILENCE = 3.0
+from launcher.data.fleet import Fleet, Lease, Worker, host_of
+from launcher.data.ranking import Ranking
+from launcher.data.runs import Progress, Run, Shelf
+
 #: Workers that die over one batch before its run is given up.
 MOST_DEATHS = 3
-#: A lease is late after this many times the worker's usual seconds, and at least LATE_AFTER.
+#: A batch is late after this many times the usual seconds, and at least LATE_AFTER.
 LATE_FACTOR = 4.0
-LATE_AFTER = 3.0
+LATE_AFTER = 0.25
+#: The same for the first batch of a run: workers may have to build the dataset.
+FIRST_LATE_AFTER = 3.0
+#: Batches ahead of a rank that are looked at for being late.
+FORESIGHT = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,66 +39,20 @@ class Assignment:
     steps: tuple[int, ...]
 
 
-@dataclass
-class _Worker:
-    host: str
-    last_seen: float
-    seconds: float | None = None  # a moving average for one batch
-    leases: dict[tuple[str, int], float] = field(default_factory=dict)  # since when
+@dataclass(kw_only=True)
+class Counts:
+    """Batches that the ranks of one receiver have taken: by who prepared them, and by rank."""
 
-    @property
-    def depth(self) -> int:
-        """Leases that keep this worker busy for WORK_IN_HAND seconds, and one more."""
-        if not self.seconds:
-            return 2
-        return min(DEEPEST, max(2, math.ceil(WORK_IN_HAND / self.seconds) + 1))
+    prepared: Counter[str] = field(default_factory=Counter)
+    received: Counter[int] = field(default_factory=Counter)
 
-    @property
-    def room(self) -> int:
-        return self.depth - len(self.leases)
-
-    def learn(self, seconds: float) -> None:
-        self.seconds = seconds if self.seconds is None else 0.8 * self.seconds + 0.2 * seconds
-
-    def is_late(self, since: float, now: float) -> bool:
-        # A lease may wait behind the others that this worker holds.
-        patience = LATE_FACTOR * (self.seconds or 0.0) * self.depth
-        return now - since > max(LATE_AFTER, patience)
-
-
-@dataclass
-class _Run:
-    receiver: str
-    rank: int
-    steps: int
-    budget: int
-    next_step: int = 0
-    taken: int = 0
-    largest: int = 0
-    returned: list[int] = field(default_factory=list)  # a heap of steps to lease anew
-    holders: dict[int, set[str]] = field(default_factory=dict)  # leased, not arrived
-    arrived: dict[int, str] = field(default_factory=dict)  # not taken: which host prepared it
-    deaths: Counter[int] = field(default_factory=Counter)  # of workers at work on a step
-
-    @property
-    def window(self) -> int:
-        if self.largest == 0:
-            return FIRST_WINDOW
-        return max(1, min(LAST_WINDOW, self.budget // self.largest))
-
-    def next_lease(self) -> int | None:
-        """The step to lease next: one that came back, or a new one inside the window."""
-        if self.returned:
-            return self.returned[0]
-        if self.next_step < min(self.steps, self.taken + self.window):
-            return self.next_step
-        return None
-
-    def pop_lease(self) -> int:
-        if self.returned:
-            return heapq.heappop(self.returned)
-        self.next_step += 1
-        return self.next_step - 1
+    @classmethod
+    def of(cls, prepared: Mapping[str, int], received: Mapping[str, int]) -> Counts:
+        """The counts of a receiver, in whose JSON ranks are keys."""
+        return cls(
+            prepared=Counter(prepared),
+            received=Counter({int(rank): count for rank, count in received.items()}),
+        )
 
 
 class Ledger:
@@ -108,196 +60,309 @@ class Ledger:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._workers: dict[str, _Worker] = {}
-        self._runs: dict[str, _Run] = {}
-        #: Batches that ranks have taken, by the host that prepared them, and by rank.
-        self.prepared: Counter[str] = Counter()
-        self.received: Counter[int] = Counter()
-        #: Leases of batches whose holders were late or silent.
+        self._fleet = Fleet()
+        self._runs: dict[str, Run] = {}
+        self._shelves: dict[str, Shelf] = {}
+        self._wanting: Ranking[Run] = Ranking()
+        self._late: dict[Lease, None] = {}  # to be leased once more, in this order
+        self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
+        self._poisoned: list[Lease] = []
+        self.counts: dict[str, Counts] = {}
+        #: Leases of batches that others held already, and were late with.
         self.late_leases = 0
 
     # Workers ------------------------------------------------------------------------------
 
-    @property
-    def workers(self) -> tuple[str, ...]:
-        return tuple(self._workers)
+    def add_worker(
+        self,
+        name: str,
+        now: float,
+        *,
+        seconds: float = 0.0,
+        holds: Mapping[str, Collection[int]] | None = None,
+    ) -> None:
+        """A worker has come, or come back. holds: the steps that it is at work on, by run."""
+        if self._fleet.get(name) is not None:
+            self.remove_worker(name)
+        worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now)
+        self._fleet.add(worker)
+        for run_id, steps in (holds or {}).items():
+            for step in steps:
+                self._claim(worker, run_id, step, now)
 
-    def add_worker(self, worker: str, host: str, now: float) -> None:
-        self._workers[worker] = _Worker(host, now)
+    def _claim(self, worker: Worker, run_id: str, step: int, now: float) -> None:
+        worker.leases[run_id, step] = now
+        if (run := self._runs.get(run_id)) is None:
+            self._unclaimed.setdefault(run_id, []).append((step, worker.name))
+        else:
+            run.lease(step, worker.name)
 
-    def remove_worker(self, worker: str) -> list[tuple[str, int]]:
+    def remove_worker(self, name: str, *, died: bool = False) -> list[Lease]:
         """Forget a worker; returns the leases it held, which go to others."""
-        gone = self._workers.pop(worker)
-        for run, step in gone.leases:
-            self._give_back(run, step, worker)
-        if gone.leases:
+        worker = self._fleet.remove(name)
+        if worker is None:
+            return []
+        if died and worker.leases:
             # The first lease is what it was at work on; the others only waited behind it.
-            run, step = min(gone.leases, key=gone.leases.__getitem__)
-            self._runs[run].deaths[step] += 1
-        return sorted(gone.leases)
+            self._note_death(min(worker.leases, key=worker.leases.__getitem__))
+        self._give_back(worker, worker.leases)
+        return sorted(worker.leases)
 
-    def poisoned(self) -> list[tuple[str, int]]:
-        """Batches that workers died of, again and again."""
-        return [
-            (run_id, step)
-            for run_id, run in self._runs.items()
-            for step, deaths in run.deaths.items()
-            if deaths >= MOST_DEATHS
-        ]
+    def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
+        """A worker leaves: it finishes what it keeps, and others get the rest."""
+        if worker := self._fleet.get(name):
+            worker.leaving = True
+            kept = {(run, step) for run, steps in keeps.items() for step in steps}
+            self._give_back(worker, worker.leases.keys() - kept)
+
+    def _note_death(self, lease: Lease) -> None:
+        run_id, step = lease
+        if run := self._runs.get(run_id):
+            run.deaths[step] += 1
+            if run.deaths[step] == MOST_DEATHS:
+                self._poisoned.append(lease)
+
+    def poisoned(self) -> list[Lease]:
+        """Batches that workers died of, again and again, since this was asked last."""
+        found, self._poisoned = self._poisoned, []
+        return found
+
+    def beat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
+        """A worker's sign of life. done: batches that it has done with since the one before."""
+        worker = self._fleet.get(name)
+        if worker is None:
+            return
+        worker.seconds = seconds
+        # What was sent a beat ago and has not arrived is lost on its way, or was a second copy.
+        lost, worker.sent = worker.sent, {lease for lease in done if lease in worker.leases}
+        self._give_back(worker, lost)
+        for lease in lost:
+            worker.leases.pop(lease, None)
+        self._fleet.seen(worker, now)
+        self._fleet.offer(worker)
+
+    def seen(self, name: str, now: float) -> None:
+        if worker := self._fleet.get(name):
+            self._fleet.seen(worker, now)
 
     @property
     def signs_of_life(self) -> list[float]:
         """When each worker was heard of last."""
-        return [worker.last_seen for worker in self._workers.values()]
+        return [worker.last_seen for worker in self._fleet]
 
-    def seen(self, worker: str, now: float) -> None:
-        self._workers[worker].last_seen = now
-
-    def _give_back(self, run_id: str, step: int, worker: str) -> None:
-        run = self._runs.get(run_id)
-        holders = run.holders.get(step) if run else None
-        if run is None or holders is None:
-            return
-        holders.discard(worker)
-        if not holders:
-            del run.holders[step]
-            heapq.heappush(run.returned, step)
+    def _give_back(self, worker: Worker, leases: Iterable[Lease]) -> None:
+        # They stay with the worker, which may still be at work on them.
+        for run_id, step in leases:
+            if run := self._runs.get(run_id):
+                run.give_back(step, worker.name)
+                self._want(run)
 
     def leases_by_host(self) -> Counter[str]:
         """Batches in the hands of each host's workers."""
         leases: Counter[str] = Counter()
-        for worker in self._workers.values():
-            leases[worker.host] += len(worker.leases)
+        for worker in self._fleet:
+            leases[host_of(worker.name)] += len(worker.leases)
         return leases
 
     # Runs ---------------------------------------------------------------------------------
-
-    def open_run(self, run: str, *, receiver: str, rank: int, steps: int) -> None:
-        self._runs[run] = _Run(receiver=receiver, rank=rank, steps=steps, budget=self._budget)
-        self._share_budget(receiver)
-
-    def close_run(self, run_id: str) -> None:
-        run = self._runs.pop(run_id, None)
-        if run is None:
-            return
-        for step, holders in run.holders.items():
-            for worker in holders:
-                self._workers[worker].leases.pop((run_id, step), None)
-        self._share_budget(run.receiver)
-
-    def runs_of(self, receiver: str) -> list[str]:
-        return [run_id for run_id, run in self._runs.items() if run.receiver == receiver]
 
     @property
     def runs(self) -> tuple[str, ...]:
         return tuple(self._runs)
 
-    def _share_budget(self, receiver: str) -> None:
-        sharing = [run for run in self._runs.values() if run.receiver == receiver]
-        for run in sharing:
-            run.budget = self._budget // len(sharing)
+    def runs_of(self, receiver: str) -> list[str]:
+        return [name for name, run in self._runs.items() if run.receiver == receiver]
+
+    def open_run(
+        self,
+        name: str,
+        *,
+        receiver: str,
+        rank: int,
+        steps: int,
+        now: float,
+        after: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """A rank begins to read, or goes on after its receiver lost sight of us.
+
+        after: the run that it reads before this one.
+        """
+        run = self._runs.get(name)
+        if run is None:
+            shelf = self._shelves.setdefault(receiver, Shelf(self._budget))
+            run = Run(
+                name=name, receiver=receiver, rank=rank, steps=steps, shelf=shelf, touched=now
+            )
+            self._runs[name] = run
+            if after is not None and (before := self._runs.get(after)):
+                run.after, run.largest, before.follower = before, before.largest, run
+        if progress is not None:
+            run.set_progress(progress)
+        for step, holder in self._unclaimed.pop(name, []):
+            if worker := self._fleet.get(holder):
+                self._claim(worker, name, step, now)
+        self._share(run.shelf)
+
+    def close_run(self, name: str) -> None:
+        run = self._runs.pop(name, None)
+        if run is None:
+            return
+        for step, holders in run.holders.items():
+            for holder in holders:
+                if worker := self._fleet.get(holder):
+                    worker.leases.pop((name, step), None)
+                    self._fleet.offer(worker)
+        self._wanting.drop(run)
+        self._unlink(run)
+        self._share(run.shelf)
+
+    def _unlink(self, run: Run) -> None:
+        if run.after is not None:
+            run.after.follower = run.follower
+        if (follower := run.follower) is not None:  # the one that is read now, as a rule
+            follower.after = run.after
+            follower.active = follower.active or run.active
+            follower.largest = max(follower.largest, run.largest)
+
+    def _share(self, shelf: Shelf) -> None:
+        """Divide a receiver's memory anew among the runs that are being read."""
+        runs = [run for run in self._runs.values() if run.shelf is shelf]
+        shelf.readers = sum(run.active and run.after is None for run in runs)
+        for run in runs:
+            self._want(run)
 
     # Batches ------------------------------------------------------------------------------
 
-    def sent(self, worker: str, run: str, step: int, seconds: float) -> None:
-        """A worker has finished with a batch; it is done only when it has arrived."""
-        self._workers[worker].learn(seconds)
-
-    def arrived(self, run_id: str, step: int, worker: str, host: str, size: int) -> None:
+    def arrived(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
         """A receiver holds the first copy of a batch."""
+        deliverer = self._fleet.get(worker)
+        seconds = deliverer.finished((run_id, step), now) if deliverer else None
+        if deliverer:
+            self._fleet.offer(deliverer)
         run = self._runs.get(run_id)
         if run is None:
             return
-        run.largest = max(run.largest, size)
-        run.arrived[step] = host
-        if step in run.returned:
-            run.returned.remove(step)
-            heapq.heapify(run.returned)
-        for holder in run.holders.pop(step, set()):
-            self._workers[holder].leases.pop((run_id, step), None)
+        grew = size > run.largest
+        if run.arrive(step, worker, size) and seconds is not None:
+            run.learn(seconds)
+        if grew:  # its window has changed
+            self._want(run)
 
     def damaged(self, run_id: str, worker: str) -> None:
         """A worker's connection was closed: what it has sent of a run may not arrive."""
-        leases = self._workers[worker].leases if worker in self._workers else {}
-        for run, step in [lease for lease in leases if lease[0] == run_id]:
-            del leases[run, step]
-            self._give_back(run, step, worker)
+        if holder := self._fleet.get(worker):
+            lost = [lease for lease in holder.leases if lease[0] == run_id]
+            self._give_back(holder, lost)
+            for lease in lost:
+                del holder.leases[lease]
+            self._fleet.offer(holder)
 
-    def taken(self, run_id: str, step: int) -> None:
+    def taken(self, run_id: str, step: int, now: float) -> None:
         """A rank has taken a batch."""
         run = self._runs.get(run_id)
-        if run is None or step not in run.arrived:
+        host = run.take(step, now) if run else None
+        if run is None or host is None:
             return
-        run.taken = max(run.taken, step + 1)
-        self.prepared[run.arrived.pop(step)] += 1
-        self.received[run.rank] += 1
+        counts = self.counts.setdefault(run.receiver, Counts())
+        counts.prepared[host] += 1
+        counts.received[run.rank] += 1
+        if run.active:
+            self._want(run)
+        else:
+            run.active = True
+            self._share(run.shelf)
+
+    def total(self) -> Counts:
+        """The counts of all receivers."""
+        return Counts(
+            prepared=sum((counts.prepared for counts in self.counts.values()), Counter()),
+            received=sum((counts.received for counts in self.counts.values()), Counter()),
+        )
+
+    def idle(self, now: float, seconds: float) -> list[Run]:
+        """Runs whose rank has left a finished batch lying for so long."""
+        return [
+            run
+            for run in self._runs.values()
+            if run.active and run.head in run.arrived and now - run.touched > seconds
+        ]
 
     # Leases -------------------------------------------------------------------------------
 
+    def look(self, now: float) -> None:
+        """Notice who is silent and what is late; to be called a few times a second."""
+        for worker in self._fleet.look(now):
+            self._give_back(worker, worker.leases)
+        for run in self._runs.values():
+            for step in run.awaited(FORESIGHT):
+                if self._is_late(run, step, now):
+                    self._late[run.name, step] = None
+
+    def _is_late(self, run: Run, step: int, now: float) -> bool:
+        """Whether all who hold a batch take too long; each further one gets more time."""
+        holders = [w for name in run.holders[step] if (w := self._fleet.get(name))]
+        usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
+        patience = usual * 2 ** (len(holders) - 1)
+        return all(now - holder.begun((run.name, step)) > patience for holder in holders)
+
     def assign(self, now: float) -> list[Assignment]:
-        """Lease what can be leased; then what is late, a second time."""
+        """Lease what is late, a second time; then what can be leased."""
         grants: dict[tuple[str, str], list[int]] = {}
-        while (pair := self._next_pair(now)) is not None:
-            worker, run_id = pair
-            self._lease(worker, run_id, self._runs[run_id].pop_lease(), now, grants)
-        for run_id, step in self._late(now):
-            if (helper := self._roomiest(now, other_than=self._runs[run_id].holders[step])) is None:
-                continue
-            self._lease(helper, run_id, step, now, grants)
-            self.late_leases += 1
+        for run_id, step in list(self._late):
+            self._lease_again(run_id, step, now, grants)
+        while (run := self._wanting.pop()) is not None:
+            worker = self._fleet.soonest()
+            if worker is None:
+                self._want(run)
+                break
+            self._lease_block(worker, run, now, grants)
+            self._fleet.put_back(worker)
+            self._want(run)
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
             for (worker, run), steps in grants.items()
         ]
 
-    def _next_pair(self, now: float) -> tuple[str, str] | None:
-        worker = self._roomiest(now)
-        run_id = self._neediest() if worker is not None else None
-        return (worker, run_id) if worker is not None and run_id is not None else None
+    def _lease_again(
+        self, run_id: str, step: int, now: float, grants: dict[tuple[str, str], list[int]]
+    ) -> None:
+        run = self._runs.get(run_id)
+        holders = run.holders.get(step) if run else None
+        if run is not None and holders is not None:  # still wanted
+            worker = self._fleet.soonest(without=holders)
+            if worker is None:
+                return  # when somebody has room
+            self._lease(worker, run, step, now, grants)
+            self.late_leases += 1
+            self._fleet.put_back(worker)
+        del self._late[run_id, step]
+
+    def _lease_block(
+        self, worker: Worker, run: Run, now: float, grants: dict[tuple[str, str], list[int]]
+    ) -> None:
+        for _ in range(worker.block):
+            if (step := run.next_step()) is None:
+                return
+            self._lease(worker, run, step, now, grants)
 
     def _lease(
         self,
-        worker: str,
-        run_id: str,
+        worker: Worker,
+        run: Run,
         step: int,
         now: float,
         grants: dict[tuple[str, str], list[int]],
     ) -> None:
-        self._workers[worker].leases[run_id, step] = now
-        self._runs[run_id].holders.setdefault(step, set()).add(worker)
-        grants.setdefault((worker, run_id), []).append(step)
+        worker.leases[run.name, step] = now
+        run.lease(step, worker.name)
+        grants.setdefault((worker.name, run.name), []).append(step)
 
-    def _neediest(self) -> str | None:
-        """The run whose next batch its rank will want soonest."""
-        waiting = {
-            run_id: step - run.taken
-            for run_id, run in self._runs.items()
-            if (step := run.next_lease()) is not None
-        }
-        return min(waiting, key=waiting.__getitem__) if waiting else None
-
-    def _roomiest(self, now: float, other_than: set[str] | None = None) -> str | None:
-        """The worker that will come to a new batch soonest."""
-        free = {
-            name: len(worker.leases) * (worker.seconds or 0.0) - worker.room * 1e-9
-            for name, worker in self._workers.items()
-            if worker.room > 0
-            and now - worker.last_seen <= SILENCE
-            and name not in (other_than or ())
-        }
-        return min(free, key=free.__getitem__) if free else None
-
-    def _late(self, now: float) -> list[tuple[str, int]]:
-        """Batches all of whose holders are late or silent, the most wanted first."""
-        late: dict[tuple[str, int], int] = {}
-        for worker in self._workers.values():
-            silent = now - worker.last_seen > SILENCE
-            for (run_id, step), since in worker.leases.items():
-                if silent or worker.is_late(since, now):
-                    late[run_id, step] = late.get((run_id, step), 0) + 1
-        wanted = sorted(
-            (step - self._runs[run_id].taken, run_id, step)
-            for (run_id, step), holders in late.items()
-            if holders == len(self._runs[run_id].holders[step])
-        )
-        return [(run_id, step) for _, run_id, step in wanted]
+    def _want(self, run: Run) -> None:
+        """Note what a run wants next; runs that are read come before those that follow them."""
+        if (step := run.next_step()) is not None:
+            self._wanting.put(run, (run.after is not None, step - run.head))
+            return
+        self._wanting.drop(run)
+        if run.follower is not None:  # it may have what this one does not want
+            self._want(run.follower)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ from launcher.data import structure
 from launcher.data.meters import StreamMeter
 from launcher.data.plan import Place, Plan, make_plan
 from launcher.data.reading import Reading
+from launcher.data.samples import Description
+from launcher.data.shards import ShardPlan, plan_shards
 from launcher.data.sources import Source, open_source
 from launcher.data.state import State, read_state, write_state
 from launcher.data.streams import OnError, StreamSpec, Uneven
@@ -30,7 +33,8 @@ class DataLoader:
     >>> for images, labels in loader:                                            # doctest: +SKIP
     ...     train_step(images, labels)
 
-    dataset: "module:function", a function beside the script that returns a map-style dataset.
+    dataset: "module:function", a function beside the script that returns a dataset, map-style or
+        iterable.
     batch_size: samples per rank and step; None for samples one by one, as the dataset gives them.
     drop_last: leave out an incomplete last step.
     sampler: "module:function", of (length, epoch, seed), that returns the ids of an epoch in order.
@@ -40,6 +44,9 @@ class DataLoader:
     uneven: "pad" (default), "drop" or "error", when the last step does not divide among the ranks;
         every rank always has the same number of steps.
     epochs: how many there will be, so that none is prepared in vain; None (default): not known.
+    steps, shards: for iterable datasets alone: the batches of each rank in an epoch (default: to
+        the end of the data, on one rank), and in how many parts the dataset is read (default 1),
+        each by one worker at a time; at least one for each rank.
     in_order: False gives any batch that is ready, so that a slow sample holds up none but its own.
     on_error: "raise" (default) when a sample raises, or "skip": leave it out of its batch.
     name: of the stream, for two loaders that read one dataset in different ways.
@@ -66,6 +73,8 @@ class DataLoader:
         collate_fn: str | None = None,
         uneven: Uneven = "pad",
         epochs: int | None = None,
+        steps: int | None = None,
+        shards: int = 1,
         in_order: bool = True,
         on_error: OnError = "raise",
         name: str | None = None,
@@ -87,6 +96,8 @@ class DataLoader:
             collate_fn=collate_fn,
             in_order=in_order,
             on_error=on_error,
+            shards=shards,
+            steps=steps,
         )
         if epochs is not None and epochs < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
@@ -100,15 +111,19 @@ class DataLoader:
         self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
         self._process = os.getpid()
         self._source: Source | None = None
-        self._length: int | None = None
+        self._dataset: Description | None = None
         self._meter = StreamMeter(self._report)
         self._next = Place(epoch=0)  # where the next `for` begins
         self._latest: Reading | None = None
         self._batches: Generator[Any, None, None] | None = None  # of the latest reading
 
     def __len__(self) -> int:
-        """Steps of this rank in the whole of the epoch that is read, or that is read next."""
-        return self._plan(Place(epoch=self._place.epoch)).steps
+        """Steps of this rank in the whole of the epoch that is read, or that is read next.
+
+        Raises TypeError for an iterable dataset without a length, when steps= is not given.
+        """
+        plan = self._plan(Place(epoch=self._place.epoch))
+        return plan.known_steps() if isinstance(plan, ShardPlan) else plan.steps
 
     def __iter__(self) -> Iterator[Any]:
         plan = self._plan(self._next)
@@ -159,13 +174,17 @@ class DataLoader:
         """Where to go on now."""
         return (self._latest and self._latest.progress.place) or self._next
 
-    def _plan(self, place: Place) -> Plan:
+    def _plan(self, place: Place) -> Plan | ShardPlan:
         self._check_process()
         if self._source is None:
             self._source = open_source()
-        if self._length is None:
-            self._length = self._source.length(self._spec.dataset)
-        return make_plan(self._spec, self._length, place, rank=self._rank, world=self._world)
+        if self._dataset is None:
+            self._dataset = self._source.describe(self._spec.dataset)
+        length, rank, world = self._dataset.length, self._rank, self._world
+        if self._dataset.iterable:
+            return plan_shards(self._spec, length, place, rank=rank, world=world)
+        assert length is not None  # it has indices
+        return make_plan(self._spec, length, place, rank=rank, world=world)
 
     def _report(self, figures: Mapping[str, float]) -> None:
         if self._source is not None:
@@ -175,20 +194,24 @@ class DataLoader:
         self, reading: Reading, batches: Generator[Any, None, None]
     ) -> Generator[Any, None, None]:
         try:
-            for number in range(reading.plan.steps):
+            for number in itertools.count():
                 self._check_latest(reading)
                 with reading.clock:
-                    step, (tree, arrays) = next(batches)
+                    if (given := next(batches, None)) is None:
+                        break
+                    step, (tree, arrays) = given
                     batch = self._assembly.rebuild(tree, arrays)
+                del given
                 del arrays  # the memory is the user's alone, and free when they let go of it
                 skipped = None
                 if self._spec.on_error == "skip":
                     batch, skipped = batch
                 reading.note(step, skipped)
-                if number == 0:
+                if number == 0 and isinstance(reading.plan, Plan):
                     self._prepare_next(reading.plan)
                 yield batch
                 del batch
+            reading.progress.end()
         finally:
             if os.getpid() == self._process:  # the parent's, when this one is its fork
                 batches.close()
@@ -203,7 +226,7 @@ class DataLoader:
             DataError
         ):  # if it cannot be read, that is said when it is asked for
             following = self._plan(Place(epoch=epoch))
-            if following.steps and self._source is not None:
+            if isinstance(following, Plan) and following.steps and self._source is not None:
                 self._source.prepare(following)
 
     def _check_process(self) -> None:

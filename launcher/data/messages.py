@@ -1,22 +1,27 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
-worker     -> dispatcher   HelloWorker, Length, Sent, BatchFailed, Beat, Report
-receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Arrived, Damaged, Taken, CloseRun,
+worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
                            Report
-dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close
-dispatcher -> receiver     Length, RunFailed
+receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
+                           Farewell, Report
+dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
+dispatcher -> receiver     Length, RunFailed, Alive, Close
 rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 
 A *run* is one rank's pass over one epoch of one dataset; its id is made by the rank.
+
+Each Hello says all that its sender knows, so that a dispatcher that was started again, or that was
+out of reach, can go on from there: what was said before and got lost does not matter.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
 
@@ -26,22 +31,35 @@ class Message:
     """Anything that is said on a control connection."""
 
     def encode(self) -> dict[str, Any]:
-        return {"type": type(self).__name__, **asdict(self)}
+        return {"type": type(self).__name__, **vars(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class HelloWorker(Message):
+    """worker: its name, which begins with its host. holds: the steps it is at work on, by run.
+
+    seconds: that a batch takes it; 0 before the first.
+    """
+
     worker: str
-    host: str
     pid: int
+    seconds: float = 0.0
+    holds: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HelloReceiver(Message):
-    """address: where workers send batches for this train host."""
+    """address: where workers send batches for this train host.
+
+    runs: those that are open, as OpenRun messages with their progress. prepared, received: batches
+    that the ranks of this host have taken, by the host that prepared them and by rank.
+    """
 
     host: str
     address: tuple[str, int]
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    prepared: dict[str, int] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +73,13 @@ class Describe(Message):
 class Length(Message):
     """The answer to Describe.
 
-    error: the user's traceback when the dataset does not build. unavailable: nobody can answer.
+    length: None when an iterable dataset does not say. error: the user's traceback when the dataset
+    does not build. unavailable: nobody can answer.
     """
 
     dataset: str
-    length: int
+    length: int | None
+    iterable: bool = False
     error: str = ""
     unavailable: bool = False
 
@@ -70,6 +90,9 @@ class OpenRun(Message):
 
     after: the run that this one follows, when it is opened before that one ends.
     in_order: whether batches are handed over in the order of their steps.
+
+    The rest is said when a receiver comes back. taken: every step below is taken; early: and these,
+    beyond it. arrived: [step, worker] of batches not taken. largest: bytes of the largest so far.
     """
 
     run: str
@@ -77,6 +100,10 @@ class OpenRun(Message):
     plan: dict[str, Any]
     after: str | None = None
     in_order: bool = True
+    taken: int = 0
+    early: list[int] = field(default_factory=list)
+    arrived: list[list[Any]] = field(default_factory=list)
+    largest: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +124,6 @@ class Lease(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent(Message):
-    """A worker has prepared and sent a batch. seconds: the time that preparing it took."""
-
-    run: str
-    step: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class BatchFailed(Message):
     """The dataset raised."""
 
@@ -118,7 +136,14 @@ class BatchFailed(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Beat(Message):
-    """A sign of life."""
+    """A worker's sign of life, once a second.
+
+    seconds: that a batch takes it. done: the steps it has done with since the last beat, by run;
+    they are sent, or were not wanted any more.
+    """
+
+    seconds: float
+    done: dict[str, list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +160,35 @@ class Report(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrived(Message):
-    """A receiver holds the first copy of a batch. size: bytes of shared memory that it takes."""
+class Alive(Message):
+    """The dispatcher's sign of life."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreachable(Message):
+    """A worker cannot reach the receiver of a run."""
 
     run: str
-    step: int
-    worker: str
-    size: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaving(Message):
+    """A worker was asked to leave. keeps: the steps that it still finishes, by run."""
+
+    keeps: dict[str, list[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Message):
+    """What has happened at a receiver lately, by run.
+
+    arrived: [step, worker, bytes of shared memory] of first copies. taken: steps that the rank has
+    taken out of the loader.
+    """
+
+    arrived: dict[str, list[list[Any]]]
+    taken: dict[str, list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,34 +257,42 @@ class CloseRun(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Farewell(Message):
+    """A receiver has told everything, and waits for Close as the sign that it was heard."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Close(Message):
     """The service ends; workers leave with exit code 0."""
 
 
 _TYPES: dict[str, type[Message]] = {kind.__name__: kind for kind in Message.__subclasses__()}
-_Kind = TypeVar("_Kind", bound=Message)
+_NAMES = {name: frozenset(f.name for f in fields(kind)) for name, kind in _TYPES.items()}
 
 
 def decode(raw: dict[str, Any]) -> Message:
     """A message from its JSON object; raises WireError for what is not one."""
-    kind = _TYPES.get(str(raw.get("type")))
-    names = {field.name for field in fields(kind)} if kind else set()
-    if kind is None or not set(raw) - {"type"} <= names:
-        raise WireError(f"not a message of the data service: {str(raw)[:120]}")
+    name = str(raw.pop("type", None))
+    kind = _TYPES.get(name)
+    if kind is None or not raw.keys() <= _NAMES[name]:
+        raise WireError(f"not a message of the data service: {str({'type': name, **raw})[:120]}")
     try:
-        return kind(**{name: value for name, value in raw.items() if name != "type"})
+        return kind(**raw)
     except TypeError as error:
-        raise WireError(f"a damaged message {raw.get('type')}: {error}") from error
+        raise WireError(f"a damaged message {name}: {error}") from error
 
 
-def encode_plan(plan: Plan) -> dict[str, Any]:
+def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:
     return asdict(plan)
 
 
-def decode_plan(raw: dict[str, Any]) -> Plan:
+def decode_plan(raw: dict[str, Any]) -> Plan | LanePlan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
+        spec = StreamSpec(**raw["spec"])
+        if "shard" in raw:
+            return LanePlan(**{**raw, "spec": spec})
         ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
-        return Plan(**{**raw, **ranges, "spec": StreamSpec(**raw["spec"])})
+        return Plan(**{**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error

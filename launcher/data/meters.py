@@ -50,7 +50,7 @@ def _middle(place: int) -> float:
 
 
 class EpochClock:
-    """One pass over an epoch: seconds inside its `with` blocks, one for each batch, and in all."""
+    """One pass over an epoch: seconds inside its `with` blocks, which are waits, and in all."""
 
     def __init__(self, meter: StreamMeter | None = None) -> None:
         self._meter = meter
@@ -65,10 +65,13 @@ class EpochClock:
 
     def __exit__(self, *_: object) -> None:
         self._left = time.perf_counter()
+        self.inside += self._left - self._entered
+
+    def count(self) -> None:
+        """The latest wait has given a batch."""
         seconds = self._left - self._entered
-        self.inside += seconds
-        self.steps += 1
         self._waits.add(seconds)
+        self.steps += 1
         if self.steps == 1:
             self.first = seconds
         if self._meter is not None and self._left >= self._meter.due:

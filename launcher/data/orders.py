@@ -109,17 +109,23 @@ def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> An
 
 
 def _checked(ids: Any, reference: str, length: int) -> Ids:
-    array = np.asarray(ids if hasattr(ids, "__len__") else list(ids))
-    if array.size == 0:
-        return np.empty(0, np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
+    array = _as_array(ids)
+    if array is None or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise DataError(
             f"{reference} gave {str(ids)[:60]} where sample ids are expected: a sampler returns "
             "ints, and a batch_sampler a sequence of ints for each batch"
         )
-    if outside := [int(index) for index in (array.min(), array.max()) if not 0 <= index < length]:
+    outside = array[(array < 0) | (array >= length)] if array.size else array
+    if outside.size:
         raise DataError(
             f"{reference} gave the sample id {outside[0]}; the dataset has {length} samples, "
             f"0 to {length - 1}"
         )
     return array.astype(np.int64)
+
+
+def _as_array(ids: Any) -> npt.NDArray[Any] | None:
+    try:
+        return np.asarray(ids if hasattr(ids, "__len__") else list(ids))
+    except (TypeError, ValueError):  # one number, or a list of lists
+        return None

@@ -26,9 +26,11 @@ class Place:
     position: of the epoch's order, all before it have been taken, but for the `holes`.
     done: steps, counted from here, that this rank alone has taken already (in_order=False).
     length, digest: of the order, when the place is within an epoch.
+    taken: steps of each rank, in place of all these, of an iterable dataset.
     """
 
     epoch: int
+    taken: int = 0
     position: int = 0
     holes: tuple[Range, ...] = ()
     done: tuple[Range, ...] = ()
@@ -250,6 +252,11 @@ def make_plan(
 
     Raises DataError when the epoch is not what it was when the place was noted.
     """
+    if place.taken or spec.shards > 1 or spec.steps is not None:
+        raise DataError(
+            f"{spec.dataset} has samples by index; shards=, steps= and the state of an iterable "
+            "dataset are not for it"
+        )
     order = sampled(spec, place.epoch, dataset_length) if spec.is_sampled else None
     length = dataset_length if order is None else len(order)
     digest = "" if order is None else order.digest

@@ -7,6 +7,7 @@ from typing import Any
 from launcher.data.meters import StreamMeter
 from launcher.data.plan import Plan
 from launcher.data.samples import Skipped
+from launcher.data.shards import Portion, ShardPlan, ShardProgress
 from launcher.data.state import Progress
 from launcher.runtime.events import emit
 
@@ -14,25 +15,23 @@ from launcher.runtime.events import emit
 class Reading:
     """The account of a pass, and its line in the log."""
 
-    def __init__(self, plan: Plan, meter: StreamMeter) -> None:
+    def __init__(self, plan: Plan | ShardPlan, meter: StreamMeter) -> None:
         self.plan = plan
-        self.progress = Progress(plan)
+        self.progress: Any = ShardProgress(plan) if isinstance(plan, ShardPlan) else Progress(plan)
         self.clock = meter.begin()
         self._meter = meter
-        self._steps = self._samples = 0
         self._skipped = Skipped()
 
-    def note(self, step: int, skipped: dict[str, Any] | None) -> None:
-        """A batch is handed out."""
+    def note(self, step: int | Portion, skipped: dict[str, Any] | None) -> None:
+        """A batch is handed out. step: as the source gave it."""
         self.progress.note(step)
-        self._steps += 1
-        self._samples += self.plan.count(self.plan.positions(step))
+        self.clock.count()
         if skipped is not None:
             self._skipped.add(Skipped(**skipped))
 
     def report(self) -> None:
         self._meter.end(self.clock)
-        plan, skipped = self.plan, self._skipped
+        plan, progress, skipped = self.plan, self.progress, self._skipped
         fields: dict[str, Any] = {}
         if skipped.count:
             fields = {
@@ -44,10 +43,10 @@ class Reading:
             "data_epoch",
             stream=plan.spec.name,
             epoch=plan.epoch,
-            steps=self._steps,
-            samples=self._samples - skipped.count,
-            pads=plan.count(plan.padded),
-            drops=plan.count(plan.dropped),
+            steps=self.clock.steps,
+            samples=progress.samples - skipped.count,
+            pads=progress.pads,
+            drops=progress.drops,
             **self.clock.fields(),
             **fields,
         )

@@ -8,7 +8,6 @@ passes on what the ranks say to the dispatcher.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import signal
@@ -21,6 +20,7 @@ from types import FrameType
 
 from launcher.data import messages as m
 from launcher.data import wire
+from launcher.data.account import Account
 from launcher.data.control import Control
 from launcher.data.meters import ReceiverMeter, report_regularly
 from launcher.data.slabs import Slab, SlabPool
@@ -32,6 +32,8 @@ from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 from launcher.runtime.train import RECEIVER_VARIABLE
 
+#: Seconds between two reports to the dispatcher: at most 200 messages a second.
+_REPORT_PAUSE = 0.005
 _PEER_CREDENTIALS = struct.Struct("3i")
 #: Damaged batches of a run before it is given up.
 _MOST_DAMAGED = 10
@@ -74,6 +76,7 @@ class Receiver:
         self._token = environment.token
         self._lock = threading.Lock()
         self._leaving = threading.Event()
+        self._dismissed = threading.Event()
         part = environment.document.data
         self._checksums = part is not None and part.checksums
         # A batch that this host could never hold is refused before it comes.
@@ -89,36 +92,32 @@ class Receiver:
         self._ranks = socket.socket(socket.AF_UNIX)
         self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
         self._ranks.listen(128)
-        self._control = Control(environment)
         address = (cluster.address(cluster.host), environment.ports.receiver)
-        self._tell(m.HelloReceiver(host=cluster.host, address=address))
+        self._account = Account(cluster.host, address)
+        self._control = Control(environment, self._account.hello)
 
     def serve(self) -> None:
         """Start the threads that accept; returns when the dispatcher has gone before its time."""
-        for duty in (self._accept_workers, self._accept_ranks):
+        for duty in (self._accept_workers, self._accept_ranks, self._report):
             threading.Thread(target=duty, daemon=True).start()
         report_regularly(self._report_numbers)
         self._follow_dispatcher()
         if self._leaving.is_set():
             threading.Event().wait()  # `leave` ends the process
 
-    def leave(self, patience: float = 2.0) -> None:
-        """Pass on what the ranks, which have ended, have said last; then end this process."""
+    def leave(self, patience: float = 5.0) -> None:
+        """Pass on what the ranks, which have ended, have said last; then end this process.
+
+        The dispatcher may have to be started again to hear it.
+        """
         self._leaving.set()
         deadline = time.monotonic() + patience
         while self._attended and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._account.leave()
+        self._dismissed.wait(max(0.0, deadline - time.monotonic()))
         self._control.close()
         os._exit(0)
-
-    def _report_numbers(self) -> None:
-        figures = self._meter.numbers(self._pool.used_bytes)
-        report = m.Report(kind="receiver", of=self._host, process=str(os.getpid()), figures=figures)
-        self._control.say(report)
-
-    def _tell(self, message: m.Message) -> None:
-        with contextlib.suppress(OSError):  # the dispatcher's end is noticed by its follower
-            self._control.say(message)
 
     def _retire(self, slab: Slab) -> None:
         """A slab is given back to the kernel, also by the ranks that have seen it."""
@@ -132,15 +131,31 @@ class Receiver:
     def _follow_dispatcher(self) -> None:
         while (message := self._control.hear()) is not None:
             if isinstance(message, m.Length):
+                self._account.answered(message.dataset)
                 with self._lock:
                     askers = self._asking.pop(message.dataset, [])
                 for rank in askers:
                     rank.tell(message)
+            elif isinstance(message, m.Close):
+                self._dismissed.set()
             elif isinstance(message, m.RunFailed):
                 with self._lock:
                     run = self._runs.get(message.run)
                 if run is not None:
                     run.rank.tell(message)
+
+    def _report(self) -> None:
+        """Tell the dispatcher what has happened; what happens in the pause goes in one message."""
+        while True:
+            for message in self._account.news():
+                self._control.say(message)
+            time.sleep(_REPORT_PAUSE)
+
+    def _report_numbers(self) -> None:
+        figures = self._meter.numbers(self._pool.used_bytes)
+        self._control.say(
+            m.Report(kind="receiver", of=self._host, process=str(os.getpid()), figures=figures)
+        )
 
     # Workers ------------------------------------------------------------------------------
 
@@ -216,7 +231,7 @@ class Receiver:
             if run is None:
                 return
             run.damaged += 1
-            self._tell(m.Damaged(run=header.run, step=header.step, worker=header.worker))
+            self._account.damaged(header.run, header.step, header.worker)
         if run.damaged >= _MOST_DAMAGED:
             self._fail(
                 header.run,
@@ -242,9 +257,7 @@ class Receiver:
             if not run.in_order:
                 run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
-            self._tell(
-                m.Arrived(run=header.run, step=header.step, worker=header.worker, size=slab.size)
-            )
+            self._account.arrived(header.run, header.step, header.worker, slab.size)
             self._hand_over(header.run, run)
         return True
 
@@ -300,16 +313,22 @@ class Receiver:
                 for number in message.slabs:
                     self._take_back(rank, number)
             return
-        if isinstance(message, m.OpenRun):
+        if isinstance(message, m.Taken):
+            self._account.taken(message.run, message.step)
+        elif isinstance(message, m.Report):
+            self._account.pass_on(message)
+        elif isinstance(message, m.OpenRun):
             with self._lock:
                 self._runs[message.run] = _Run(rank, message.in_order)
+            self._account.open(message)
         elif isinstance(message, m.CloseRun):
             with self._lock:
                 self._close_run(message.run)
+            self._account.close(message.run)
         elif isinstance(message, m.Describe):
             with self._lock:
                 self._asking.setdefault(message.dataset, []).append(rank)
-        self._tell(message)
+            self._account.ask(message)
 
     def _take_back(self, rank: _Rank, number: int) -> None:
         if slab := rank.lent.pop(number, None):
@@ -330,7 +349,7 @@ class Receiver:
             for number in list(rank.lent):
                 self._take_back(rank, number)
         for run_id in runs:
-            self._tell(m.CloseRun(run=run_id))
+            self._account.close(run_id)
         self._attended.discard(rank)
 
 

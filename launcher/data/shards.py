@@ -12,25 +12,35 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from launcher.data.plan import Place
 from launcher.data.streams import StreamSpec
-from launcher.errors import DataError
+from launcher.errors import DataError, WireError
+
+#: A batch as its tree and its arrays.
+Parts = tuple[Any, list[Any]]
 
 #: The steps of a lane, for those who must know a number: more than anybody will read.
 ENDLESS = 1 << 53
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Portion:
-    """A batch of a lane. samples: how many. parts: its tree and arrays; None when it was only
-    read to find a place. pad: it repeats samples of this epoch.
+    """A batch of a lane. samples: how many. parts: its tree and arrays. pad: it repeats samples
+    of this epoch.
     """
 
     samples: int
-    parts: tuple[Any, list[Any]] | None = None
+    parts: Parts | None = None
     pad: bool = False
+
+    def take(self) -> Parts:
+        """The parts, which are held no longer: their memory is whoever's they are handed to."""
+        assert self.parts is not None  # they are taken once
+        parts, self.parts = self.parts, None
+        return parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +60,10 @@ class LanePlan:
     lap: int = 0
     first: int = 0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.shard < self.spec.shards or min(self.lap, self.first) < 0:
+            raise DataError(f"{self.named(0)} is not in {self.spec.name}")
+
     @property
     def steps(self) -> int:
         return ENDLESS
@@ -62,6 +76,51 @@ class LanePlan:
     def named(self, step: int) -> str:
         """A batch, for a message."""
         return f"batch {self.first + step} of shard {self.shard} of {self.spec.shards}"
+
+
+def pack(item: Portion | End) -> Parts:
+    """What comes of a lane as a tree and arrays, as batches are sent."""
+    if isinstance(item, End):
+        return [0, item.batches], []
+    tree, arrays = item.take()
+    return [item.samples, tree], arrays
+
+
+def unpack(tree: Any, arrays: list[Any]) -> Portion | End:
+    """The inverse of `pack`; raises WireError for what is neither."""
+    match tree:
+        case [0, int(batches)]:
+            return End(batches=batches)
+        case [int(samples), content]:
+            return Portion(samples=samples, parts=(content, arrays))
+    raise WireError("a batch of a shard that does not say how many samples it has")
+
+
+class ShardProgress:
+    """The steps of a rank that have been taken, and what was in them."""
+
+    def __init__(self, plan: ShardPlan) -> None:
+        self._plan = plan
+        self._taken = plan.first
+        self._is_over = False
+        self.samples = self.pads = 0
+        self.drops = 0  # none that anybody could know of
+
+    def note(self, portion: Portion) -> None:
+        self._taken += 1
+        self.samples += portion.samples
+        self.pads += portion.samples if portion.pad else 0
+
+    def end(self) -> None:
+        """The epoch is over."""
+        self._is_over = True
+
+    @property
+    def place(self) -> Place | None:
+        """Where to go on; None when the epoch is over."""
+        if self._is_over or self._taken == self._plan.steps:
+            return None
+        return Place(epoch=self._plan.epoch, taken=self._taken)
 
 
 class LaneReader(Protocol):
@@ -97,20 +156,24 @@ class ShardPlan:
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
             raise DataError(f"rank {self.rank} is not in a world of {self.world}")
+        if problems := [*_inapplicable(self.spec), *self._wrong_numbers()]:
+            raise DataError("\n".join(problems))
+
+    def _wrong_numbers(self) -> Iterator[str]:
         name, count = self.spec.dataset, self.spec.shards
         if count < self.world:
-            raise DataError(
+            yield (
                 f"{name} is read in shards={count} by {self.world} ranks: give the loader shards= "
                 f"of at least {self.world}, best a multiple of it with one for each data worker"
             )
         if self.world > 1 and self.steps is None:
-            raise DataError(
+            yield (
                 f"{name} is iterable and does not say how long it is, and {self.world} ranks must "
                 "take the same number of steps: give the loader steps=, the batches of each rank "
                 "in an epoch, or the dataset a __len__, its number of samples"
             )
         if self.steps is not None and self.spec.uneven == "drop":
-            raise DataError(
+            yield (
                 f"uneven='drop' cannot be had for {name}: it is iterable, so nobody knows before "
                 "its end how many steps all ranks can take; give the loader steps= that fit, with "
                 "uneven='pad' or 'error'"
@@ -142,6 +205,15 @@ class ShardPlan:
         full, rest = divmod(samples, self.spec.batch_size or 1)
         return full + (rest > 0 and not self.spec.drop_last)
 
+    def known_steps(self) -> int:
+        """The steps of the whole epoch; raises TypeError, as torch does, when nobody knows."""
+        if self.expected_steps is None:
+            raise TypeError(
+                f"{self.spec.dataset} is iterable and has no __len__, so the loader has none "
+                "without steps="
+            )
+        return self.expected_steps
+
     def lanes(self, lap: int, first: int) -> list[LanePlan]:
         """The lanes of a lap, with `first` steps of it behind them.
 
@@ -161,6 +233,39 @@ class ShardPlan:
         ]
 
 
+def plan_shards(
+    spec: StreamSpec, length: int | None, place: Place, *, rank: int, world: int
+) -> ShardPlan:
+    """The plan of a rank from a place on."""
+    if place.position or place.length is not None:
+        raise DataError(
+            f"{spec.dataset} is iterable, and the state is of a dataset with samples by index"
+        )
+    return ShardPlan(
+        spec=spec, length=length, epoch=place.epoch, rank=rank, world=world, first=place.taken
+    )
+
+
+def _inapplicable(spec: StreamSpec) -> Iterator[str]:
+    """What is for datasets with indices alone."""
+    given = {
+        "shuffle": spec.shuffle,
+        "sampler": spec.sampler is not None,
+        "batch_sampler": spec.batch_sampler is not None,
+        "in_order=False": not spec.in_order,
+    }
+    if names := [name for name, is_given in given.items() if is_given]:
+        yield (
+            f"{', '.join(names)}: {spec.dataset} is iterable, so its order is that of its own "
+            "__iter__, where random, numpy.random and torch are seeded for each epoch and shard"
+        )
+    if spec.on_error == "skip":
+        yield (
+            f"on_error='skip': {spec.dataset} is iterable, and an iterator that has raised is "
+            "finished; catch what its samples raise in its __iter__, and go on there"
+        )
+
+
 def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[Portion, None, None]:
     """The steps of a rank's epoch, from the plan's first.
 
@@ -174,7 +279,8 @@ def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[Portion, None,
             for portion in steps:
                 taken += 1
                 if taken > plan.first:
-                    yield replace(portion, pad=lap > 0)
+                    portion.pad = lap > 0
+                    yield portion
                 if taken == plan.steps:
                     return
         if plan.steps is None:

@@ -9,7 +9,7 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import finalize
@@ -22,7 +22,10 @@ from launcher.contract import (
 )
 from launcher.data import alone, samples, structure, wire
 from launcher.data import messages as m
+from launcher.data.lanes import LocalLane
 from launcher.data.plan import Plan
+from launcher.data.samples import Description
+from launcher.data.shards import End, LanePlan, OpenLane, Portion, ShardPlan, read_epoch, unpack
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
@@ -32,6 +35,8 @@ from launcher.runtime.train import RECEIVER_VARIABLE
 
 #: A batch as a source gives it: its tree and its arrays.
 Parts = tuple[Any, list[structure.Array]]
+#: Which step a batch is; of an iterable dataset, the portion that it was.
+Step = int | Portion
 
 #: Seconds for the receiver of this host to open its socket; it starts together with the ranks.
 _RECEIVER_PATIENCE = 60.0
@@ -46,10 +51,10 @@ _MOST_DESCRIPTORS = 250
 class Source(Protocol):
     """Gives batches by plan."""
 
-    def length(self, dataset: str) -> int:
-        """Samples in a dataset."""
+    def describe(self, dataset: str) -> Description:
+        """What a dataset says of itself."""
 
-    def batches(self, plan: Plan) -> Generator[tuple[int, Parts], None, None]:
+    def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """The steps of a plan and their batches; in order, if the plan's stream wants that."""
 
     def prepare(self, plan: Plan) -> None:
@@ -84,10 +89,13 @@ class LocalSource:
     def __init__(self) -> None:
         self._datasets = samples.Datasets()
 
-    def length(self, dataset: str) -> int:
-        return len(self._datasets[dataset])
+    def describe(self, dataset: str) -> Description:
+        return samples.describe(self._datasets[dataset])
 
-    def batches(self, plan: Plan) -> Generator[tuple[int, Parts], None, None]:
+    def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+        if isinstance(plan, ShardPlan):
+            yield from _in_turn(plan, LocalLane)
+            return
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
             yield step, structure.take_apart(samples.load_batch(dataset, plan, step))
@@ -99,12 +107,18 @@ class LocalSource:
         alone.this_process().hear(stream, figures)
 
 
+def _in_turn(plan: ShardPlan, open_lane: OpenLane) -> Generator[tuple[Portion, Parts], None, None]:
+    with contextlib.closing(read_epoch(plan, open_lane)) as portions:
+        for portion in portions:
+            yield portion, portion.take()
+
+
 @dataclass(eq=False)
 class _Run:
     """A run that this process has opened, and what came for it that nobody has asked for yet."""
 
     name: str
-    plan: Plan
+    plan: Plan | LanePlan
     batches: collections.deque[m.Batch] = field(default_factory=collections.deque)
     failed: m.RunFailed | None = None
 
@@ -131,19 +145,22 @@ class ServiceSource:
         self._current: _Run | None = None
         self._prepared: _Run | None = None
 
-    def length(self, dataset: str) -> int:
+    def describe(self, dataset: str) -> Description:
         self._say(m.Describe(dataset=dataset))
         while True:
-            answer = self._hear(f"the length of {dataset}")
+            answer = self._hear(f"what {dataset} is")
             if isinstance(answer, m.Length) and answer.dataset == dataset:
                 break
             self._sort(answer)
         if answer.error:
             raise (DataServiceUnavailable if answer.unavailable else DataError)(answer.error)
-        return answer.length
+        return Description(length=answer.length, iterable=answer.iterable)
 
-    def batches(self, plan: Plan) -> Generator[tuple[int, Parts], None, None]:
-        run = self._current = self._prepared_for(plan) or self._open(plan)
+    def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+        if isinstance(plan, ShardPlan):
+            yield from _in_turn(plan, lambda lane: _ServiceLane(self, lane, plan.rank))
+            return
+        run = self._current = self._prepared_for(plan) or self._open(plan, plan.rank)
         try:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
@@ -154,7 +171,7 @@ class ServiceSource:
 
     def prepare(self, plan: Plan) -> None:
         self._drop_prepared()
-        self._prepared = self._open(plan, after=self._current)
+        self._prepared = self._open(plan, plan.rank, after=self._current)
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
@@ -163,8 +180,8 @@ class ServiceSource:
 
     # ---------------------------------------------------------------------------------------
 
-    def _open(self, plan: Plan, after: _Run | None = None) -> _Run:
-        rank = int(os.environ.get("RANK", plan.rank))
+    def _open(self, plan: Plan | LanePlan, rank: int, after: _Run | None = None) -> _Run:
+        rank = int(os.environ.get("RANK", rank))
         run = _Run(f"{rank}-{plan.epoch}-{secrets.token_hex(6)}", plan)
         self._runs[run.name] = run
         self._say(
@@ -270,6 +287,27 @@ class ServiceSource:
         self._buffer += data
         self._descriptors.extend(descriptors)
         return True
+
+
+class _ServiceLane:
+    """A lane that is a run of its own, prepared by one worker at a time."""
+
+    def __init__(self, source: ServiceSource, plan: LanePlan, rank: int) -> None:
+        self._source = source
+        self._run = source._open(plan, rank)
+
+    def __iter__(self) -> Iterator[Portion | End]:
+        return self
+
+    def __next__(self) -> Portion | End:
+        batch = self._source._next_batch(self._run)
+        item = unpack(*self._source._parts(batch))
+        if isinstance(item, Portion):
+            self._source._say(m.Taken(run=self._run.name, step=batch.step))
+        return item
+
+    def close(self) -> None:
+        self._source._close(self._run)
 
 
 def _connect(receiver: str) -> socket.socket:

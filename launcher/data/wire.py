@@ -49,6 +49,8 @@ _PIECE = 1 << 20
 #: sendmsg takes at most IOV_MAX buffers.
 _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)
+#: json.dumps makes one for each call, which costs as much again. Trees are no circles.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 _MOST_AXES = 64  # numpy's own limit
 
 PREFIX_BYTES = _SIZES.size + _CHECKSUM.size
@@ -234,7 +236,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 
 def _to_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _checksum(parts: Iterable[Any]) -> int:

@@ -2,7 +2,8 @@
 
 `python -m launcher.data.worker INDEX` loads, collates and sends until the dispatcher closes. The
 main thread runs the user's code and nothing else; control, heartbeat and sending have threads, so
-that a batch travels while the next one is prepared.
+that a batch travels while the next one is prepared. At SIGTERM it finishes the batch it is at,
+gives its other leases back, and leaves with 0.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -17,10 +19,13 @@ import traceback
 from typing import Any
 
 from launcher.data import messages as m
-from launcher.data import samples, structure, wire
+from launcher.data import samples, shards, structure, wire
 from launcher.data.control import Control
+from launcher.data.holdings import Holdings
+from launcher.data.lanes import Lanes
 from launcher.data.meters import WorkerMeter, report_regularly
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.errors import DataError, SampleError
 from launcher.runtime import lines
 from launcher.runtime.environment import Environment, paths_here
@@ -28,7 +33,10 @@ from launcher.runtime.events import emit
 from launcher.runtime.output import print_whole_lines
 
 _BEAT_SECONDS = 1.0
+_EARLY_BEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
+#: Seconds for the batches that were begun to be sent, before a worker that was asked to leaves.
+_LEAVING_SECONDS = 30.0
 
 
 class Worker:
@@ -41,42 +49,58 @@ class Worker:
         self._allowed = part.datasets if part else ()
         self._checksums = part is not None and part.checksums
         self._datasets = samples.Datasets()
-        self._runs: dict[str, tuple[Plan, tuple[str, int]]] = {}
+        self._lanes = Lanes()
+        self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent: the memory of a worker is three batches.
-        self._outbox: queue.Queue[tuple[wire.Frame, float]] = queue.Queue(maxsize=1)
+        self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
+        self._holdings = Holdings(name, os.getpid())
         self._host = environment.cluster.host
         self._meter = WorkerMeter(environment.cpus)
-        self._control = Control(environment)
-        self._control.say(
-            m.HelloWorker(worker=name, host=environment.cluster.host, pid=os.getpid())
-        )
+        self._leaving = False
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
+        self._control = Control(environment, self._holdings.hello)
 
     def work(self) -> int:
-        """Prepare batches until the dispatcher closes (0) or is lost (1)."""
+        """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
         report_regularly(self._report_numbers)
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
-                return 0
+                return self._finish() if self._leaving else 0
             if isinstance(order, m.Describe):
                 self._describe(order.dataset)
             elif isinstance(order, m.Lease):
                 for step in order.steps:
                     self._prepare(order.run, step)
+            elif isinstance(order, m.CloseRun):
+                self._lanes.end(order.run)
         return 1
+
+    def leave(self) -> None:
+        """Ask for the end; for signal handlers, so it takes no lock."""
+        self._leaving = True
+        self._work.put(m.Close())
+        self._wake.put(None)
+
+    def _finish(self) -> int:
+        self._holdings.wait_until_sent(_LEAVING_SECONDS)
+        self._control.say(self._holdings.leave())
+        self._control.close()
+        return 0
 
     # The main thread ----------------------------------------------------------------------
 
-    def _dataset(self, reference: str) -> Any:
+    def _check_served(self, reference: str) -> None:
         if reference not in self._allowed:  # whoever asks, only the job's own code is imported
             raise DataError(f"the dataset {reference!r} is not served by this job")
-        return self._datasets[reference]
 
     def _describe(self, reference: str) -> None:
         try:
-            answer = m.Length(dataset=reference, length=len(self._dataset(reference)))
+            self._check_served(reference)
+            described = samples.describe(self._datasets[reference])
+            answer = m.Length(dataset=reference, **vars(described))
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
@@ -86,21 +110,31 @@ class Worker:
 
     def _prepare(self, run: str, step: int) -> None:
         definition = self._runs.get(run)
-        if definition is None:
-            return  # closed since
+        if definition is None or self._leaving:  # it was closed since, or goes to others
+            self._holdings.finish(run, step)
+            return
         plan, _ = definition
-        started = time.perf_counter()
-        self._meter.begin()
+        self._holdings.begin(run, step)
         try:
-            batch = samples.load_batch(self._dataset(plan.spec.dataset), plan, step)
-            tree, arrays = structure.take_apart(batch)
+            self._check_served(plan.spec.dataset)
+            started = time.perf_counter()
+            self._meter.begin()
+            tree, arrays = self._parts(run, plan, step)
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
+            self._holdings.finish(run, step)
             self._report(run, step, error)
             return
+        self._holdings.took("prepare", time.perf_counter() - started)
         self._meter.prepared()
-        self._outbox.put((frame, time.perf_counter() - started))
+        self._outbox.put(frame)
         self._meter.handed_over()
+
+    def _parts(self, run: str, plan: Plan | LanePlan, step: int) -> tuple[Any, list[Any]]:
+        if isinstance(plan, LanePlan):
+            return shards.pack(self._lanes.read(run, plan, step))
+        dataset = self._datasets[plan.spec.dataset]
+        return structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -125,14 +159,18 @@ class Worker:
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._work.put(message)  # the main thread closes what it has opened
             else:
+                if isinstance(message, m.Lease):
+                    self._holdings.lease(message.run, message.steps)
                 self._work.put(message)
         self._work.put(None)
 
     def _send(self) -> None:
         connections: dict[tuple[str, int], Any] = {}
         while True:
-            frame, seconds = self._outbox.get()
+            frame = self._outbox.get()
+            started = time.perf_counter()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
             while (definition := self._runs.get(frame.run)) is not None:
                 _, address = definition
@@ -146,16 +184,16 @@ class Worker:
                     if (broken := connections.pop(address, None)) is not None:
                         broken.close()
                     emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+                    self._control.say(m.Unreachable(run=frame.run, why=str(error)))
                     time.sleep(_RETRY_SECONDS)
                 else:
-                    self._tell_sent(frame, seconds)
+                    self._holdings.took("send", time.perf_counter() - started)
                     break
             self._meter.sent(frame.payload_bytes)
+            self._holdings.finish(frame.run, frame.step)
+            if self._holdings.has_news:
+                self._wake.put(None)
             del frame  # its arrays need not wait for the next one
-
-    def _tell_sent(self, frame: wire.Frame, seconds: float) -> None:
-        with contextlib.suppress(OSError):  # the listener sees the end of the connection, too
-            self._control.say(m.Sent(run=frame.run, step=frame.step, seconds=seconds))
 
     def _report_numbers(self) -> None:
         self._control.say(
@@ -163,12 +201,13 @@ class Worker:
         )
 
     def _beat(self) -> None:
-        try:
-            while True:
-                self._control.say(m.Beat())
-                time.sleep(_BEAT_SECONDS)
-        except OSError:
-            return  # the listener sees the end of the connection, too
+        while True:
+            self._control.say(self._holdings.beat())
+            if self._leaving:
+                self._control.say(self._holdings.leave())
+            time.sleep(_EARLY_BEAT_SECONDS)
+            with contextlib.suppress(queue.Empty):
+                self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
 
 
 def main() -> int:
@@ -179,7 +218,9 @@ def main() -> int:
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
-        return Worker(name, environment).work()
+        worker = Worker(name, environment)
+        signal.signal(signal.SIGTERM, lambda *_: worker.leave())
+        return worker.work()
     except (DataError, OSError) as error:
         emit("worker_failed", worker=name, why=str(error))
         return 1

@@ -16,15 +16,17 @@ import hmac
 import re
 import secrets
 import socket
+import time
 
 from launcher.errors import AuthenticationError
 
-#: Seconds that the other side has for each line.
+#: Seconds that the other side has for each line, however many bytes it sends meanwhile.
 TIMEOUT = 10.0
-_LINE_LIMIT = 256
 _GREETING = re.compile(rb"launcher/1 ([0-9a-f]{32})\n")
 _ANSWER = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{64})\n")
 _PROOF = re.compile(rb"([0-9a-f]{64})\n")
+#: Their bytes. No more is read: what follows a line belongs to the protocol that comes next.
+_GREETING_BYTES, _ANSWER_BYTES, _PROOF_BYTES = 44, 98, 65
 
 
 def _nonce() -> bytes:
@@ -42,7 +44,7 @@ def greet(connection: socket.socket, token: str) -> None:
     challenge = _nonce()
     connection.sendall(b"launcher/1 %s\n" % challenge)
     try:
-        line = _read_line(connection)
+        line = _read_line(connection, _ANSWER_BYTES)
     except (TimeoutError, ConnectionError) as error:
         raise AuthenticationError(f"no answer to the challenge: {error}") from error
     answer = _match(_ANSWER, line)
@@ -57,13 +59,13 @@ def introduce(connection: socket.socket, token: str) -> None:
     Raises OSError when no answer comes: the other side may be stopped, or going, and come back.
     """
     connection.settimeout(TIMEOUT)
-    greeting = _read_line(connection)
+    greeting = _read_line(connection, _GREETING_BYTES)
     if not greeting:
         raise ConnectionError("the other side hung up before its greeting")
     challenge = _match(_GREETING, greeting)[1]
     nonce = _nonce()
     connection.sendall(b"%s %s\n" % (nonce, _proof(token, b"client", challenge, nonce)))
-    proof = _match(_PROOF, _read_line(connection))[1]
+    proof = _match(_PROOF, _read_line(connection, _PROOF_BYTES))[1]
     _verify(proof, _proof(token, b"server", challenge, nonce))
     connection.settimeout(None)
 
@@ -75,10 +77,10 @@ async def greet_stream(
     challenge = _nonce()
     writer.write(b"launcher/1 %s\n" % challenge)
     try:
-        line = await asyncio.wait_for(reader.readuntil(b"\n"), TIMEOUT)
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError) as error:
+        line = await asyncio.wait_for(_read_stream_line(reader, _ANSWER_BYTES), TIMEOUT)
+    except (asyncio.TimeoutError, ConnectionError) as error:
         raise AuthenticationError(f"no answer to the challenge: {error!r}") from error
-    answer = _match(_ANSWER, line[:_LINE_LIMIT])
+    answer = _match(_ANSWER, line)
     _verify(answer[2], _proof(token, b"client", challenge, answer[1]))
     writer.write(_proof(token, b"server", challenge, answer[1]) + b"\n")
 
@@ -95,12 +97,22 @@ def _match(pattern: re.Pattern[bytes], line: bytes) -> re.Match[bytes]:
     return match
 
 
-def _read_line(connection: socket.socket) -> bytes:
-    # Byte by byte: what follows the line belongs to the protocol that comes next.
-    line = bytearray()
-    while not line.endswith(b"\n") and len(line) < _LINE_LIMIT:
-        byte = connection.recv(1)
-        if not byte:
+def _read_line(connection: socket.socket, size: int) -> bytes:
+    """A line of `size` bytes, or what comes instead of it; raises TimeoutError."""
+    deadline = time.monotonic() + TIMEOUT
+    line = b""
+    while len(line) < size and b"\n" not in line:
+        connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+        if not (piece := connection.recv(size - len(line))):
             break
-        line += byte
-    return bytes(line)
+        line += piece
+    return line
+
+
+async def _read_stream_line(reader: asyncio.StreamReader, size: int) -> bytes:
+    line = b""
+    while len(line) < size and b"\n" not in line:
+        if not (piece := await reader.read(size - len(line))):
+            break
+        line += piece
+    return line

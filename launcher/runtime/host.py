@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from launcher.runtime import processes
 from launcher.runtime.board import Board
 from launcher.runtime.environment import Environment
 from launcher.runtime.failure import Failure
+from launcher.runtime.services import Service, ServiceFailed
 from launcher.runtime.tally import End
 
 #: SageMaker kills 120 s after SIGTERM; what is left of that is for our own end.
@@ -101,9 +103,16 @@ class Host:
         while not is_over():
             self.check()
             look()
-            for service in self._services.values():
-                service.check(self)
+            self.check_services()
             time.sleep(_POLL)
+
+    def check_services(self) -> None:
+        """Start services again that may be; raise HostFailed for one that has ended for good."""
+        for service in self._services.values():
+            try:
+                service.check()
+            except ServiceFailed as failed:  # noqa: PERF203 - each service has its own end
+                raise self.failure(str(failed)) from failed
 
     def pause(self) -> None:
         time.sleep(_POLL)
@@ -116,19 +125,23 @@ class Host:
             )
         )
 
-    def start_service(self, name: str, module: str) -> None:
+    def start_service(self, name: str, module: str, restarts: int = 0) -> None:
         """Start a module that must live as long as the trainer."""
-        with processes.stop_signals_blocked():  # its child is deaf to them from its first moment
-            self._services[name] = Service(name, self.start(module))
+        self._services[name] = Service(name, lambda: self.start(module), restarts)
 
     def spare(self, child: subprocess.Popen[bytes]) -> None:
         """Send no SIGTERM to a child and its process group: it ends when the workers have."""
         self._spared.add(child.pid)
 
     def close_service(self, name: str) -> None:
-        """End a service, where there is one of that name."""
+        """End a service, where there is one of that name, while the others live."""
+
+        def look() -> None:
+            self.check_services()
+            self.pause()
+
         if service := self._services.pop(name, None):
-            service.close()
+            service.close(look)
 
     def end_children(self, grace: float) -> None:
         """End everything below this process, also what moved to another session."""
@@ -145,6 +158,8 @@ class Host:
         self._end_workers(STOP_GRACE)
         self.board.done()
         while self._services and self.board.end is None and time.monotonic() < deadline:
+            with contextlib.suppress(HostFailed):  # it is over in any case
+                self.check_services()
             self.pause()
         if self._services and self.board.end is None:
             lone = self.failure("it was asked to stop (SIGTERM), and the others went on").failure
@@ -175,34 +190,4 @@ class Host:
     def _close_services(self) -> None:
         # The receiver first: it has last words for the dispatcher.
         for name in reversed(list(self._services)):
-            self.close_service(name)
-
-
-class Service:
-    """A child that must live as long as the trainer: the dispatcher, a receiver.
-
-    It ends at processes.CLOSE_SIGNAL, and leaves SIGTERM to its host.
-    """
-
-    def __init__(self, name: str, child: subprocess.Popen[bytes]) -> None:
-        self._name = name
-        self._child = child
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    def check(self, host: Host) -> None:
-        """Raise HostFailed when the child has ended before its time."""
-        code = self._child.poll()
-        if code is not None:
-            raise host.failure(f"the {self._name} ended: {processes.describe_exit(code)}")
-
-    def close(self, patience: float = 10.0) -> None:
-        """Ask for the end and wait for it."""
-        self._child.send_signal(processes.CLOSE_SIGNAL)
-        try:
-            self._child.wait(patience)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+            self._services.pop(name).close(self.pause)

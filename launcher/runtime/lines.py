@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import socket
 import threading
 import time
@@ -19,6 +20,8 @@ MESSAGE_LIMIT = 64 * 1024 * 1024
 #: Seconds without an answer from the other side's kernel after which a connection is broken. Linux
 #: would wait for 2 hours and more (tcp(7): tcp_keepalive_time, tcp_retries2).
 SILENCE = 30
+#: Of its own: the global generator belongs to the user's code, which another thread may be in.
+_coin = random.Random()
 
 
 class LineConnection:
@@ -73,7 +76,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """One message from its line; raises WireError when it is not a JSON object."""
     try:
         message = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"not a message: {line[:80]!r}") from error
     if not isinstance(message, dict):
         raise WireError(f"not a message: {line[:80]!r}")
@@ -100,7 +103,7 @@ def connect(address: tuple[str, int], token: str, *, patience: float, what: str)
                     f"{what} at {address[0]}:{address[1]} could not be reached for "
                     f"{patience:.0f} s: {error}"
                 ) from error
-        time.sleep(pause)
+        time.sleep(pause * _coin.uniform(0.5, 1.0))  # many wait for the same host
         pause = min(pause * 1.5, 2.0)
 
 

@@ -17,7 +17,8 @@ CRASH_WINDOW = 30.0
 def play(host: Host) -> None:
     """Keep the workers of this data host running; returns when training has ended, well or badly.
 
-    A worker that dies is replaced: its batches were leased, and go to others meanwhile. Raises
+    A worker that dies is replaced: its batches were leased, and go to others meanwhile. One that
+    leaves with 0 was asked to (SIGTERM), and is not. Raises
     HostFailed when workers die as fast as they start, and StopRequested when training goes on for
     STOP_GRACE seconds after the request to stop.
     """
@@ -29,8 +30,11 @@ def play(host: Host) -> None:
     try:
         while True:
             host.check(patience=STOP_GRACE)  # until then trainers may read on, and save
-            for index, worker in workers.items():
-                if worker.poll() is not None:
+            for index, worker in list(workers.items()):
+                if worker.poll() == 0:  # it was asked to leave
+                    emit("worker_drained", worker=index, pid=worker.pid)
+                    del workers[index]
+                elif worker.poll() is not None:
                     deaths.append(_died(host, index, worker, deaths, CRASH_LIMIT * count))
                     workers[index] = _start(host, index)
             host.pause()

@@ -23,6 +23,8 @@ from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
 
 #: Seconds that a command host has to say itself why it is not ready, which tells more.
 _PRECEDENCE = 5.0
+#: How often within half a minute the dispatcher may die and be started again.
+_DISPATCHER_RESTARTS = 5
 #: The abstract Unix socket on which a train host's receiver serves its ranks.
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 
@@ -47,7 +49,7 @@ def _start_data_services(host: Host) -> None:
         return
     _need(host, "numpy", "the data service")
     if host.environment.cluster.is_leader:
-        host.start_service("dispatcher", "launcher.data.dispatcher")
+        host.start_service("dispatcher", "launcher.data.dispatcher", _DISPATCHER_RESTARTS)
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
     host.start_service("receiver", "launcher.data.receiver")
 
@@ -85,6 +87,7 @@ def _train(host: Host, reports: Path) -> None:
         child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
     code = host.wait(child, HangWatch(host, reports).look)
     if code != 0:
+        host.check_services()  # the end of one is the cause of what its ranks say
         raise _failure(host, code, reports)
 
 
@@ -164,6 +167,7 @@ def _wait_for_others(host: Host) -> None:
     try:
         while True:
             host.check()
+            host.check_services()
             host.pause()
     except JobOver as over:
         if over.end.failure is not None:

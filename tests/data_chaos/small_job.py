@@ -201,7 +201,7 @@ class SmallJob:
         drawn = self.schedule
         loader = {
             name: getattr(drawn, name)
-            for name in ("batch_size", "shuffle", "seed", "uneven", "drop_last")
+            for name in ("batch_size", "shuffle", "seed", "uneven", "drop_last", "epochs")
         }
         trainer = {
             "loader": loader,

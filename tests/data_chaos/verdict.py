@@ -17,7 +17,8 @@ import numpy as np
 from schedule import Schedule
 
 from launcher.data import seeding
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
 
 #: Epoch and position in its order; tuples compare as the trajectory runs.
 Place = tuple[int, int]
@@ -145,12 +146,12 @@ def expected_batches(schedule: Schedule, rank: int, world: int, place: Place) ->
     while epoch < schedule.epochs:
         plan = plan_of(schedule, epoch, rank, world, position)
         for step in range(plan.steps):
-            after = plan.position_after(step)
+            after = plan.place_after(step + 1)
             yield Batch(
                 ids=plan.sample_ids(step),
                 hash=_noise_hash(schedule, epoch, plan.positions(step)),
                 epoch=epoch,
-                after=(epoch + 1, 0) if after is None else (epoch, after),
+                after=(epoch + 1, 0) if after is None else (epoch, after.position),
             )
         epoch, position = epoch + 1, 0
 
@@ -170,7 +171,7 @@ def plan_of(schedule: Schedule, epoch: int, rank: int, world: int, position: int
     )
 
 
-def _noise_hash(schedule: Schedule, epoch: int, positions: range) -> str:
+def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str:
     digest = hashlib.sha256()
     with seeding.states_kept():
         for position in positions:

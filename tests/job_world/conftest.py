@@ -30,6 +30,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         prefetch_bytes: int = 1 << 20,
         metrics_port: int | None = None,
         entry_point: str = "train.py",
+        datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
         mpi_options: tuple[str, ...] = (),
         **options: object,
@@ -46,7 +47,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 mpi_options=mpi_options,
             ),
             data=DataPart(
-                datasets=("pipeline:train_set",),
+                datasets=datasets,
                 workers_per_host=workers_per_host,
                 prefetch_bytes=prefetch_bytes,
                 metrics_port=metrics_port,

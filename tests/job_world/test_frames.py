@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from batches import bytes_of
 
 from launcher.data import wire
+from launcher.data.slabs import SlabPool
 from launcher.errors import DataError, WireError
 
 
@@ -224,3 +226,38 @@ def test_arrays_are_views_of_their_payload() -> None:
     (array,) = wire.view_arrays([["<u2", [2], 2]], payload)
     array[1] = 513
     assert payload[4:6].tolist() == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_batch_above_2_gib_survives() -> None:
+    """Past every 32-bit number on the way: sendmsg, MSG_WAITALL, mmap and the checksum."""
+    size = (2 << 30) + (200 << 20) + 13
+    pool = SlabPool(0, lambda slab: None)
+    made = pool.take(size)
+    array = np.frombuffer(made.memory, np.uint8)[:size]
+    for first in range(0, size, 1 << 24):
+        block = array[first : first + (1 << 24)]
+        block[:] = np.random.default_rng(first).integers(0, 256, len(block), np.uint8)
+    frame = wire.Frame.pack("r", 0, "w", ["array", 0], [array], checksums=True)
+    here, there = socket.socketpair()
+    with here, there:
+        sender = threading.Thread(target=frame.send, args=(here,), daemon=True)
+        sender.start()
+        start = bytearray(wire.PREFIX_BYTES)
+        assert wire.receive_exactly(there, memoryview(start))
+        prefix = wire.read_prefix(start)
+        named = bytearray(prefix.header_bytes)
+        assert wire.receive_exactly(there, memoryview(named))
+        slab = pool.take(prefix.payload_bytes)
+        with memoryview(slab.memory)[: prefix.payload_bytes] as payload:
+            assert wire.receive_exactly(there, payload)
+            assert wire.is_intact(prefix, named, payload)
+        sender.join()
+    whole = np.frombuffer(slab.memory, np.uint8)[: prefix.payload_bytes]
+    _, (received,) = wire.unpack(whole, wire.read_header(named).content_bytes)
+    assert received.shape == (size,)
+    assert all(
+        np.array_equal(received[first : first + (1 << 24)], array[first : first + (1 << 24)])
+        for first in range(0, size, 1 << 24)
+    )

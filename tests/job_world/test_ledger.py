@@ -8,162 +8,410 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.ledger import DEEPEST, FIRST_WINDOW, LATE_AFTER, SILENCE, Ledger
+from launcher.data.fleet import SILENCE
+from launcher.data.ledger import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR, Counts, Ledger
+from launcher.data.runs import FIRST_WINDOW, Progress
+
+BUDGET = 1000
 
 
-class Simulation:
-    """Workers, receivers and ranks around a ledger, with faults by a seeded coin."""
+class Receiver:
+    """What the ranks of one host have got and taken; it outlives every dispatcher."""
 
-    def __init__(self, seed: int, *, steps: int, workers: int, budget: int, size: int) -> None:
-        self.coin = random.Random(seed)
-        self.ledger = Ledger(budget)
-        self.steps, self.size = steps, size
-        self.now = 0.0
-        self.names = iter(range(10**6))
-        self.work: dict[str, list[tuple[str, int]]] = {}
-        self.silent: set[str] = set()
-        self.got: dict[str, set[int]] = {"a": set(), "b": set()}
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+        self.got: dict[str, dict[int, str]] = {"a": {}, "b": {}}  # who prepared each step
         self.taken = {"a": 0, "b": 0}
-        for run, rank in (("a", 0), ("b", 1)):
-            self.ledger.open_run(run, receiver="host", rank=rank, steps=steps)
-        for _ in range(workers):
-            self.hire()
+        self.counts = Counts()
+        self.largest = 0
 
-    def hire(self) -> None:
-        name = f"w{next(self.names)}"
-        self.work[name] = []
-        self.ledger.add_worker(name, "data", self.now)
-
-    def tick(self) -> None:
-        self.now += 0.1
-        for assignment in self.ledger.assign(self.now):
-            self.work[assignment.worker] += [(assignment.run, step) for step in assignment.steps]
-            assert len(self.work[assignment.worker]) <= DEEPEST
-        for name in list(self.work):
-            self.live(name)
-        for run in self.got:
-            while self.taken[run] in self.got[run] and self.coin.random() < 0.7:
-                self.ledger.taken(run, self.taken[run])
-                self.taken[run] += 1
-
-    def live(self, name: str) -> None:
-        fate = self.coin.random()
-        if fate < 0.02:
-            self.ledger.remove_worker(name)
-            del self.work[name]
-            self.hire()
-        elif fate < 0.04:
-            self.silent.add(name)
-        elif fate < 0.3 and name in self.silent:
-            self.silent.discard(name)
-        if name in self.work and name not in self.silent:
-            self.ledger.seen(name, self.now)
-            if self.work[name] and fate > 0.4:
-                self.deliver(name, *self.work[name].pop(0))
-
-    def deliver(self, name: str, run: str, step: int) -> None:
-        self.ledger.sent(name, run, step, 0.1)
-        if step not in self.got[run]:  # the receiver keeps the first copy
-            self.got[run].add(step)
-            self.ledger.arrived(run, step, name, "data", self.size)
-        if self.size:
-            ahead = max(self.got[run]) + 1 - self.taken[run]
-            assert ahead <= max(FIRST_WINDOW, self.ledger_window())
-
-    def ledger_window(self) -> int:
-        return max(1, 500 // self.size)
+    def progress(self, run: str) -> Progress:
+        waiting = {step: w for step, w in self.got[run].items() if step >= self.taken[run]}
+        return Progress(taken=self.taken[run], arrived=waiting, largest=self.largest)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return all(taken == self.steps for taken in self.taken.values())
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 5), st.integers(1, 400))
-def test_all_batches_arrive_whatever_happens_to_workers(
-    seed: int, steps: int, workers: int, size: int
+class Simulation:
+    """Workers, a receiver and ranks around a ledger, with faults by a seeded coin.
+
+    The second run begins when the first has, or follows it.
+    """
+
+    def __init__(
+        self, seed: int, *, steps: int, workers: int, size: int, follows: bool = False
+    ) -> None:
+        self.coin = random.Random(seed)
+        self.size = size
+        self.now = 0.0
+        self.names = iter(range(10**6))
+        self.work: dict[str, list[tuple[str, int]]] = {}
+        self.done: dict[str, list[tuple[str, int]]] = {}
+        self.silent: set[str] = set()
+        self.slow: set[str] = set()
+        self.unsaid: list[tuple[str, int, str]] = []  # arrivals not told to the ledger yet
+        self.receiver = Receiver(steps)
+        self.after = {"a": None, "b": "a" if follows else None}
+        self.ledger = self.open()
+        for _ in range(workers):
+            self.hire()
+
+    def open(self) -> Ledger:
+        """A new dispatcher: the receiver is there first, with all that it knows."""
+        ledger = Ledger(BUDGET)
+        counts = self.receiver.counts
+        ledger.counts["host"] = Counts.of(counts.prepared, counts.received)
+        for rank, run in enumerate(self.receiver.got):
+            if not self.is_over(run):
+                ledger.open_run(
+                    run,
+                    receiver="host",
+                    rank=rank,
+                    steps=self.receiver.steps,
+                    now=self.now,
+                    after=self.after[run],
+                    progress=self.receiver.progress(run),
+                )
+        return ledger
+
+    def restart(self) -> None:
+        self.unsaid.clear()
+        self.ledger = self.open()
+        for name in self.coin.sample(list(self.work), len(self.work)):
+            self.greet(name)
+
+    def greet(self, name: str) -> None:
+        holds: dict[str, list[int]] = {}
+        for run, step in self.work[name]:
+            holds.setdefault(run, []).append(step)
+        self.ledger.add_worker(name, self.now, holds=holds)
+        self.done[name] = []
+
+    def hire(self) -> None:
+        name = f"data/{next(self.names)}"
+        self.work[name] = []
+        self.greet(name)
+        if self.coin.random() < 0.2:
+            self.slow.add(name)
+
+    def tick(self) -> None:
+        self.now += 0.1
+        if self.coin.random() < 0.005:
+            self.restart()
+        self.ledger.look(self.now)
+        for assignment in self.ledger.assign(self.now):
+            self.work[assignment.worker] += [(assignment.run, step) for step in assignment.steps]
+        for name in list(self.work):
+            self.live(name)
+        for run, step, name in self.unsaid:
+            self.ledger.arrived(run, step, name, self.size, self.now)
+        self.unsaid.clear()
+        for run in self.receiver.got:
+            self.read(run)
+
+    def read(self, run: str) -> None:
+        before = self.after[run]
+        if before is not None and not self.is_over(before):
+            return
+        got, taken = self.receiver.got[run], self.receiver.taken
+        while taken[run] in got and self.coin.random() < 0.7:
+            self.ledger.taken(run, taken[run], self.now)
+            self.receiver.counts.prepared["data"] += 1
+            self.receiver.counts.received[int(run == "b")] += 1
+            taken[run] += 1
+        if self.is_over(run):
+            self.ledger.close_run(run)
+
+    def is_over(self, run: str) -> bool:
+        return self.receiver.taken[run] == self.receiver.steps
+
+    def live(self, name: str) -> None:
+        fate = self.coin.random()
+        if fate < 0.01:
+            self.ledger.remove_worker(name)
+            del self.work[name]
+            self.hire()
+            return
+        if fate < 0.02:
+            self.drain(name)
+            return
+        if fate < 0.04:
+            self.silent.add(name)
+        elif fate < 0.3:
+            self.silent.discard(name)
+        if name not in self.silent:
+            if self.coin.random() < 0.5:
+                done, self.done[name] = self.done[name], []
+                self.ledger.beat(name, self.now, seconds=0.05, done=done)
+            if self.work[name] and fate > (0.95 if name in self.slow else 0.4):
+                self.deliver(name, *self.work[name].pop(0))
+
+    def drain(self, name: str) -> None:
+        run_and_step = self.work[name][:1]
+        self.ledger.drain_worker(name, {run: [step] for run, step in run_and_step})
+        for run, step in run_and_step:
+            self.deliver(name, run, step)
+        self.ledger.remove_worker(name)
+        del self.work[name]
+        self.hire()
+
+    def deliver(self, name: str, run: str, step: int) -> None:
+        self.done[name].append((run, step))
+        if self.coin.random() < 0.02:
+            return  # lost with its connection, which the worker does not know
+        if step in self.receiver.got[run]:
+            return  # the receiver keeps the first copy
+        self.receiver.got[run][step] = name
+        self.receiver.largest = self.size
+        self.unsaid.append((run, step, name))
+        ahead = max(self.receiver.got[run]) + 1 - self.receiver.taken[run]
+        assert ahead <= max(FIRST_WINDOW, BUDGET // self.size)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 60),
+    st.integers(1, 5),
+    st.integers(1, 400),
+    st.booleans(),
+)
+def test_all_batches_arrive_whatever_happens(
+    seed: int, steps: int, workers: int, size: int, follows: bool
 ) -> None:
-    world = Simulation(seed, steps=steps, workers=workers, budget=1000, size=size)
+    world = Simulation(seed, steps=steps, workers=workers, size=size, follows=follows)
     for _ in range(20000):
-        if world.complete:
+        if world.receiver.is_complete:
             break
         world.tick()
-    assert world.complete
-    assert world.ledger.received == {0: steps, 1: steps}
-    assert sum(world.ledger.prepared.values()) == 2 * steps
+    assert world.receiver.is_complete
+    assert world.ledger.total().received == {0: steps, 1: steps}
+    assert sum(world.ledger.total().prepared.values()) == 2 * steps
+
+
+# Workers -------------------------------------------------------------------------------------
 
 
 def grants(ledger: Ledger, now: float) -> dict[str, list[int]]:
+    """Leases that go out now, by worker."""
+    ledger.look(now)
     granted: dict[str, list[int]] = {}
     for assignment in ledger.assign(now):
         granted.setdefault(assignment.worker, []).extend(assignment.steps)
     return granted
 
 
+def leased(ledger: Ledger, now: float) -> list[int]:
+    """Steps that are leased now, to anyone."""
+    return [step for steps in grants(ledger, now).values() for step in steps]
+
+
+def arrive(ledger: Ledger, run: str, *steps: int, size: int, worker: str = "one") -> None:
+    for step in steps:
+        ledger.arrived(run, step, worker, size, 0.1)
+
+
 @pytest.fixture
 def ledger() -> Ledger:
-    ledger = Ledger(1000)
-    ledger.open_run("run", receiver="host", rank=0, steps=10)
-    ledger.add_worker("one", "data", 0.0)
+    ledger = Ledger(BUDGET)
+    ledger.open_run("run", receiver="host", rank=0, steps=10, now=0.0)
+    ledger.add_worker("one", 0.0)
     return ledger
 
 
 def test_a_dead_workers_leases_go_to_another_at_once(ledger: Ledger) -> None:
     assert grants(ledger, 0.0) == {"one": [0, 1]}
-    assert ledger.remove_worker("one") == [("run", 0), ("run", 1)]
-    ledger.add_worker("two", "data", 0.1)
+    assert ledger.remove_worker("one", died=True) == [("run", 0), ("run", 1)]
+    ledger.add_worker("two", 0.1)
     assert grants(ledger, 0.1) == {"two": [0, 1]}
 
 
 def test_a_silent_workers_leases_are_given_to_another_too(ledger: Ledger) -> None:
     grants(ledger, 0.0)
     later = SILENCE + 0.1
-    ledger.add_worker("two", "data", later)
+    ledger.add_worker("two", later)
     assert grants(ledger, later) == {"two": [0, 1]}
+    arrive(ledger, "run", 0, size=100, worker="one")  # it was not dead after all
+    ledger.beat("one", later, seconds=0.01, done=[])
+    assert 0 not in leased(ledger, later)
 
 
-def test_a_late_lease_is_given_to_another_too(ledger: Ledger) -> None:
+def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(ledger: Ledger) -> None:
     grants(ledger, 0.0)
-    later = LATE_AFTER + 0.1
-    ledger.seen("one", later)
-    ledger.add_worker("two", "data", later)
-    assert grants(ledger, later) == {"two": [0, 1]}
-    assert grants(ledger, later) == {}
+    for name in ("two", "three"):
+        ledger.add_worker(name, 0.0)
+
+    def later(now: float) -> list[int]:
+        for name in ("one", "two", "three"):
+            ledger.seen(name, now)
+        return leased(ledger, now)
+
+    first = FIRST_LATE_AFTER + 0.1
+    assert later(FIRST_LATE_AFTER - 0.1) == []
+    assert later(first) == [0, 1]
+    assert later(first + FIRST_LATE_AFTER + 0.1) == []
+    assert later(first + 2 * FIRST_LATE_AFTER + 0.1) == [0, 1]
 
 
-def test_a_lease_of_two_silent_workers_goes_to_a_third(ledger: Ledger) -> None:
+def test_what_is_late_follows_from_the_usual_seconds(ledger: Ledger) -> None:
     grants(ledger, 0.0)
-    ledger.add_worker("two", "data", SILENCE + 0.1)
-    assert grants(ledger, SILENCE + 0.1) == {"two": [0, 1]}
-    later = 3 * SILENCE
-    ledger.add_worker("three", "data", later)
-    assert grants(ledger, later) == {"three": [0, 1]}
+    arrive(ledger, "run", 0, size=1000)  # after 0.1 s, and there is room for one at a time
+    ledger.taken("run", 0, 0.1)
+    ledger.add_worker("two", 0.1)
+    assert leased(ledger, 0.1 + LATE_AFTER) == []
+    assert grants(ledger, 0.1 + 0.1 * LATE_FACTOR + 0.01) == {"two": [1]}
+
+
+def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: Ledger) -> None:
+    grants(ledger, 0.0)
+    ledger.drain_worker("one", {"run": [0]})
+    ledger.add_worker("two", 0.1)
+    assert grants(ledger, 0.1) == {"two": [1]}
+    assert ledger.remove_worker("one", died=False) == [("run", 0), ("run", 1)]
+    assert grants(ledger, 0.2) == {"two": [0]}
+    assert ledger.poisoned() == []
+
+
+def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(ledger: Ledger) -> None:
+    """A connection can break when the kernel has taken the last bytes: the worker cannot know."""
+    grants(ledger, 0.0)
+    ledger.beat("one", 1.0, seconds=0.01, done=[("run", 0)])
+    assert grants(ledger, 1.0) == {}
+    ledger.beat("one", 2.0, seconds=0.01, done=[])
+    assert grants(ledger, 2.0) == {"one": [0]}
+
+
+def test_a_slow_worker_gets_one_lease_at_a_time(ledger: Ledger) -> None:
+    ledger.beat("one", 0.0, seconds=2.0, done=[])
+    for name in ("two", "three"):
+        ledger.add_worker(name, 0.0, seconds=0.1)
+    arrive(ledger, "run", 0, size=50)
+    ledger.taken("run", 0, 0.2)
+    leases = grants(ledger, 0.2)
+    assert (len(leases["one"]), len(leases["two"]), len(leases["three"])) == (1, 2, 2)
+
+
+def test_fast_workers_are_leased_blocks(ledger: Ledger) -> None:
+    ledger.beat("one", 0.0, seconds=0.001, done=[])
+    ledger.open_run("long", receiver="other", rank=1, steps=1000, now=0.0)
+    arrive(ledger, "long", 0, size=1)
+    ledger.taken("long", 0, 0.1)
+    ledger.add_worker("two", 0.1, seconds=0.001)
+    (first, *_) = [a for a in ledger.assign(0.1) if a.run == "long"]
+    assert len(first.steps) >= 8
 
 
 def test_a_batch_that_workers_die_of_is_poisoned(ledger: Ledger) -> None:
     for worker in ("one", "two", "three"):
         assert ledger.poisoned() == []
-        ledger.add_worker(worker, "data", 0.0)
+        ledger.add_worker(worker, 0.0)
         assert grants(ledger, 0.0) == {worker: [0, 1]}
-        ledger.remove_worker(worker)
+        ledger.remove_worker(worker, died=True)
     assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
+
+
+# A new dispatcher ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("worker_first", [True, False], ids=["worker first", "receiver first"])
+def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool) -> None:
+    ledger = Ledger(BUDGET)
+
+    def greet() -> None:
+        ledger.add_worker("data/one", 0.0, holds={"run": [4, 6], "closed": [1]})
+
+    if worker_first:
+        greet()
+    ledger.open_run(
+        "run",
+        receiver="host",
+        rank=0,
+        steps=10,
+        now=0.0,
+        progress=Progress(taken=2, arrived={3: "data/two"}, largest=100),
+    )
+    if not worker_first:
+        greet()
+    ledger.add_worker("data/three", 0.0, seconds=0.01)
+    assert sorted(grants(ledger, 0.0)["data/three"]) == [2, 5, 7, 8, 9]
+    ledger.taken("run", 2, 0.0)  # nobody has said that it arrived: it is not counted
+    ledger.taken("run", 3, 0.0)
+    assert ledger.total().prepared == {"data": 1}
+
+
+# Memory --------------------------------------------------------------------------------------
 
 
 def test_the_window_follows_from_the_size_of_the_batches(ledger: Ledger) -> None:
     for worker in ("two", "three", "four"):
-        ledger.add_worker(worker, "data", 0.0)
+        ledger.add_worker(worker, 0.0)
     assert sum(len(steps) for steps in grants(ledger, 0.0).values()) == FIRST_WINDOW
-    ledger.arrived("run", 0, "one", "data", 200)
-    assert sum(len(steps) for steps in grants(ledger, 0.1).values()) == 1000 // 200 - FIRST_WINDOW
+    arrive(ledger, "run", 0, size=200)
+    assert grants(ledger, 0.1) == {}  # until the rank takes something: it may never do
+    ledger.taken("run", 0, 0.1)
+    assert 1 + len(leased(ledger, 0.1)) == BUDGET // 200  # step 1 is out already
 
 
 def test_runs_of_one_host_share_its_budget(ledger: Ledger) -> None:
-    ledger.open_run("other", receiver="host", rank=1, steps=10)
-    ledger.add_worker("two", "data", 0.0)
+    ledger.open_run("other", receiver="host", rank=1, steps=10, now=0.0)
+    ledger.add_worker("two", 0.0, seconds=0.01)
     grants(ledger, 0.0)
     for run in ("run", "other"):
-        ledger.arrived(run, 0, "one", "data", 100)
-        ledger.arrived(run, 1, "one", "data", 100)
-    assert sum(len(steps) for steps in grants(ledger, 0.1).values()) == 4  # room, not window
+        arrive(ledger, run, 0, 1, size=100)
+        ledger.taken(run, 0, 0.1)
+    steps = sum(len(a.steps) for a in ledger.assign(0.1) if a.run == "run")
+    assert 1 + steps == BUDGET // 2 // 100
     ledger.close_run("other")
     assert "other" not in ledger.runs
+
+
+def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(ledger: Ledger) -> None:
+    ledger.open_run("validation", receiver="host", rank=0, steps=10, now=0.0)
+    ledger.add_worker("two", 0.0, seconds=0.01)
+    grants(ledger, 0.0)
+    arrive(ledger, "run", 0, size=200)
+    ledger.taken("run", 0, 0.1)
+    steps = {"run": 0, "validation": 0}
+    for assignment in ledger.assign(0.1):
+        steps[assignment.run] += len(assignment.steps)
+    assert 1 + steps["run"] == BUDGET // 200  # step 1 is out already
+    assert steps["validation"] <= FIRST_WINDOW
+
+
+def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: Ledger) -> None:
+    ledger.add_worker("two", 0.0, seconds=0.001)
+    ledger.open_run("next", receiver="host", rank=0, steps=99, now=0.0, after="run")
+
+    def now_leased() -> list[tuple[str, int]]:
+        return [(a.run, step) for a in ledger.assign(0.1) for step in a.steps]
+
+    assert now_leased() == [("run", 0), ("run", 1)]
+    arrive(ledger, "run", 0, size=200)
+    ledger.taken("run", 0, 0.1)
+    assert now_leased() == [("run", step) for step in range(2, 6)]
+    arrive(ledger, "run", *range(1, 6), size=200)
+    for step in range(1, 6):
+        ledger.taken("run", step, 0.1)
+    assert now_leased() == [("run", 6), ("run", 7), ("run", 8), ("run", 9), ("next", 0)]
+    arrive(ledger, "run", 6, size=200)
+    ledger.taken("run", 6, 0.1)
+    assert now_leased() == [("next", 1)]
+    for step in range(7, 10):
+        arrive(ledger, "run", step, size=200)
+        ledger.taken("run", step, 0.1)
+    ledger.close_run("run")
+    assert now_leased() == [
+        ("next", 2),
+        ("next", 3),
+        ("next", 4),
+    ]  # it has the whole budget at once
+
+
+def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: Ledger) -> None:
+    grants(ledger, 0.0)
+    arrive(ledger, "run", 0, 1, size=10)
+    ledger.taken("run", 0, 1.0)
+    assert ledger.idle(30.0, 60.0) == []
+    assert [run.rank for run in ledger.idle(62.0, 60.0)] == [0]

@@ -11,22 +11,56 @@ import pytest
 from launcher.data import messages
 from launcher.data.messages import Message, decode, decode_plan, encode_plan
 from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
-from launcher.errors import WireError
+from launcher.errors import DataError, WireError
 
 PLAN = Plan(
     spec=StreamSpec(name="s", dataset="m:f", batch_size=2), length=9, epoch=1, rank=1, world=2
 )
+LANE = LanePlan(
+    spec=StreamSpec(name="s", dataset="m:f", batch_size=2, shards=3), epoch=1, shard=2, first=4
+)
 #: One of each, as it is written on the wire; `type` is the class.
 WIRE: list[dict[str, Any]] = [
-    {"type": "HelloWorker", "worker": "w", "host": "algo-1", "pid": 7},
-    {"type": "HelloReceiver", "host": "algo-3", "address": ["127.0.0.1", 7771]},
+    {
+        "type": "HelloWorker",
+        "worker": "algo-1/0/7",
+        "pid": 7,
+        "seconds": 0.5,
+        "holds": {"r": [1, 2]},
+    },
+    {
+        "type": "HelloReceiver",
+        "host": "algo-3",
+        "address": ["127.0.0.1", 7771],
+        "runs": [{"type": "CloseRun", "run": "r"}],
+        "prepared": {"algo-1": 3},
+        "received": {"0": 3},
+    },
     {"type": "Describe", "dataset": "m:f"},
-    {"type": "Length", "dataset": "m:f", "length": 9, "error": "", "unavailable": False},
-    {"type": "OpenRun", "run": "r", "rank": 0, "plan": {}, "after": None, "in_order": True},
+    {
+        "type": "Length",
+        "dataset": "m:f",
+        "length": None,
+        "iterable": True,
+        "error": "",
+        "unavailable": False,
+    },
+    {
+        "type": "OpenRun",
+        "run": "r",
+        "rank": 0,
+        "plan": {},
+        "after": "q",
+        "in_order": False,
+        "taken": 3,
+        "early": [5],
+        "arrived": [[4, "algo-1/0/7"]],
+        "largest": 9,
+    },
     {"type": "DefineRun", "run": "r", "plan": {}, "address": ["127.0.0.1", 7771]},
     {"type": "Lease", "run": "r", "steps": [1, 2]},
-    {"type": "Sent", "run": "r", "step": 1, "seconds": 0.5},
     {
         "type": "BatchFailed",
         "run": "r",
@@ -35,8 +69,12 @@ WIRE: list[dict[str, Any]] = [
         "index": None,
         "remote_traceback": "t",
     },
-    {"type": "Beat"},
-    {"type": "Arrived", "run": "r", "step": 1, "worker": "w", "size": 3},
+    {"type": "Beat", "seconds": 0.5, "done": {"r": [1]}},
+    {"type": "Report", "kind": "rank", "of": "0/s", "process": "7", "figures": {"steps": 1.0}},
+    {"type": "Alive"},
+    {"type": "Unreachable", "run": "r", "why": "refused"},
+    {"type": "Leaving", "keeps": {"r": [1]}},
+    {"type": "Progress", "arrived": {"r": [[1, "algo-1/0/7", 3]]}, "taken": {"r": [0]}},
     {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
@@ -59,6 +97,7 @@ WIRE: list[dict[str, Any]] = [
         "remote_traceback": "t",
     },
     {"type": "CloseRun", "run": "r"},
+    {"type": "Farewell"},
     {"type": "Close"},
 ]
 
@@ -107,7 +146,7 @@ def test_parts_that_may_be_left_out() -> None:
         ({"type": "object"}, "not a message"),
         ({"type": None}, "not a message"),
         ({"type": ["Beat"]}, "not a message"),
-        ({"type": "Beat", "also": 1}, "not a message"),
+        ({"type": "Close", "also": 1}, "not a message"),
         ({"run": "r", "step": 1}, "not a message"),
         ({"type": "Taken", "run": "r"}, "a damaged message Taken"),
     ],
@@ -124,8 +163,15 @@ def test_a_refusal_shows_the_beginning() -> None:
     assert len(str(raised.value)) < 200
 
 
-def test_a_plan_is_its_json() -> None:
-    assert decode_plan(json.loads(json.dumps(encode_plan(PLAN)))) == PLAN
+@pytest.mark.parametrize("plan", [PLAN, LANE], ids=["indices", "a shard"])
+def test_a_plan_is_its_json(plan: Plan | LanePlan) -> None:
+    assert decode_plan(json.loads(json.dumps(encode_plan(plan)))) == plan
+
+
+@pytest.mark.parametrize("damage", [{"shard": "1"}, {"first": None}, {"lap": -1}, {"shard": 3}])
+def test_a_damaged_plan_of_a_shard_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"a damaged plan|is not in"):
+        decode_plan({**encode_plan(LANE), **damage})
 
 
 @pytest.mark.parametrize(

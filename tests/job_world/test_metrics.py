@@ -52,6 +52,9 @@ def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
         for _ in range(4):
             with clock:
                 pass
+            clock.count()
+        with clock:
+            pass  # the wait that finds the end
         meter.end(clock)
         firsts.append(clock.first)
     assert [each["steps"] for each in said] == [4, 8, 12]

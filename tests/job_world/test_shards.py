@@ -13,6 +13,8 @@ from launcher.data.shards import End, LanePlan, Portion, ShardPlan, read_epoch
 from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
+#: Of the stream, beside those of the plan.
+OPTIONS = {"drop_last", "shuffle", "sampler", "in_order", "on_error"}
 Name = tuple[int, int, int]  # (lap, shard, batch)
 
 
@@ -23,7 +25,7 @@ def plan(
         name="s",
         dataset="d:d",
         batch_size=4,
-        drop_last=bool(fields.pop("drop_last", False)),
+        **{name: fields.pop(name) for name in OPTIONS & fields.keys()},  # type: ignore[arg-type]
         uneven=uneven,  # type: ignore[arg-type]
         shards=shards,
         steps=steps,
@@ -202,6 +204,9 @@ def test_steps_follow_from_a_length(
         ({"rank": 1}, r"rank 1 is not in a world of 1"),
         ({"shards": 0}, r"shards is 0; it must be at least 1"),
         ({"steps": 0}, r"steps is 0; it must be at least 1"),
+        ({"shuffle": True, "sampler": "d:s"}, r"sampler excludes shuffle"),
+        ({"shuffle": True, "in_order": False}, r"shuffle, in_order=False: d:d is iterable, so its"),
+        ({"on_error": "skip"}, r"on_error='skip': .* catch what its samples raise in its __iter__"),
     ],
 )
 def test_what_cannot_be_read_is_refused(fields: dict[str, object], message: str) -> None:

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of its newer types
 
-NAMES = sorted(tensors.BITS) + sorted(tensors._SHARED)
+NAMES = sorted(tensors.BITS) + sorted(tensors.SHARED)
 
 
 @pytest.mark.parametrize("shape", [(), (0, 2), (3, 2)], ids=str)

@@ -22,13 +22,13 @@ def inventory(home: Path, *, of_the_machine: bool) -> Things:
     own = {
         "processes": set(_processes_of_jobs(home)),
         "mounts": set(Path("/proc/self/mounts").read_text().splitlines()),
-        "shared memory": {path.name for path in Path("/dev/shm").iterdir()},
         "temporary folders": {path.name for path in Path(tempfile.gettempdir()).iterdir()},
         "open descriptors": {entry.name for entry in Path("/proc/self/fd").iterdir()},
     }
     if not of_the_machine:
         return own
     return own | {
+        "shared memory": {path.name for path in Path("/dev/shm").iterdir()},
         "listening ports": set(_listening_ports()),
         "abstract sockets": set(_abstract_sockets()),
         "network namespaces": set(_network_namespaces()),

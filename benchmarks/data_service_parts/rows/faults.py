@@ -21,7 +21,6 @@ _SETTINGS = {
     variables.DATASET: "pipeline:sleeping",
     variables.SLEEP: "0.005",  # a batch in 40 ms; with two workers, one every 20
 }
-_FAULT_AFTER = 1.0
 
 
 def measure(bench: Bench) -> Iterator[Figure]:
@@ -42,13 +41,13 @@ def _stall(bench: Bench, name: str, number: signal.Signals, index: int) -> float
         workers_per_host=2,
     )
     calm = Order(seconds=bench.pick(2.0, 0.5), warm_seconds=0.5, verify=1)
-    fault = Order(seconds=bench.pick(8.0, 6.0), warm_seconds=0.1, verify=1)
+    fault = Order(seconds=bench.pick(8.0, 1.0), warm_seconds=0.1, verify=1)
     try:
         bench.harness.start(job, _SETTINGS)
         job.await_workers(2)
         usual = bench.harness.measure(job, calm).longest_gap
         victim = job.workers()[0]
-        with _later(_FAULT_AFTER, lambda: os.kill(victim, number)):
+        with _later(bench.pick(1.0, 0.3), lambda: os.kill(victim, number)):
             longest = bench.harness.measure(job, fault).longest_gap
     finally:
         bench.harness.stop(job)

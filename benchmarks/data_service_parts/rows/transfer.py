@@ -83,6 +83,13 @@ def _figures(size: str, windows: Windows, bench: Bench) -> Iterator[Figure]:
         ratios(cpu["ours, held"], cpu[raw]),
         target=at_most(1.6) if size == "4 MB" else None,
     )
+    yield figure(
+        "slower than a pipeline with neither order nor exactly-once",
+        [100 * (1 - share) for share in ratios(rates["ours"], rates["raw framed"])],
+        unit="%",
+        target=at_most(3),
+    )
+    yield figure("that pipeline to raw TCP", ratios(rates["raw framed"], rates[raw]))
     for name, bound in (("tf.data", 1 / 4), ("AWS", 1 / 10)):
         values = ratios(cpu["ours"], cpu.get(name, []))
         yield figure(f"CPU to {name}", values, target=at_most(bound))

@@ -1,0 +1,76 @@
+"""What the dispatcher knows of datasets and streams: lengths, and that all ranks read alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from launcher.data import messages as m
+from launcher.data.plan import Plan
+from launcher.data.shards import LanePlan
+from launcher.data.streams import StreamSpec
+from launcher.errors import DataError
+
+
+class Lengths:
+    """The lengths of datasets, asked of the workers once. datasets: those that the job serves."""
+
+    def __init__(self, datasets: Collection[str]) -> None:
+        self._datasets = datasets
+        self._known: dict[str, m.Length] = {}
+        self._askers: dict[str, set[str]] = {}
+
+    @property
+    def asked(self) -> list[m.Describe]:
+        """Questions that no worker has answered yet."""
+        return [m.Describe(dataset=dataset) for dataset in self._askers]
+
+    def ask(self, asker: str, dataset: str) -> m.Length | None:
+        """The answer, or None when it must be asked of the workers first."""
+        if dataset not in self._datasets:
+            error = (
+                f"the dataset {dataset!r} is not served by this job; it serves "
+                f"{list(self._datasets)}: add it to data_service.datasets"
+            )
+            return m.Length(dataset=dataset, length=-1, error=error)
+        if dataset not in self._known:
+            self._askers.setdefault(dataset, set()).add(asker)
+        return self._known.get(dataset)
+
+    def answer(self, length: m.Length) -> set[str]:
+        """Note a worker's answer; returns who waits for it."""
+        self._known[length.dataset] = length
+        return self._askers.pop(length.dataset, set())
+
+    def give_up(self, message: str) -> list[tuple[str, m.Length]]:
+        """Nobody can answer: (asker, answer) for all who wait."""
+        askers, self._askers = self._askers, {}
+        return [
+            (name, m.Length(dataset=dataset, length=-1, error=message, unavailable=True))
+            for dataset, names in askers.items()
+            for name in names
+        ]
+
+
+class Streams:
+    """The streams of a job, as the first rank of each has opened it."""
+
+    def __init__(self, datasets: Collection[str]) -> None:
+        self._datasets = datasets
+        self._agreed: dict[str, StreamSpec] = {}
+
+    def check(self, rank: int, plan: Plan | LanePlan) -> None:
+        """Ranks must read a stream in the same way, or samples would be lost and doubled.
+
+        Raises DataError.
+        """
+        if plan.spec.dataset not in self._datasets:
+            raise DataError(f"the dataset {plan.spec.dataset!r} is not served by this job")
+        agreed = self._agreed.setdefault(plan.spec.name, plan.spec)
+        if differences := plan.spec.differences(agreed):
+            words = ", ".join(
+                f"{k}={mine!r} and {theirs!r}" for k, (mine, theirs) in differences.items()
+            )
+            raise DataError(
+                f"the stream {plan.spec.name!r} is read in two ways, {words} (rank {rank}): "
+                "ranks must read a stream alike, and two loaders of one dataset need a name= each"
+            )

@@ -1,0 +1,221 @@
+"""The loader's arguments over the service: the same bytes, epochs that overlap, no head of line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+from modes import MODES, MODES_PIPELINE, MODES_READER
+from programs import PIPELINE
+
+MakeHosts = Callable[..., Hosts]
+DATASETS = ("pipeline:train_set", "pipeline:broken_set", "pipeline:at_once_set")
+
+
+def finish(hosts: Hosts) -> str:
+    hosts.start()
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    return hosts.output()
+
+
+def test_every_mode_gives_the_same_bytes_and_types_with_and_without_data_hosts(
+    make_hosts: MakeHosts,
+) -> None:
+    seen = {}
+    for data in (0, 1):
+        hosts = make_hosts(
+            {"pipeline.py": MODES_PIPELINE, "train.py": MODES_READER},
+            data=data,
+            datasets=DATASETS,
+            workers_per_host=2,
+        )
+        seen[data] = set(re.findall(r"^rank=0 mode=.*$", finish(hosts), re.MULTILINE))
+    assert len(seen[0]) == 2 * len(MODES)
+    assert seen[0] == seen[1]
+
+
+#: Notes each sample that it has loaded; while there is a gate, no sample is loaded.
+GATED = """
+import os, pathlib, time
+FOLDER = pathlib.Path(os.environ["FOLDER"])
+
+class Gated(list):
+    def __getitem__(self, index):
+        while (FOLDER / "gate").exists():
+            time.sleep(0.01)
+        with (FOLDER / "loads").open("a") as loads:
+            loads.write(f"{index}\\n")
+        return index
+
+def train_set():
+    return Gated(range(4))
+"""
+
+FIRST_BATCH = """
+import os, pathlib, time
+from launcher.data import DataLoader
+FOLDER = pathlib.Path(os.environ["FOLDER"])
+
+loader = DataLoader("pipeline:train_set", name="train")
+other = DataLoader("pipeline:train_set", name="validation", epochs=1)  # open at the same time
+for number, batch in enumerate(loader, 1):
+    if number == 4:
+        deadline = time.monotonic() + 60
+        while len((FOLDER / "loads").read_text().split()) < 5:
+            assert time.monotonic() < deadline, "nothing of the next epoch was prepared"
+            time.sleep(0.01)
+        (FOLDER / "gate").touch()
+print("first batch:", next(iter(loader)), flush=True)
+(FOLDER / "gate").unlink()
+assert [int(batch[0]) for batch in other] == [0, 1, 2, 3]
+loader.set_epoch(7)  # what was prepared is not wanted
+assert [int(batch[0]) for batch in loader] == [0, 1, 2, 3]
+"""
+
+
+def test_the_first_batch_of_the_next_epoch_is_there_before_it_is_asked_for(
+    make_hosts: MakeHosts, tmp_path: Path
+) -> None:
+    """It comes while no dataset can load anything."""
+    hosts = make_hosts(
+        {"pipeline.py": GATED, "train.py": FIRST_BATCH},
+        data=1,
+        environment={"FOLDER": str(tmp_path)},
+    )
+    assert "first batch: [0]" in finish(hosts)
+    (served,) = hosts["algo-2"].events("batches_served")
+    assert served["received"] == {"0": 4 + 1 + 4 + 4}  # none that was prepared in vain
+
+
+def test_nothing_is_prepared_beyond_the_last_epoch(make_hosts: MakeHosts, tmp_path: Path) -> None:
+    script = """
+from launcher.data import DataLoader
+loader = DataLoader("pipeline:train_set", epochs=2)
+for epoch in range(2):
+    print([int(batch[0]) for batch in loader])
+"""
+    hosts = make_hosts(
+        {"pipeline.py": GATED, "train.py": script}, data=1, environment={"FOLDER": str(tmp_path)}
+    )
+    finish(hosts)
+    assert len((tmp_path / "loads").read_text().split()) == 8
+
+
+#: Sample 0 is not ready before three others have reached the script.
+STRAGGLER = GATED.replace(
+    'while (FOLDER / "gate").exists():',
+    "deadline = time.monotonic() + 60\n"
+    '        while index == 0 and not (FOLDER / "three").exists():\n'
+    '            assert time.monotonic() < deadline, "held up by sample 0"',
+).replace("range(4)", "range(24)")
+
+ANY_ORDER = """
+import json, os, pathlib
+from launcher.data import DataLoader
+FOLDER = pathlib.Path(os.environ["FOLDER"])
+
+loader = DataLoader("pipeline:train_set", in_order=False, epochs=1)
+came = []
+for batch in loader:
+    came.append(int(batch[0]))
+    if len(came) == 3:
+        state = loader.state_dict()
+        (FOLDER / "three").touch()
+print("came:", json.dumps(came))
+again = DataLoader("pipeline:train_set", in_order=False, epochs=1)
+again.load_state_dict(json.loads(json.dumps(state)))
+print("left:", json.dumps([int(batch[0]) for batch in again]))
+"""
+
+
+def test_a_slow_sample_holds_up_none_but_its_own_batch(
+    make_hosts: MakeHosts, tmp_path: Path
+) -> None:
+    hosts = make_hosts(
+        {"pipeline.py": STRAGGLER, "train.py": ANY_ORDER},
+        data=1,
+        workers_per_host=3,
+        environment={"FOLDER": str(tmp_path)},
+    )
+    output = finish(hosts)
+    came, left = (
+        json.loads(re.search(rf"^{word}: (.*)$", output, re.MULTILINE)[1])  # type: ignore[index]
+        for word in ("came", "left")
+    )
+    assert 0 not in came[:3]
+    assert sorted(came) == list(range(24))
+    assert sorted(left) == sorted(came[3:])
+
+
+RESUME = """
+import json, os, pathlib
+from launcher.data import DataLoader
+folder, rank = pathlib.Path(os.environ["FOLDER"]), os.environ["RANK"]
+loader = DataLoader("pipeline:train_set", batch_size=4, shuffle=True, in_order=False)
+loader.load_state_dict([json.loads(path.read_text()) for path in folder.glob("before-*")])
+for step, batch in enumerate(loader, 1):
+    print("ids=" + ",".join(map(str, batch["label"])), flush=True)
+    if step == int(os.environ["STOP"]):
+        break
+(folder / f"after-{rank}").write_text(json.dumps(loader.state_dict()))
+"""
+
+
+@pytest.mark.slow
+def test_reading_in_any_order_goes_on_with_other_ranks_from_the_states_of_all(
+    make_hosts: MakeHosts, tmp_path: Path
+) -> None:
+    seen: Counter[int] = Counter()
+    script = RESUME.replace("loader.load", "if list(folder.glob('before-*')): loader.load")
+    for train, stop in ((3, 3), (1, 5), (2, 99)):
+        hosts = make_hosts(
+            {"pipeline.py": PIPELINE, "train.py": script},
+            data=1,
+            train=train,
+            workers_per_host=2,
+            environment={"FOLDER": str(tmp_path), "STOP": str(stop)},
+        )
+        for line in re.findall(r"^ids=(.*)$", finish(hosts), re.MULTILINE):
+            seen.update(map(int, line.split(",")))
+        for old in tmp_path.glob("before-*"):
+            old.unlink()
+        for new in tmp_path.glob("after-*"):
+            new.rename(new.with_name(new.name.replace("after", "before")))
+    assert set(seen) == set(range(103))
+    assert seen.total() == 103 + 1  # 47 samples were left for two ranks: one pad
+
+
+@pytest.mark.parametrize(
+    ("line", "argument", "words"),
+    [
+        pytest.param(
+            "    return [(i * os.getpid()) % length for i in range(length)]",
+            "sampler",
+            ["gave rank 0 another order for epoch 0", "it must be a pure function"],
+            id="a sampler that is not pure",
+        ),
+        pytest.param(
+            "    return length['no such key']",
+            "collate_fn",
+            ["the collate_fn pipeline:function raised TypeError", "on data host algo-1"],
+            id="a collate_fn that raises",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_function_is_said_by_the_host_that_called_it(
+    make_hosts: MakeHosts, line: str, argument: str, words: list[str]
+) -> None:
+    function = f"\nimport os\ndef function(length, epoch=0, seed=0):\n{line}\n"
+    script = f"""
+from launcher.data import DataLoader
+list(DataLoader("pipeline:train_set", batch_size=4, {argument}="pipeline:function"))
+"""
+    hosts = make_hosts({"pipeline.py": PIPELINE + function, "train.py": script}, data=1)
+    hosts.start()
+    assert hosts.wait()["algo-2"] == 1, hosts.output()
+    assert all(word in (hosts["algo-2"].failure or "") for word in words), hosts.output()

@@ -1,0 +1,322 @@
+"""What the loader's arguments do, in this process; the service gives the same (test_data_jobs)."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import itertools
+import multiprocessing
+import os
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from modes import MODES_PIPELINE
+
+from launcher.contract import parse_event
+from launcher.data import DataLoader
+from launcher.errors import DataError, SampleError
+
+Make = Callable[..., DataLoader]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Makes loaders of the datasets in a module of a name of its own."""
+    module = f"modes_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{module}.py").write_text(MODES_PIPELINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for variable in ("RANK", "WORLD_SIZE", "LAUNCHER_RECEIVER"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def make(dataset: str = "train_set", **arguments: Any) -> DataLoader:
+        for name in ("sampler", "batch_sampler", "collate_fn"):
+            if name in arguments:
+                arguments[name] = f"{module}:{arguments[name]}"
+        return DataLoader(f"{module}:{dataset}", **{"tensors": False, **arguments})
+
+    return make
+
+
+def ids(batches: Any) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in batches]
+
+
+@pytest.fixture
+def epochs_read(capfd: pytest.CaptureFixture[str]) -> Callable[[], list[dict[str, Any]]]:
+    def read() -> list[dict[str, Any]]:
+        parsed = (parse_event(line) for line in capfd.readouterr().err.splitlines())
+        return [fields for name, fields in filter(None, parsed) if name == "data_epoch"]
+
+    return read
+
+
+# Samples and batches -------------------------------------------------------------------------
+
+
+def test_samples_one_by_one_are_as_the_dataset_gives_them(make: Make) -> None:
+    samples = list(make(batch_size=None, shuffle=True))
+    assert sorted(sample["id"] for sample in samples) == list(range(37))
+    assert {type(sample["id"]) for sample in samples} == {int}
+    assert {type(sample["share"]) for sample in samples} == {float}
+    assert samples[0]["x"].shape == (3,)
+    assert len(make(batch_size=None, world_size=4, rank=0)) == 10
+
+
+def test_one_by_one_or_in_batches_a_sample_is_the_same(make: Make) -> None:
+    batched = np.concatenate([batch["x"] for batch in make(batch_size=5, shuffle=True)])
+    single = np.stack([sample["x"] for sample in make(batch_size=None, shuffle=True)])
+    assert batched.tobytes() == single.tobytes()
+
+
+def test_arrays_of_single_samples_become_tensors_too(make: Make) -> None:
+    torch = pytest.importorskip("torch")
+    sample = next(iter(make(batch_size=None, tensors=None)))
+    assert isinstance(sample["x"], torch.Tensor)
+    assert type(sample["id"]) is int
+
+
+def test_a_collate_fn_makes_the_batch_and_may_draw_random_numbers(make: Make) -> None:
+    def read() -> list[tuple[bytes, Any, Any, float]]:
+        return [(x.tobytes(), *rest) for x, *rest in make(batch_size=4, collate_fn="mixed")]
+
+    first = read()
+    random.seed(1)
+    np.random.seed(1)
+    assert read() == first
+    assert first[0][1] == (0, 1, 2, 3)
+    assert len({weight for *_, weight in first}) == len(first)
+
+
+def test_a_collate_fn_converts_single_samples(make: Make) -> None:
+    first, doubled = next(iter(make(batch_size=None, collate_fn="shown")))
+    assert first == 0
+    assert doubled.shape == (3,)
+
+
+def test_a_sampler_gives_the_order_and_the_length_of_each_epoch(make: Make) -> None:
+    loader = make(batch_size=4, sampler="balanced", seed=3)
+    lengths = []
+    for _ in range(3):
+        lengths.append(len(loader))
+        batches = ids(loader)
+        assert len(batches) == lengths[-1]
+    assert lengths == [19, 18, 18]  # of 73, 72 and 71 samples
+    assert len(loader) == 18
+
+
+def test_a_batch_sampler_gives_whole_batches_which_ranks_take_in_turn(make: Make) -> None:
+    whole = ids(make(batch_sampler="buckets"))
+    assert whole[:2] == [[0], [5]]
+    second = make(batch_sampler="buckets")
+    second.set_epoch(1)
+    whole = ids(second)
+    assert whole[:2] == [[1, 2], [6, 7]]
+    shares = []
+    for rank in range(2):
+        loader = make(batch_sampler="buckets", rank=rank, world_size=2)
+        loader.set_epoch(1)
+        shares.append(ids(loader))
+    assert [batch for pair in zip(*shares, strict=True) for batch in pair] == whole
+
+
+def test_pads_of_a_batch_sampler_are_counted_in_samples(
+    make: Make, epochs_read: Callable[[], list[dict[str, Any]]]
+) -> None:
+    loader = make(batch_sampler="buckets", rank=2, world_size=3)
+    loader.set_epoch(1)
+    list(loader)
+    (epoch,) = epochs_read()  # eight batches: the ninth is the first again, of two samples
+    assert (epoch["steps"], epoch["pads"], epoch["drops"]) == (3, 2, 0)
+
+
+def test_a_dataset_that_reads_batches_is_asked_for_batches(make: Make) -> None:
+    first = [batch["x"].tobytes() for batch in make("at_once_set", batch_size=4)]
+    assert first == [batch["x"].tobytes() for batch in make("at_once_set", batch_size=4)]
+    assert len(set(first)) == 10
+    with pytest.raises(SampleError, match="batches only"):
+        list(make("at_once_set", batch_size=None))
+
+
+def test_a_subset_seeds_each_sample_unless_its_dataset_reads_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    pytest.importorskip("torch")
+    name = f"subset_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text(
+        MODES_PIPELINE + "from torch.utils.data import Subset\n"
+        "def half():\n    return Subset(Set(), range(20))\n"
+        "def half_at_once():\n    return Subset(AtOnce(), range(20))\n"
+    )
+    by_four, by_two = (
+        np.concatenate([b["x"] for b in DataLoader(f"{name}:half", size, tensors=False)])
+        for size in (4, 2)
+    )
+    assert by_four.tobytes() == by_two.tobytes()
+    assert len(list(DataLoader(f"{name}:half_at_once", 4))) == 5
+
+
+def test_too_few_samples_at_once_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "too_few.py").write_text(
+        "class Few(list):\n    def __getitems__(self, indices):\n        return [0]\n"
+        "def train_set():\n    return Few(range(9))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(DataError, match="returned 1 samples for 3 indices"):
+        list(DataLoader("too_few:train_set", 3))
+
+
+# Samples that raise --------------------------------------------------------------------------
+
+
+def test_skipped_samples_are_left_out_and_counted(
+    make: Make, epochs_read: Callable[[], list[dict[str, Any]]]
+) -> None:
+    batches = ids(make("broken_set", batch_size=4, on_error="skip"))
+    assert len(batches) == 10
+    assert batches[1] == [4, 5, 6]
+    assert [i for batch in batches for i in batch] == [i for i in range(37) if i % 10 != 7]
+    (epoch,) = epochs_read()
+    assert (epoch["skipped"], epoch["first_skipped"]) == (3, [7, 17, 27])
+    assert (epoch["steps"], epoch["samples"]) == (10, 34)
+    assert "ValueError: sample 7 is damaged" in epoch["first_traceback"]
+
+
+def test_a_batch_without_any_sample_raises(make: Make) -> None:
+    loader = make("broken_set", batch_size=1, on_error="skip")
+    with pytest.raises(SampleError, match=r"all 1 samples of a batch.*samples 7") as caught:
+        list(loader)
+    assert caught.value.index == 7
+    assert "sample 7 is damaged" in caught.value.remote_traceback
+
+
+# Iterating -----------------------------------------------------------------------------------
+
+
+def test_an_endless_stream_is_the_epochs_one_after_another(make: Make) -> None:
+    loader = make(batch_size=10, shuffle=True)
+    stream = itertools.chain.from_iterable(itertools.repeat(loader))
+    taken = ids(itertools.islice(stream, 10))
+    assert [len(batch) for batch in taken] == [10, 10, 10, 7, 10, 10, 10, 7, 10, 10]
+    resumed = make(batch_size=10, shuffle=True)
+    resumed.load_state_dict(loader.state_dict())
+    assert ids(resumed) == ids(itertools.islice(stream, 2))
+
+
+def test_the_epoch_that_a_state_is_of_may_be_set_as_scripts_do(make: Make) -> None:
+    whole = ids(make(batch_size=5))
+    loader = make(batch_size=5)
+    batches = iter(loader)
+    next(batches)
+    resumed = make(batch_size=5)
+    resumed.load_state_dict(loader.state_dict())
+    resumed.set_epoch(0)  # the epoch to go on in
+    assert ids(resumed) == whole[1:]
+    resumed.set_epoch(0)  # read to its end, and wanted again
+    assert ids(resumed) == whole
+
+
+def test_two_iterators_at_once_are_refused_and_two_loaders_are_not(make: Make) -> None:
+    loader = make(batch_size=5)
+    with pytest.raises(DataError, match="make two loaders with a name= each"):
+        list(zip(loader, loader, strict=True))
+    both = zip(make(batch_size=5, name="one"), make(batch_size=5, name="two"), strict=True)
+    assert all(one["id"].tolist() == two["id"].tolist() for one, two in both)
+
+
+def test_after_a_break_or_an_exception_the_next_for_is_the_next_epoch(
+    make: Make, epochs_read: Callable[[], list[dict[str, Any]]]
+) -> None:
+    loader = make(batch_size=5, shuffle=True)
+    kept: Iterator[Any] = iter(loader)
+    next(kept)  # and left, not exhausted, not collected
+
+    def fail(_: Any) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        any(map(fail, loader))
+    third = make(batch_size=5, shuffle=True)
+    third.set_epoch(2)
+    assert ids(loader) == ids(third)
+    del kept
+    gc.collect()
+    assert [(e["epoch"], e["steps"]) for e in epochs_read()] == [(1, 1), (2, 8), (2, 8), (0, 1)]
+
+
+def test_a_loader_that_is_dropped_in_the_middle_leaves_its_line(
+    make: Make, epochs_read: Callable[[], list[dict[str, Any]]]
+) -> None:
+    loader = make(batch_size=5)
+    batches = iter(loader)
+    next(batches)
+    del loader, batches
+    gc.collect()
+    assert [epoch["steps"] for epoch in epochs_read()] == [1]
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_loader_cannot_be_pickled_or_copied(make: Make, duplicate: Callable[..., Any]) -> None:
+    with pytest.raises(DataError, match=r"send it this one's state_dict\(\)"):
+        duplicate(make())
+
+
+def test_a_fork_cannot_use_its_parents_loader(make: Make) -> None:
+    loader = make(batch_size=5)
+    batches = iter(loader)
+    next(batches)
+    said: multiprocessing.SimpleQueue[str] = multiprocessing.SimpleQueue()
+    for use in (lambda: next(batches), lambda: len(loader), lambda: iter(loader)):
+        child = os.fork()
+        if child == 0:
+            try:
+                use()
+            except DataError as error:
+                said.put(str(error))
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert "its fork: make a DataLoader in the process that reads it" in said.get()
+    assert len(list(batches)) == 7
+
+
+# Wrong arguments -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1, or None"),
+        ({"batch_size": 2.5}, "batch_size is 2.5"),
+        ({"epochs": 0}, "epochs is 0; it must be at least 1, or None"),
+        ({"on_error": "ignore"}, "on_error is 'ignore'; it must be one of"),
+        ({"seed": None}, "seed is None; it must be an int"),
+        ({"batch_sampler": "p:b", "shuffle": True}, "batch_sampler excludes shuffle"),
+        (
+            {"batch_sampler": "p:b", "batch_size": 2, "sampler": "p:s", "drop_last": True},
+            "batch_sampler excludes batch_size, sampler, drop_last",
+        ),
+        ({"sampler": "p:s", "shuffle": True}, "sampler excludes shuffle: let the sampler shuffle"),
+        ({"batch_size": None, "drop_last": True}, "batch_size=None excludes drop_last"),
+        ({"batch_size": None, "on_error": "skip"}, "batch_size=None excludes on_error='skip'"),
+        ({"collate_fn": len}, "a collate_fn is named, as in 'p:len', .* got a builtin_function"),
+        ({"sampler": [1, 2]}, "a sampler is named, as in 'p:function'.*got a list"),
+        ({"collate_fn": "collate"}, "'collate' is not a collate_fn reference"),
+        ({"collate_fn": "os:system"}, "not in the module of the dataset 'p:d'.*write 'p:system'"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_opened(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        DataLoader("p:d", **arguments)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(DataError, match=r"(?s)batch_size is 0.*uneven is 'no'.*sampler excludes"):
+        DataLoader("p:d", 0, uneven="no", sampler="p:s", shuffle=True)  # type: ignore[arg-type]

@@ -1,0 +1,250 @@
+"""Whatever bytes arrive, a parser of the wire refuses them with its own error, or ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import resource
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from batches import TYPES, Box, Point, bytes_of, frame_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutations import mutated
+from test_messages import PLAN, WIRE
+
+from launcher.data import messages, wire
+from launcher.data.structure import Assembly
+from launcher.errors import AuthenticationError, DataError, WireError
+from launcher.runtime import handshake, lines
+
+#: What a host of these tests has for one batch.
+MEMORY = 1 << 20
+
+BATCHES = [
+    [np.arange(10), np.zeros((2, 0), np.float32), np.array(3, np.int8)],
+    {"image": np.ones((4, 3), np.uint8), "label": np.arange(4), "name": ["a", "b\ud800"]},
+    Point(np.array([1j]), Box(None, (1, 1 << 80, float("nan"), b"xy", 1j))),
+    {(1, "a"): [{"deep": [[[[[np.bool_(True)]]]]]}], None: np.array(["2026-01-01"], "M8[D]")},
+    [np.ones(n, np.float16) for n in range(40)],
+    "only a text",
+]
+
+
+def test_frames_that_were_damaged_are_refused_or_read() -> None:
+    fuzz(frames_survive, seed=1, count=3000)
+
+
+def test_messages_that_were_damaged_are_refused_or_read() -> None:
+    fuzz(messages_survive, seed=2, count=3000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(4))
+def test_200_000_damaged_frames_and_messages(seed: int) -> None:
+    fuzz(frames_survive, seed=100 + seed, count=25_000)
+    fuzz(messages_survive, seed=200 + seed, count=25_000)
+
+
+def fuzz(survive: Callable[[random.Random], bool], *, seed: int, count: int) -> None:
+    """Run so many cases; both ends, refusal and acceptance, must have been met."""
+    coin = random.Random(seed)
+    with contextlib.suppress(ImportError):
+        import torch  # noqa: F401 - it comes with the first tensor, and its memory is not meant
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    accepted = sum(survive(coin) for _ in range(count))
+    assert 0 < accepted < count
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
+
+
+# Frames ----------------------------------------------------------------------------------------
+
+FRAMES = {sums: [bytes_of(frame_of(b, checksums=sums)) for b in BATCHES] for sums in (True, False)}
+
+
+def frames_survive(coin: random.Random) -> bool:
+    """Whether a damaged frame was read; with a checksum, only one that is whole may be."""
+    checksums = coin.random() < 0.5
+    original = coin.choice(FRAMES[checksums])
+    data = mutated(coin, original, FRAMES[checksums])
+    try:
+        header, payload = receive(data, checksums=checksums)
+    except WireError:
+        return False
+    if checksums:
+        assert any(data.startswith(frame) for frame in FRAMES[True])
+    try:
+        tree, arrays = wire.unpack(payload, header.content_bytes)
+        tensors = coin.choice([None, True, False])
+        Assembly(tensors=tensors, types=coin.choice([(), TYPES])).rebuild(tree, arrays)
+    except DataError:
+        return False
+    return True
+
+
+def receive(data: bytes, *, checksums: bool) -> tuple[wire.Header, np.ndarray]:
+    """A frame as the receiver takes it in: nothing is allocated that this host does not have."""
+    connection = arriving(data)
+    with connection:
+        start = bytearray(wire.PREFIX_BYTES)
+        if not wire.receive_exactly(connection, memoryview(start)):
+            raise WireError("the end")
+        prefix = wire.read_prefix(start)
+        named = bytearray(prefix.header_bytes)
+        if not wire.receive_exactly(connection, memoryview(named)):
+            raise WireError("the end")
+        header = wire.read_header(named)
+        if prefix.payload_bytes > MEMORY:
+            raise WireError("more than this host has")
+        payload = np.empty(prefix.payload_bytes, np.uint8)
+        if not wire.receive_exactly(connection, payload.data):
+            raise WireError("the end")
+        if checksums and not wire.is_intact(prefix, named, payload):
+            raise WireError("damaged")
+        return header, payload
+
+
+def arriving(data: bytes) -> socket.socket:
+    """A connection on which these bytes come, and then the end."""
+    here, there = socket.socketpair()
+    there.settimeout(20)
+    with here:
+        here.sendall(data)
+    return there
+
+
+@given(st.binary(max_size=200), st.booleans(), st.booleans())
+def test_bytes_are_no_frame(data: bytes, starts_well: bool, checksums: bool) -> None:
+    with pytest.raises(WireError):
+        receive(wire.MAGIC + data if starts_well else data, checksums=checksums)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda part: (
+        st.lists(part, max_size=4) | st.dictionaries(st.text(max_size=3), part, max_size=3)
+    ),
+    max_leaves=10,
+)
+leaf_kinds = ["array", "tensor", "scalar", "bytes", "text", "int", "complex", "bfloat16"]
+kinds = st.sampled_from([*leaf_kinds, "list", "tuple", "dict", "class", "Point"])
+trees = st.recursive(
+    json_values | kinds | st.integers(-1, 3),
+    lambda part: st.builds(lambda kind, parts: [kind, *parts], kinds, st.lists(part, max_size=4)),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=50)
+@given(trees, st.sampled_from([None, True, False]))
+def test_any_json_is_a_batch_or_refused(tree: Any, tensors: bool | None) -> None:
+    arrays = [np.arange(3, dtype=dtype) for dtype in ("u1", "<i2", "<f4")]
+    with contextlib.suppress(DataError):
+        Assembly(tensors=tensors, types=TYPES).rebuild(tree, arrays)
+
+
+@given(
+    st.lists(
+        json_values | st.sampled_from(["<f4", "|b1", "<M8[s]", "<U0"]) | st.integers(-2, 70),
+        max_size=4,
+    )
+)
+def test_any_json_is_an_array_inside_its_payload_or_refused(entry: list[Any]) -> None:
+    payload = np.zeros(64, np.uint8)
+    try:
+        (array,) = wire.view_arrays([entry], payload)
+    except WireError:
+        return
+    low, high = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
+    start, end = np.lib.array_utils.byte_bounds(payload)
+    assert array.nbytes == 0 or start <= low <= high <= end
+
+
+# Messages --------------------------------------------------------------------------------------
+
+LINES = [lines.encode(raw) for raw in WIRE]
+LINES.append(
+    lines.encode({"type": "OpenRun", "run": "r", "rank": 0, "plan": vars(PLAN)["spec"].name})
+)
+PLANS = [json.dumps(messages.encode_plan(PLAN)).encode()]
+
+
+def messages_survive(coin: random.Random) -> bool:
+    """Whether a damaged line was read as a message; also its plan, where it has one."""
+    data = mutated(coin, coin.choice(LINES), LINES)
+    plan = mutated(coin, coin.choice(PLANS), PLANS)
+    with contextlib.suppress(DataError):
+        messages.decode_plan(lines.decode(plan))
+    with arriving(data) as connection:
+        heard = lines.LineConnection(connection)
+        try:
+            while (raw := heard.receive()) is not None:
+                messages.decode(raw)
+        except WireError:
+            return False
+    return b"\n" in data
+
+
+@given(st.binary(max_size=300))
+def test_bytes_are_no_message(data: bytes) -> None:
+    with contextlib.suppress(WireError):
+        messages.decode(lines.decode(data))
+
+
+@given(st.sampled_from([raw["type"] for raw in WIRE]), json_values)
+def test_any_json_is_a_message_or_refused(kind: str, rest: Any) -> None:
+    with contextlib.suppress(WireError):
+        messages.decode({**(rest if isinstance(rest, dict) else {"run": rest}), "type": kind})
+
+
+def test_a_message_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MESSAGE_LIMIT", 1000)
+    with arriving(b"x" * 100_000) as connection, pytest.raises(WireError, match="more than 1000"):
+        lines.LineConnection(connection).receive()
+
+
+def test_a_message_deeper_than_any_that_is_sent_is_refused() -> None:
+    with pytest.raises(WireError, match="not a message"):
+        lines.decode(b"[" * 1_000_000)
+
+
+# The handshake ---------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=200) | st.from_regex(rb"[0-9a-f]{32} [0-9a-f]{64}\n", fullmatch=True))
+def test_bytes_are_no_answer_to_the_challenge(data: bytes) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(data)
+        there.shutdown(socket.SHUT_WR)
+        with pytest.raises(AuthenticationError):
+            handshake.greet(here, "secret")
+
+
+def test_a_stranger_who_sends_byte_by_byte_has_no_more_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each byte comes in time; all of them together do not."""
+    monkeypatch.setattr(handshake, "TIMEOUT", 0.5)
+
+    here, there = socket.socketpair()
+    over = threading.Event()
+
+    def drip() -> None:
+        while not over.wait(0.05):
+            there.send(b"0")
+
+    with here, there:
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        with pytest.raises(AuthenticationError, match="no answer to the challenge"):
+            handshake.greet(here, "secret")
+        over.set()
+        dripping.join()

@@ -1,0 +1,255 @@
+"""A job reads at full speed for a long time: nothing of its data processes grows.
+
+Usage: python tests/soak.py [--minutes 20]
+
+Two ranks on two hosts read two streams in short epochs, with batches of many sizes, while one
+worker in two is killed every few seconds. Prints a table; exit code 1 when memory, descriptors,
+threads or shared memory have grown, or when a batch was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+sys.path[:0] = [str(TESTS.parent), str(TESTS / "job_world")]
+
+from hosts import Hosts, running  # noqa: E402 - found beside the package
+
+from launcher.contract import DataPart, JobDocument, Launch, Role, TrainerPart  # noqa: E402
+
+#: Part of the time in which caches and pools may fill.
+WARM_UP = 0.3
+#: MiB that heap and shared memory may differ between the first and the last quarter after that.
+MOST_GROWTH = 3.0
+#: Descriptors, threads and memfds may differ by so many: those of one more connection or batch.
+MOST_MORE = 12
+PREFETCH = 32 << 20
+_EVERY = 1.0  # seconds between measurements
+_KILL_EVERY = 5.0
+
+PIPELINE = """
+import numpy as np
+
+class Small:
+    def __len__(self):
+        return 512
+    def __getitem__(self, index):
+        return {"id": index, "name": f"sample {index}"}
+
+class Images:
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        # All of a batch have one size, and no two batches the same.
+        return {"id": index, "image": np.full((50 + index // 8 * 60, 300, 3), index, np.uint8)}
+
+def small():
+    return Small()
+
+def images():
+    return Images()
+"""
+TRAIN = """
+import os, time
+from pathlib import Path
+from launcher.data import DataLoader
+
+stop = Path(os.environ["STOP_FILE"])
+world = int(os.environ["WORLD_SIZE"])
+small = DataLoader("pipeline:small", batch_size=8, shuffle=True)
+images = DataLoader("pipeline:images", batch_size=8)
+batches = epochs = 0
+while not stop.exists():
+    for loader, length in ((small, 512), (images, 64)):
+        seen = 0
+        for batch in loader:
+            seen += len(batch["id"])
+            if "image" in batch:
+                assert (batch["image"][:, 0, 0, 0] == batch["id"]).all()
+            batches += 1
+        assert seen == -(-length // world), (seen, length, world)
+    epochs += 1
+print(f"rank {os.environ['RANK']}: {batches} batches in {epochs} epochs of both", flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What /proc says of a process at one moment; MiB and counts."""
+
+    heap: float
+    shared: float
+    descriptors: int
+    threads: int
+    memfds: int
+
+    @classmethod
+    def take(cls, pid: int) -> Reading:
+        place = Path(f"/proc/{pid}")
+        rollup = (place / "smaps_rollup").read_text()
+        links = [str(entry.readlink()) for entry in (place / "fd").iterdir()]
+        return cls(
+            heap=_kib(rollup, "Pss_Anon") / 1024,
+            shared=_kib(rollup, "Pss_Shmem") / 1024,
+            descriptors=len(links),
+            threads=len(list((place / "task").iterdir())),
+            memfds=sum("memfd:" in link for link in links),
+        )
+
+
+def _kib(rollup: str, name: str) -> int:
+    found = re.search(rf"^{name}: +(\d+) kB", rollup, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+#: Each figure: how much more of it in the last quarter is growth.
+FIGURES = {
+    "heap": MOST_GROWTH,
+    "shared": MOST_GROWTH,
+    "descriptors": MOST_MORE,
+    "threads": MOST_MORE,
+    "memfds": MOST_MORE,
+}
+
+
+@dataclass
+class Life:
+    """One process, measured again and again."""
+
+    name: str
+    readings: list[tuple[float, Reading]] = field(default_factory=list)
+
+    def quarters(self, figure: str) -> tuple[float, float]:
+        """The medians of the first and of the last quarter after the warm-up."""
+        values = [getattr(reading, figure) for _, reading in self._warm]
+        part = max(1, len(values) // 4)
+        return statistics.median(values[:part]), statistics.median(values[-part:])
+
+    def slope(self, figure: str) -> float:
+        """Of the straight line through all of them, per minute."""
+        times = [moment / 60 for moment, _ in self._warm]
+        values = [float(getattr(reading, figure)) for _, reading in self._warm]
+        return statistics.linear_regression(times, values).slope
+
+    def growths(self) -> list[str]:
+        found = []
+        for figure, bound in FIGURES.items():
+            first, last = self.quarters(figure)
+            if last - first > bound:
+                found.append(f"{self.name}: {figure} grew from {first:.1f} to {last:.1f}")
+        return found
+
+    @property
+    def _warm(self) -> list[tuple[float, Reading]]:
+        return self.readings[int(len(self.readings) * WARM_UP) :]
+
+
+def soak(minutes: float) -> int:
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        stop = Path(folder) / "stop"
+        hosts = _hosts(Path(folder), stop)
+        shared_memory = set(Path("/dev/shm").iterdir())
+        with running(hosts):
+            lives = _watch(hosts, 60 * minutes)
+            stop.touch()
+            codes = hosts.wait(60)
+        left = hosts.processes()
+        ranks = re.findall(r"^rank \d+: .*$", hosts.output(), re.MULTILINE)
+        growths = [words for life in lives for words in life.growths()]
+        growths += [f"{path} is left" for path in set(Path("/dev/shm").iterdir()) - shared_memory]
+        _print_table(lives)
+        print("\n".join([*sorted(ranks), *growths]))
+        if growths or left or len(ranks) != 2 or set(codes.values()) != {0}:
+            print(f"not steady: exit codes {codes}, processes left {left}")
+            return 1
+    print(f"steady for {minutes:g} minutes")
+    return 0
+
+
+def _hosts(folder: Path, stop: Path) -> Hosts:
+    document = JobDocument(
+        roles={"data_group": Role.DATA, "train_group": Role.TRAIN},
+        trainer=TrainerPart(entry_point="train.py", launch=Launch.PYTHON),
+        data=DataPart(
+            datasets=("pipeline:small", "pipeline:images"),
+            workers_per_host=2,
+            prefetch_bytes=PREFETCH,
+        ),
+        start_timeout=60.0,
+    )
+    return Hosts(
+        folder,
+        document,
+        {"data_group": 1, "train_group": 2},
+        {"pipeline.py": PIPELINE, "train.py": TRAIN},
+        environment={"STOP_FILE": str(stop)},
+    )
+
+
+def _watch(hosts: Hosts, seconds: float) -> list[Life]:
+    """Measure all data processes and ranks; kill the workers with number 1 from time to time."""
+    lives: dict[int, Life] = {}
+    began = killed = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        for pid in hosts.processes():
+            name = _name(pid)
+            if name is None:
+                continue
+            if name.startswith("worker 1"):
+                if now - killed > _KILL_EVERY:
+                    os.kill(pid, signal.SIGKILL)
+                    killed = now
+                continue
+            with contextlib.suppress(OSError):
+                life = lives.setdefault(pid, Life(f"{name} ({pid})"))
+                life.readings.append((now - began, Reading.take(pid)))
+        if any(host.process and host.process.poll() is not None for host in hosts.hosts.values()):
+            raise SystemExit(hosts.output() + "\na host ended before its time")
+        time.sleep(_EVERY)  # the rhythm of the measurements
+    return [life for life in lives.values() if len(life.readings) > 8]
+
+
+def _name(pid: int) -> str | None:
+    """What a process of the job world is, or None for what is not watched."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return None
+    module = next((word for word in words if word.startswith("launcher.")), "")
+    what = module.rpartition(".")[2]
+    if what == "worker":
+        return f"worker {words[words.index(module) + 1]}"
+    return what if what in ("dispatcher", "receiver", "rank") else None
+
+
+def _print_table(lives: list[Life]) -> None:
+    print(
+        f"{'':22}{'heap MiB':>18}{'per minute':>12}{'shared MiB':>18}{'per minute':>12}"
+        f"{'descriptors':>14}{'threads':>10}{'memfds':>10}"
+    )
+    for life in sorted(lives, key=lambda life: life.name):
+        cells = [f"{life.name:22}"]
+        for figure in ("heap", "shared"):
+            first, last = life.quarters(figure)
+            cells += [f"{f'{first:.1f} → {last:.1f}':>18}", f"{life.slope(figure):>12.3f}"]
+        for figure, width in (("descriptors", 14), ("threads", 10), ("memfds", 10)):
+            first, last = life.quarters(figure)
+            cells.append(f"{f'{first:.0f} → {last:.0f}':>{width}}")
+        print("".join(cells))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    sys.exit(soak(parser.parse_args().minutes))
