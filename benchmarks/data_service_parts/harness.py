@@ -6,6 +6,7 @@ import json
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -41,13 +42,17 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """What was measured. Processor seconds are of whole trees, kernel time included."""
+    """What was measured. Processor seconds are of whole trees, kernel time included.
+
+    trainer_programs: those of the trainer's host per GB, by the program that used them.
+    """
 
     batches: int
     seconds: float
     bytes_per_second: float
     trainer_cpu_per_gb: float
     data_cpu_per_gb: float
+    trainer_programs: Mapping[str, float]
     longest_gap: float
     median_gap: float
 
@@ -106,13 +111,15 @@ class Harness:
             raise Invalid(f"{side.name}: {after['wrong']} batches were wrong, late or double")
         seconds = closing.moment - before.moment
         word = closing.word
+        trainer = closing.trainer - before.trainer
         gigabytes = word["bytes"] / _GB * seconds / word["seconds"]
         return Window(
             batches=word["batches"],
             seconds=word["seconds"],
             bytes_per_second=word["bytes"] / word["seconds"],
-            trainer_cpu_per_gb=(closing.trainer - before.trainer) / gigabytes,
-            data_cpu_per_gb=(closing.data - before.data) / gigabytes,
+            trainer_cpu_per_gb=sum(trainer.values()) / gigabytes,
+            data_cpu_per_gb=(closing.data - before.data).total() / gigabytes,
+            trainer_programs={name: used / gigabytes for name, used in trainer.items()},
             longest_gap=word["longest_gap"],
             median_gap=word["median_gap"],
         )
@@ -159,8 +166,8 @@ class Harness:
 class _Note:
     word: dict[str, Any]
     moment: float
-    trainer: float
-    data: float
+    trainer: Counter[str]
+    data: Counter[str]
 
 
 def in_turns(rounds: int, measures: Mapping[str, Callable[[], Any]]) -> dict[str, list[Any]]:

@@ -78,7 +78,7 @@ class Receiver:
         self._leaving = threading.Event()
         self._dismissed = threading.Event()
         part = environment.document.data
-        self._checksums = part is not None and part.checksums
+        self._checksums = part.checksums if part else False
         # A batch that this host could never hold is refused before it comes.
         self._memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self._pool = SlabPool(part.prefetch_bytes if part else 0, self._retire)
@@ -187,6 +187,10 @@ class Receiver:
         header = wire.read_header(named)
         if not self._wants(header):
             return wire.skip(connection, prefix.payload_bytes)
+        if prefix.payload_bytes > self._memory:
+            size, memory = prefix.payload_bytes / 1e9, self._memory / 1e9
+            self._refuse(header, f"it has {size:.1f} GB, and this host {memory:.1f} GB in all")
+            return False
         slab = self._take_slab(header.run, prefix.payload_bytes)
         kept = False
         try:
@@ -200,7 +204,7 @@ class Receiver:
                 with self._lock:
                     self._pool.give(slab)
         if complete and not intact:
-            self._refuse_damaged(header)
+            self._refuse(header, "its checksum differs")
         return complete and intact
 
     def _wants(self, header: wire.Header) -> bool:
@@ -212,20 +216,23 @@ class Receiver:
     def _take_slab(self, run_id: str, size: int) -> Slab:
         """Memory for a batch; the rank, which would wait, hears when there is none."""
         try:
-            if size > self._memory:
-                raise OSError(
-                    f"it has {size / 1e9:.1f} GB, and this host {self._memory / 1e9:.1f} GB in all"
-                )
             with self._lock:
                 return self._pool.take(size)
         except OSError as error:
             self._fail(run_id, f"the receiver has no memory for a batch: {error}")
             raise
 
-    def _refuse_damaged(self, header: wire.Header) -> None:
-        """Let a batch be prepared again; what named it may be what was damaged."""
+    def _refuse(self, header: wire.Header, why: str) -> None:
+        """Let a damaged batch be prepared again; what named it may be what was damaged."""
         host, _, _ = header.worker.partition("/")
-        emit("batch_damaged", run=header.run, step=header.step, worker=header.worker, by_host=host)
+        emit(
+            "batch_damaged",
+            run=header.run,
+            step=header.step,
+            worker=header.worker,
+            by_host=host,
+            why=why,
+        )
         with self._lock:
             run = self._runs.get(header.run)
             if run is None:
@@ -235,8 +242,8 @@ class Receiver:
         if run.damaged >= _MOST_DAMAGED:
             self._fail(
                 header.run,
-                f"{run.damaged} batches arrived damaged (their checksums differ), the last from "
-                f"the worker {header.worker}: the memory or network of one of the hosts is broken",
+                f"{run.damaged} batches were refused by this host, the last from the worker "
+                f"{header.worker}: {why}",
             )
 
     def _fail(self, run_id: str, message: str) -> None:

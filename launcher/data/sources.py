@@ -63,6 +63,9 @@ class Source(Protocol):
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         """Pass on what this rank has counted of a stream."""
 
+    def close(self) -> None:
+        """Nothing more is asked for; arrays that were given stay as they are."""
+
 
 def open_source() -> Source:
     """The data service where the job declares one, else this process; never one for the other."""
@@ -105,6 +108,9 @@ class LocalSource:
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         alone.this_process().hear(stream, figures)
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 def _in_turn(plan: ShardPlan, open_lane: OpenLane) -> Generator[tuple[Portion, Parts], None, None]:
@@ -170,13 +176,18 @@ class ServiceSource:
             self._close(run)
 
     def prepare(self, plan: Plan) -> None:
-        self._drop_prepared()
+        self.close()  # what was prepared before
         self._prepared = self._open(plan, plan.rank, after=self._current)
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
         with contextlib.suppress(DataServiceUnavailable):  # what went wrong is said elsewhere
             self._say(m.Report(kind="rank", of=of, process=process, figures=dict(figures)))
+
+    def close(self) -> None:
+        if self._prepared is not None:
+            self._close(self._prepared)
+            self._prepared = None
 
     # ---------------------------------------------------------------------------------------
 
@@ -202,11 +213,6 @@ class ServiceSource:
             self._close(run)
             return None
         return run
-
-    def _drop_prepared(self) -> None:
-        if self._prepared is not None:
-            self._close(self._prepared)
-            self._prepared = None
 
     def _close(self, run: _Run) -> None:
         if self._runs.pop(run.name, None) is None or os.getpid() != self._process:

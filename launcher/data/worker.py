@@ -47,7 +47,7 @@ class Worker:
         self._token = environment.token
         part = environment.document.data
         self._allowed = part.datasets if part else ()
-        self._checksums = part is not None and part.checksums
+        self._checksums = part.checksums if part else False
         self._datasets = samples.Datasets()
         self._lanes = Lanes()
         self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}

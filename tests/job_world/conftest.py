@@ -29,6 +29,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         start_timeout: float = 60.0,
         prefetch_bytes: int = 1 << 20,
         metrics_port: int | None = None,
+        checksums: bool = False,
         entry_point: str = "train.py",
         datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
@@ -51,6 +52,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 workers_per_host=workers_per_host,
                 prefetch_bytes=prefetch_bytes,
                 metrics_port=metrics_port,
+                checksums=checksums,
             ),
             start_timeout=start_timeout,
         )
