@@ -1,4 +1,4 @@
-"""CPU time of processes."""
+"""CPU time that processes have had, and that they wanted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ def cpu_seconds() -> float:
     times = os.times()
     own = times.user + times.system + times.children_user + times.children_system
     return own + sum(map(_cpu_of_tree, _children(os.getpid())))
+
+
+def starved_seconds() -> float:
+    """How long the main thread was ready to run and had no CPU; 0 where the kernel does not tell.
+
+    https://docs.kernel.org/scheduler/sched-stats.html
+    """
+    try:
+        return int(Path(f"/proc/{os.getpid()}/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _cpu_of_tree(pid: int) -> float:

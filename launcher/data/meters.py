@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from launcher.data.cpu import cpu_seconds
+from launcher.data.cpu import cpu_seconds, starved_seconds
 
 #: Seconds between two reports of a process.
 REPORT_SECONDS = 1.0
@@ -142,14 +142,17 @@ class StreamMeter:
 
 
 class WorkerMeter:
-    """Where a worker's time goes: preparing, blocked by its own sending, or without work."""
+    """Where a worker's time goes: preparing, blocked by its own sending, or without work.
+
+    CPU time counts from here: that of the imports before is not for batches.
+    """
 
     def __init__(self, cpus: int) -> None:
         self._cpus = cpus
         self._made = self._since = time.perf_counter()
         self._preparing = self._blocked = 0.0
-        self._batches = self._bytes = 0
-        self._given = 0
+        self._batches = self._bytes = self._given = 0
+        self._cpu, self._starved = cpu_seconds(), starved_seconds()
 
     def begin(self) -> None:
         """A batch is begun; by the preparing thread, as are the next two."""
@@ -179,7 +182,8 @@ class WorkerMeter:
             "blocked": self._blocked,
             "unsent": max(0, self._given - self._batches),
             "elapsed": time.perf_counter() - self._made,
-            "cpu": cpu_seconds(),
+            "cpu": cpu_seconds() - self._cpu,
+            "starved": starved_seconds() - self._starved,
             "cpus": self._cpus,
         }
 

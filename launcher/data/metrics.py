@@ -17,7 +17,7 @@ Figures = dict[str, float]
 
 #: What each kind of process may report: what grows, and what is only so now.
 _GROWING = {
-    "worker": ("batches", "bytes", "prepared", "preparing", "blocked", "elapsed", "cpu"),
+    "worker": ("batches", "bytes", "prepared", "preparing", "blocked", "elapsed", "cpu", "starved"),
     "rank": ("steps", "epochs", "wait", "total", "startup", "first_waits"),
     "receiver": ("batches", "bytes", "elapsed", "cpu"),
 }

@@ -39,6 +39,7 @@ _HOSTS = (
     _Family("blocked", "host_blocked_seconds_total", "counter", "Seconds that sending held up."),
     _Family("elapsed", "host_worker_seconds_total", "counter", "Seconds that workers have lived."),
     _Family("cpu", "host_cpu_seconds_total", "counter", "CPU seconds of the workers."),
+    _Family("starved", "host_starved_seconds_total", "counter", "Seconds of wanting a CPU."),
     _Family("workers", "host_workers", "gauge", "Workers that live now."),
     _Family("leases", "host_leases", "gauge", "Batches that workers have in hand."),
     _Family("unsent", "host_unsent_batches", "gauge", "Batches that wait to be sent."),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from launcher.data import verdict
 from launcher.data.metrics import Snapshot
+from launcher.data.observed import observe
 from launcher.data.prometheus import render
 from launcher.data.scrape import Scrape
 from launcher.runtime.events import emit
@@ -47,7 +48,7 @@ class Publisher:
         """The totals, and the verdict where there was enough to judge by."""
         snapshot = self._snapshot()
         self._print(snapshot, final=True)
-        if (seen := verdict.observe(snapshot)) is not None:
+        if (seen := observe(snapshot)) is not None:
             emit("data_verdict", **verdict.judge(seen, self._group).fields())
 
     @staticmethod

@@ -12,6 +12,11 @@ what the advice asks for. It holds while the workers are what is short, that is,
 busy; where they were not, more of them would change nothing, and the verdict names what was full
 instead: their sending, the receiver's process, its memory, one slow host, or the starts of epochs.
 
+Where workers share their CPUs with others, w is longer than the work itself: the kernel says for
+how long they were ready to run and had no CPU. That part is taken out of w, on both sides: fewer
+workers would do with a CPU each, and fewer than N could run at a time. What is left is work or
+waiting (for disks, for the network), and the CPU time tells which.
+
 What it cannot see: waits that overlap in ranks that never meet; two streams that are read in turn
 within one loop, whose time is counted twice; and whether the wire carries what more workers make.
 """
@@ -21,15 +26,12 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from launcher.data.metrics import Figures, Snapshot
+from launcher.data.observed import FEWEST_STEPS, SHORTEST, Observed
 
 #: Below this share of waiting a job is not called input-bound.
 NEGLIGIBLE = 0.03
-#: Fewer batches than this, or seconds, say nothing.
-_FEWEST_STEPS, _SHORTEST = 10, 1.0
 #: Workers that are busy for this share of the time have no more to give.
 _FULL = 0.75
 #: Blocked for this share of the time, workers are held up by what takes their batches.
@@ -38,8 +40,8 @@ _HELD_UP = 0.15
 _SPARE = 1.1
 #: A host is slow when its batches take this many times those of the others.
 _SLOW = 2.0
-#: Workers that use less CPU than this share of their time wait for something else.
-_COMPUTING = 0.5
+#: Workers that want a CPU for this share of their time, and have none, are too many for the host.
+_CROWDED = 0.2
 
 
 class Bound(str, enum.Enum):
@@ -74,103 +76,13 @@ class Verdict:
         return {**asdict(self), "bound": self.bound.value}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """One job's figures, as the derivation above names them; `judge` makes a verdict of them."""
-
-    total: float  # T
-    wait: float  # W
-    first_waits: float  # of W, at the starts of later epochs
-    batches: float  # B
-    seconds: Mapping[str, float]  # w, by host
-    work: float  # w, the mean
-    cpu: float  # of w, CPU seconds
-    blocked: float  # seconds that all workers were held up by their sending
-    workers: int  # N
-    vcpus: int  # of the hosts that they run on
-    bytes_per_second: float  # that arrive at the train hosts
-    receiver_cpu: float  # the busiest receiver's share of a CPU
-    ahead: float  # batches that the smallest receiver's memory holds
-
-    @property
-    def wait_share(self) -> float:
-        return self.wait / self.total
-
-    @property
-    def busy(self) -> float:
-        return min(1.0, self.batches * self.work / (self.workers * self.total))
-
-    @property
-    def needed(self) -> float:
-        """Workers that would leave no wait."""
-        return self.batches * self.work / max(self.total - self.wait, 1e-9)
-
-
-def observe(snapshot: Snapshot) -> Observed | None:
-    """What a snapshot says; None when it is too little to judge by."""
-    clocks = [_clock(figures) for figures in _by_rank(snapshot.ranks).values()]
-    prepared = sum(host["prepared"] for host in snapshot.hosts.values())
-    if not clocks or not prepared:
-        return None
-    total, wait, first_waits, steps = max(clocks, key=lambda clock: clock[1])
-    workers = round(sum(host["workers"] for host in snapshot.hosts.values()))
-    if steps < _FEWEST_STEPS or total < _SHORTEST or not workers:
-        return None
-    size = _ratio(snapshot.hosts.values(), "bytes", "batches")
-    return Observed(
-        total=total,
-        wait=wait,
-        first_waits=first_waits,
-        batches=sum(clock[3] for clock in clocks),
-        seconds={
-            name: host["preparing"] / host["prepared"]
-            for name, host in snapshot.hosts.items()
-            if host["prepared"]
-        },
-        work=_ratio(snapshot.hosts.values(), "preparing", "prepared"),
-        cpu=_ratio(snapshot.hosts.values(), "cpu", "prepared"),
-        blocked=sum(host["blocked"] for host in snapshot.hosts.values()),
-        workers=workers,
-        vcpus=round(sum(host["cpus"] for host in snapshot.hosts.values())),
-        bytes_per_second=size * sum(clock[3] for clock in clocks) / total,
-        receiver_cpu=max((each["cpu"] for each in snapshot.receivers.values()), default=0) / total,
-        ahead=min(
-            (each["budget"] / max(size, 1.0) for each in snapshot.receivers.values()),
-            default=math.inf,
-        ),
-    )
-
-
-def _by_rank(streams: Mapping[tuple[str, str], Figures]) -> dict[str, Figures]:
-    """Each rank's figures, summed over its streams."""
-    ranks: dict[str, Figures] = {}
-    for (rank, _), figures in streams.items():
-        of_rank = ranks.setdefault(rank, {})
-        for name, value in figures.items():
-            of_rank[name] = of_rank.get(name, 0.0) + value
-        of_rank["streams"] = of_rank.get("streams", 0.0) + 1
-    return ranks
-
-
-def _clock(rank: Figures) -> tuple[float, float, float, float]:
-    """T, W, the part of W at the starts of epochs, and steps: without the first batches of all."""
-    startup = rank["startup"]
-    steps = max(0.0, rank["steps"] - rank["streams"])
-    return rank["total"] - startup, rank["wait"] - startup, rank["first_waits"], steps
-
-
-def _ratio(hosts: Iterable[Figures], above: str, below: str) -> float:
-    each = list(hosts)
-    return sum(host[above] for host in each) / max(sum(host[below] for host in each), 1e-9)
-
-
 def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Verdict | None:
     """The verdict of a job without a data group; None when there is too little to judge by.
 
     All of the wait is preparing batches, in the rank itself. `ranks` of them need ranks W / C
     workers to have it done while they compute.
     """
-    if steps < _FEWEST_STEPS or total < _SHORTEST:
+    if steps < FEWEST_STEPS or total < SHORTEST:
         return None
     share = wait / total
     if share < NEGLIGIBLE:
@@ -213,7 +125,7 @@ def _cause(seen: Observed, group: str) -> tuple[Bound, str, int | None]:
     if seen.blocked / (seen.workers * seen.total) > _HELD_UP:
         return _sending(seen)
     if seen.busy >= _FULL:
-        more = max(1, math.ceil(seen.needed) - seen.workers)
+        more = max(1, math.ceil(seen.needed - seen.running))
         return Bound.WORKERS, _more_workers(seen, group, more), more
     return _imbalance(seen, group)
 
@@ -237,10 +149,16 @@ def _sending(seen: Observed) -> tuple[Bound, str, int | None]:
 def _more_workers(seen: Observed, group: str, more: int) -> str:
     """In words, how to have so many workers more."""
     idle = seen.vcpus - seen.workers
-    if seen.cpu < _COMPUTING * seen.work:
+    if seen.is_waiting:
+        share = seen.cpu / (seen.work - seen.starved)
         return (
-            f"about {more} more workers in {group} would remove it; each used "
-            f"{seen.cpu / seen.work:.0%} of a CPU, so raise data_service.workers_per_host"
+            f"about {more} more workers in {group} would remove it; each used {share:.0%} of a "
+            "CPU, so raise data_service.workers_per_host"
+        )
+    if seen.starved > _CROWDED * seen.work:
+        return (
+            f"about {more} more vCPU in {group} would remove it; its workers wanted a CPU and had "
+            f"none for {seen.starved / seen.work:.0%} of their time"
         )
     if idle >= more:
         return (
@@ -251,8 +169,9 @@ def _more_workers(seen: Observed, group: str, more: int) -> str:
 
 
 def _resource(seen: Observed, count: int) -> str:
-    is_computing = seen.cpu >= _COMPUTING * seen.work
-    return "vCPU" if is_computing else "worker" if count == 1 else "workers"
+    if not seen.is_waiting:
+        return "vCPU"
+    return "worker" if count == 1 else "workers"
 
 
 def _imbalance(seen: Observed, group: str) -> tuple[Bound, str, int | None]:

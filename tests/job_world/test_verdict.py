@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.data.metrics import Snapshot
-from launcher.data.verdict import Bound, Observed, judge, judge_alone, observe
+from launcher.data.observed import Observed, observe
+from launcher.data.verdict import Bound, judge, judge_alone
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
 BOUND = Observed(
@@ -18,6 +19,7 @@ BOUND = Observed(
     seconds={"algo-1": 1.0, "algo-2": 1.0},
     work=1.0,
     cpu=0.9,
+    starved=0.0,
     blocked=0.0,
     workers=10,
     vcpus=10,
@@ -56,6 +58,16 @@ def test_workers_that_wait_are_told_to_be_more_not_to_have_more_cpu() -> None:
     text = words(replace(BOUND, cpu=0.1))
     assert "about 6 more workers in data_group would remove it" in text
     assert "each used 10% of a CPU, so raise data_service.workers_per_host" in text
+
+
+def test_workers_that_want_a_cpu_are_not_taken_for_waiting_ones() -> None:
+    """What runs of ten workers is four, and of each second of theirs 0.4 s are work."""
+    crowded = judge(replace(BOUND, cpu=0.38, starved=0.6), "data_group")
+    assert crowded.more == 3  # 1000 batches of 0.4 s within 63 s take 6.3 CPUs
+    assert crowded.text.endswith(
+        "about 3 more vCPU in data_group would remove it; its workers wanted a CPU and had none "
+        "for 60% of their time"
+    )
 
 
 def test_cpus_without_a_worker_are_used_first() -> None:
@@ -140,6 +152,7 @@ HOST = {
     "preparing": 50.0,
     "blocked": 1.0,
     "cpu": 40.0,
+    "starved": 25.0,
     "cpus": 4.0,
     "workers": 4.0,
 }
@@ -160,7 +173,8 @@ def test_the_first_batch_of_all_and_the_other_ranks_waits_are_left_out() -> None
     seen = observe(snapshot(r0=RANK, r1={**RANK, "wait": 6.0}))
     assert seen is not None
     assert (seen.total, seen.wait, seen.batches) == (30.0, 10.0, 100.0)
-    assert (seen.workers, seen.vcpus, seen.work, seen.cpu) == (8, 8, 0.75, 0.4)
+    assert (seen.workers, seen.vcpus) == (8, 8)
+    assert (seen.work, seen.cpu, seen.starved) == (0.75, 0.4, 0.25)
     assert seen.seconds == {"algo-1": 0.5, "algo-2": 1.0}
     assert seen.ahead == 10.0
     assert seen.receiver_cpu == pytest.approx(0.1)
