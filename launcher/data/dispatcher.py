@@ -45,7 +45,8 @@ _FROZEN = 1.0
 class Dispatcher:
     """Workers on one side, receivers on the other, and the ledger between them.
 
-    data_hosts: hosts that are expected to serve. start_timeout: seconds to wait for the first.
+    data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
+    own ranks. start_timeout: seconds to wait for the first.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Dispatcher:
         *,
         token: str,
         data_hosts: tuple[str, ...],
+        local_hosts: tuple[str, ...] = (),
         start_timeout: float,
         data_group: str = "the data group",
     ) -> None:
         self._token = token
-        self._data_hosts = data_hosts
+        self._data_hosts = data_hosts + local_hosts
+        self._local_hosts = local_hosts
         self._data_group = data_group
         self._metrics_port = part.metrics_port
         self._metrics = Metrics()
@@ -220,7 +223,14 @@ class Dispatcher:
         peer.name, peer.pid = hello.worker, hello.pid
         self._workers[peer.name] = peer
         self._patience = ABANDONED_AFTER
-        self._ledger.add_worker(peer.name, self._now(), seconds=hello.seconds, holds=hello.holds)
+        host = host_of(peer.name)
+        self._ledger.add_worker(
+            peer.name,
+            self._now(),
+            seconds=hello.seconds,
+            holds=hello.holds,
+            receiver=host if host in self._local_hosts else None,
+        )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
         peer.send(*self._lengths.asked)
 
@@ -407,6 +417,7 @@ async def _serve(environment: Environment) -> None:
         part,
         token=environment.token,
         data_hosts=cluster.data_hosts,
+        local_hosts=cluster.train_group.hosts if environment.local_workers else (),
         start_timeout=environment.document.start_timeout,
         data_group=" and ".join(group.name for group in cluster.groups if group.role is Role.DATA),
     )

@@ -32,7 +32,10 @@ def host_of(worker: str) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class Worker:
-    """One worker. seconds: that a batch takes it, by its own account; 0 before the first."""
+    """One worker. seconds: that a batch takes it, by its own account; 0 before the first.
+
+    receiver: the only one that it serves, for a worker on a train host.
+    """
 
     name: str
     last_seen: float
@@ -43,6 +46,7 @@ class Worker:
     silent: bool = False
     slow: bool = False
     leaving: bool = False
+    receiver: str | None = None
 
     @property
     def depth(self) -> int:
@@ -108,11 +112,16 @@ class Fleet:
         if worker.is_hungry:
             self.put_back(worker)
 
-    def soonest(self, without: Collection[str] = ()) -> Worker | None:
+    @property
+    def has_hungry(self) -> bool:
+        return bool(self._hungry)
+
+    def soonest(self, receiver: str, without: Collection[str] = ()) -> Worker | None:
         """Take out the worker that will come to a new batch soonest; `put_back` it after use."""
         passed = []
         while (worker := self._hungry.pop()) is not None:
-            if worker.name not in without and worker.room > 0:
+            serves = worker.receiver in (None, receiver)
+            if serves and worker.name not in without and worker.room > 0:
                 break
             passed.append(worker)
         for other in passed:

@@ -80,11 +80,15 @@ class Ledger:
         *,
         seconds: float = 0.0,
         holds: Mapping[str, Collection[int]] | None = None,
+        receiver: str | None = None,
     ) -> None:
-        """A worker has come, or come back. holds: the steps that it is at work on, by run."""
+        """A worker has come, or come back.
+
+        holds: the steps that it is at work on, by run. receiver: the only one that it serves.
+        """
         if self._fleet.get(name) is not None:
             self.remove_worker(name)
-        worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now)
+        worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
         for run_id, steps in (holds or {}).items():
             for step in steps:
@@ -311,13 +315,16 @@ class Ledger:
         grants: dict[tuple[str, str], list[int]] = {}
         for run_id, step in list(self._late):
             self._lease_again(run_id, step, now, grants)
-        while (run := self._wanting.pop()) is not None:
-            worker = self._fleet.soonest()
-            if worker is None:
-                self._want(run)
-                break
+        unserved = []
+        while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
+            worker = self._fleet.soonest(run.receiver)
+            if worker is None:  # those with room serve another receiver
+                unserved.append(run)
+                continue
             self._lease_block(worker, run, now, grants)
             self._fleet.put_back(worker)
+            self._want(run)
+        for run in unserved:
             self._want(run)
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
@@ -330,7 +337,7 @@ class Ledger:
         run = self._runs.get(run_id)
         holders = run.holders.get(step) if run else None
         if run is not None and holders is not None:  # still wanted
-            worker = self._fleet.soonest(without=holders)
+            worker = self._fleet.soonest(run.receiver, without=holders)
             if worker is None:
                 return  # when somebody has room
             self._lease(worker, run, step, now, grants)

@@ -83,7 +83,9 @@ def _service_is_declared() -> bool:
     document = paths_here().channels / CODE_CHANNEL / DOCUMENT_FILE
     if not document.exists():
         return False  # a script run by hand, outside any job
-    return Role.DATA in JobDocument.from_json(document.read_text()).roles.values()
+    declared = JobDocument.from_json(document.read_text())
+    has_local_workers = declared.data is not None and declared.data.local_workers > 0
+    return has_local_workers or Role.DATA in declared.roles.values()
 
 
 class LocalSource:

@@ -30,6 +30,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         prefetch_bytes: int = 1 << 20,
         metrics_port: int | None = None,
         checksums: bool = False,
+        local_workers: int = 0,
         entry_point: str = "train.py",
         datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
@@ -53,6 +54,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 prefetch_bytes=prefetch_bytes,
                 metrics_port=metrics_port,
                 checksums=checksums,
+                local_workers=local_workers,
             ),
             start_timeout=start_timeout,
         )
