@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data.fleet import Fleet, Lease, Worker
+from launcher.data.fleet import Fleet, Lease, Worker, host_of
 from launcher.data.owners import Owners
 from launcher.data.ranking import Ranking
 from launcher.data.runs import Progress, Run, Shelf
@@ -70,6 +70,8 @@ class Ledger:
         self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
         self._poisoned: list[Lease] = []
         self.counts: dict[str, Counts] = {}
+        #: Leases of batches that others held already, and were late with.
+        self.late_leases = 0
 
     # Workers ------------------------------------------------------------------------------
 
@@ -175,6 +177,13 @@ class Ledger:
         for name in worker.lanes:
             if run := self._runs.get(name):
                 self._want(run)
+
+    def leases_by_host(self) -> Counter[str]:
+        """Batches in the hands of each host's workers."""
+        leases: Counter[str] = Counter()
+        for worker in self._fleet:
+            leases[host_of(worker.name)] += len(worker.leases)
+        return leases
 
     # Runs ---------------------------------------------------------------------------------
 
@@ -369,6 +378,7 @@ class Ledger:
             if worker is None:
                 return  # when somebody has room
             self._lease(worker, run, step, now, grants)
+            self.late_leases += 1
             self._fleet.put_back(worker)
         del self._late[run_id, step]
 
