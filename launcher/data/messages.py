@@ -1,11 +1,12 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
-worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving
+worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
+                           Report
 receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
-                           Farewell
+                           Farewell, Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Alive, Close
-rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
+rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
 
@@ -145,6 +146,19 @@ class Beat(Message):
 
     seconds: float
     done: dict[str, list[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Message):
+    """What a process has counted since its start, once a second. kind: worker, rank or receiver.
+
+    of: the worker's or receiver's host, or rank/stream. process: tells it from those before it.
+    """
+
+    kind: str
+    of: str
+    process: str
+    figures: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
