@@ -13,13 +13,16 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from launcher.contract import DataPart
+from launcher.contract import DataPart, Role
 from launcher.data import messages as m
 from launcher.data.fleet import host_of
 from launcher.data.ledger import Counts, Ledger
+from launcher.data.metrics import Metrics
 from launcher.data.peer import Peer
+from launcher.data.publishing import Publisher
 from launcher.data.runs import Progress
 from launcher.data.served import Lengths, Streams
+from launcher.data.shards import LanePlan
 from launcher.data.troubles import IDLE_AFTER, Troubles
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
@@ -54,10 +57,14 @@ class Dispatcher:
         data_hosts: tuple[str, ...],
         local_hosts: tuple[str, ...] = (),
         start_timeout: float,
+        data_group: str = "the data group",
     ) -> None:
         self._token = token
         self._data_hosts = data_hosts + local_hosts
         self._local_hosts = local_hosts
+        self._data_group = data_group
+        self._metrics_port = part.metrics_port
+        self._metrics = Metrics()
         self._ledger = Ledger(part.prefetch_bytes)
         self._lengths = Lengths(part.datasets)
         self._streams = Streams(part.datasets)
@@ -78,13 +85,20 @@ class Dispatcher:
 
     async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
         """Serve until `stop` is set and the receivers have said their last."""
+        publisher = Publisher(
+            lambda: self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases),
+            group=self._data_group,
+            address=(address[0], self._metrics_port) if self._metrics_port else None,
+        )
         server = await asyncio.start_server(self._attend, *address, limit=_READ_LIMIT, backlog=1024)
         async with server:
-            ticking = asyncio.create_task(self._tick())
+            duties = [asyncio.create_task(each) for each in (self._tick(), publisher.run())]
             await stop.wait()
             await self._last_words()
-            ticking.cancel()
+            for duty in duties:
+                duty.cancel()
             self._report()
+            publisher.last_words()
             for worker in self._workers.values():
                 worker.send(m.Close())
             await asyncio.gather(*(worker.close() for worker in self._workers.values()))
@@ -156,6 +170,7 @@ class Dispatcher:
             lines.break_in_silence(writer.get_extra_info("socket"))
             await handshake.greet_stream(reader, writer, self._token)
             async for messages in peer.heard():
+                self._metrics.count("messages", len(messages))
                 for message in messages:
                     self._hear(peer, message)
                 self._stir()
@@ -169,7 +184,9 @@ class Dispatcher:
             writer.close()
 
     def _hear(self, peer: Peer, message: m.Message) -> None:
-        if self._workers.get(peer.name) is peer:
+        if isinstance(message, m.Report):
+            self._metrics.hear(message)
+        elif self._workers.get(peer.name) is peer:
             self._hear_worker(peer, message)
         elif self._receivers.get(peer.name) is peer:
             self._hear_receiver(peer, message)
@@ -218,6 +235,8 @@ class Dispatcher:
         if self._workers.get(peer.name) is peer:
             del self._workers[peer.name]
             leases = self._ledger.remove_worker(peer.name, died=not peer.leaving)
+            self._metrics.forget_worker(peer.name)
+            self._metrics.count("lost_leases", len(leases))
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
             self._stir()
         elif self._receivers.get(peer.name) is peer:
@@ -324,6 +343,7 @@ class Dispatcher:
             receiver=peer.name,
             rank=opened.rank,
             steps=plan.steps,
+            is_lane=isinstance(plan, LanePlan),
             now=self._now(),
             after=opened.after,
             progress=_progress(opened),
@@ -355,6 +375,7 @@ class Dispatcher:
             if assignment.run not in known:
                 known.add(assignment.run)
                 words.append(self._definition(assignment.run))
+            self._metrics.count("leases", len(assignment.steps))
             words.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
         for name, words in said.items():
             self._workers[name].send(*words)
@@ -383,6 +404,7 @@ async def _serve(environment: Environment) -> None:
         data_hosts=cluster.data_hosts,
         local_hosts=cluster.train_group.hosts if environment.local_workers else (),
         start_timeout=environment.document.start_timeout,
+        data_group=" and ".join(group.name for group in cluster.groups if group.role is Role.DATA),
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(CLOSE_SIGNAL, stop.set)
