@@ -170,8 +170,10 @@ class Worker:
             if isinstance(message, m.DefineRun):
                 host, port = message.address
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+                self._holdings.define(message.run)
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._holdings.forget(message.run)
                 self._work.put(message)  # the main thread closes what it has opened
             else:
                 if isinstance(message, m.Lease):
