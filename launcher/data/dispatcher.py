@@ -21,6 +21,7 @@ from launcher.data.peer import Peer
 from launcher.data.publishing import Publisher
 from launcher.data.runs import Progress
 from launcher.data.served import Lengths, Streams
+from launcher.data.shards import LanePlan
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
@@ -359,6 +360,7 @@ class Dispatcher:
             receiver=peer.name,
             rank=opened.rank,
             steps=plan.steps,
+            is_lane=isinstance(plan, LanePlan),
             now=self._now(),
             after=opened.after,
             progress=_progress(opened),

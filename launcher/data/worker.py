@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from launcher.data import messages as m
 from launcher.data import samples, shards, structure, wire
@@ -27,7 +27,7 @@ from launcher.data.holdings import Holdings
 from launcher.data.lanes import Lanes
 from launcher.data.meters import WorkerMeter, report_regularly
 from launcher.data.plan import Plan
-from launcher.data.shards import LanePlan
+from launcher.data.shards import LanePlan, Parts
 from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import Environment, paths_here
@@ -126,9 +126,10 @@ class Worker:
         self._holdings.begin(run, step)
         try:
             self._check_served(plan.spec.dataset)
+            prepare = self._at_work_on(run, plan, step)
             started = time.perf_counter()
             self._meter.begin()
-            tree, arrays = self._parts(run, plan, step)
+            tree, arrays = prepare()
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
             self._holdings.finish(run, step)
@@ -139,11 +140,14 @@ class Worker:
         self._outbox.put(frame)
         self._meter.handed_over()
 
-    def _parts(self, run: str, plan: Plan | LanePlan, step: int) -> tuple[Any, list[Any]]:
+    def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
+        """What makes a batch; what is done once, and says nothing of the pace, is done here."""
         if isinstance(plan, LanePlan):
-            return shards.pack(self._lanes.read(run, plan, step))
+            lane = self._lanes.lane(run, plan)
+            lane.find(step)
+            return lambda: shards.pack(lane.read(step))
         dataset = self._datasets[plan.spec.dataset]
-        return structure.take_apart(samples.load_batch(dataset, plan, step))
+        return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
