@@ -35,6 +35,7 @@ from data_service_parts.rows import (
     transfer,
 )
 
+RESULT = Path(__file__).with_suffix(".json")
 ROWS = {
     "transfer": transfer,
     "main-loop": main_loop,
@@ -66,9 +67,9 @@ def measure(bench: Bench, names: list[str]) -> list[Figure]:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sides are ended on the way out
     options = parse(sys.argv[1:])
-    peers = None
-    if not options.no_peers and not options.quick:
-        peers = options.peers_python or environment.peers_python()
+    peers = options.peers_python
+    if peers is None and "transfer" in options.rows and not (options.no_peers or options.quick):
+        peers = environment.peers_python()
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(
             rounds=options.rounds,
@@ -78,6 +79,8 @@ def main() -> int:
         )
         figures = measure(bench, options.rows)
     print(report.verdict(figures))
+    if options.json is None and options.rows == list(ROWS) and not options.quick:
+        options.json = RESULT
     if options.json:
         options.json.write_text(report.to_json(figures, options.rounds))
     return 0 if report.is_good(figures) else 1
@@ -90,7 +93,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="only to see that it works")
     parser.add_argument("--peers-python", help="an interpreter that has the extra `bench`")
     parser.add_argument("--no-peers", action="store_true", help="measure ours and raw TCP alone")
-    parser.add_argument("--json", type=Path, help="where all values go")
+    parser.add_argument("--json", type=Path, help=f"where all values go; of whole runs {RESULT}")
     options = parser.parse_args(words)
     if options.quick:
         options.rounds = 1

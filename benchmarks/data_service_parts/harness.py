@@ -6,6 +6,7 @@ import json
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +15,8 @@ from data_service_parts.inside.variables import HARNESS, SIDE
 from data_service_parts.processes import Tree
 
 _GB = 1e9
+#: Seconds that a consumer may take between two words.
+_PATIENCE = 180.0
 
 
 class Invalid(Exception):
@@ -41,13 +44,17 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """What was measured. Processor seconds are of whole trees, kernel time included."""
+    """What was measured. Processor seconds are of whole trees, kernel time included.
+
+    trainer_programs: those of the trainer's host per GB, by the program that used them.
+    """
 
     batches: int
     seconds: float
     bytes_per_second: float
     trainer_cpu_per_gb: float
     data_cpu_per_gb: float
+    trainer_programs: Mapping[str, float]
     longest_gap: float
     median_gap: float
 
@@ -106,13 +113,15 @@ class Harness:
             raise Invalid(f"{side.name}: {after['wrong']} batches were wrong, late or double")
         seconds = closing.moment - before.moment
         word = closing.word
+        trainer = closing.trainer - before.trainer
         gigabytes = word["bytes"] / _GB * seconds / word["seconds"]
         return Window(
             batches=word["batches"],
             seconds=word["seconds"],
             bytes_per_second=word["bytes"] / word["seconds"],
-            trainer_cpu_per_gb=(closing.trainer - before.trainer) / gigabytes,
-            data_cpu_per_gb=(closing.data - before.data) / gigabytes,
+            trainer_cpu_per_gb=sum(trainer.values()) / gigabytes,
+            data_cpu_per_gb=(closing.data - before.data).total() / gigabytes,
+            trainer_programs={name: used / gigabytes for name, used in trainer.items()},
             longest_gap=word["longest_gap"],
             median_gap=word["median_gap"],
         )
@@ -137,7 +146,11 @@ class Harness:
         lines.flush()
 
     def _hear(self, side: Side) -> dict[str, Any]:
-        line = self._consumers[side.name].readline()
+        try:
+            line = self._consumers[side.name].readline()
+        except TimeoutError as error:
+            what = f"{side.name} said nothing for {_PATIENCE:.0f} s"
+            raise Invalid(f"{what}:\n{side.output()[-2000:]}") from error
         if not line:
             raise Invalid(f"{side.name} ended:\n{side.output()[-2000:]}")
         return dict(json.loads(line))
@@ -148,6 +161,7 @@ class Harness:
             if time.monotonic() > deadline or not side.trainer.pids():
                 raise Invalid(f"{side.name} did not come up:\n{side.output()[-2000:]}")
         connection, _ = self._listener.accept()
+        connection.settimeout(_PATIENCE)
         lines = connection.makefile("rw")
         name = json.loads(lines.readline())["side"]
         if name != side.name:
@@ -159,8 +173,8 @@ class Harness:
 class _Note:
     word: dict[str, Any]
     moment: float
-    trainer: float
-    data: float
+    trainer: Counter[str]
+    data: Counter[str]
 
 
 def in_turns(rounds: int, measures: Mapping[str, Callable[[], Any]]) -> dict[str, list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,12 @@ class Tree:
                         found.append(int(entry.name))
         return found
 
-    def cpu_seconds(self) -> float:
-        """User and kernel time, with that of children that have ended."""
-        return sum(map(cpu_seconds, self.pids()))
+    def cpu_seconds(self) -> Counter[str]:
+        """User and kernel time by the programs that run, with that of children that have ended."""
+        used: Counter[str] = Counter()
+        for pid in self.pids():
+            used[_program(pid)] += cpu_seconds(pid)
+        return used
 
     def kill(self) -> None:
         for pid in self.pids():
@@ -71,6 +75,12 @@ def memory_bytes(pids: Iterable[int]) -> int:
     batches is counted as a whole, though ranks look at it too.
     """
     return sum(map(_memory_bytes, pids))
+
+
+def _program(pid: int) -> str:
+    """The last word of the module or the script that a Python runs: "receiver"."""
+    words = [word for word in command_of(pid).split()[1:] if not word.startswith("-")]
+    return words[0].removesuffix(".py").replace("/", ".").rpartition(".")[2] if words else "?"
 
 
 def _memory_bytes(pid: int) -> int:

@@ -38,7 +38,7 @@ class _Standing:
             self.opened,
             taken=self.taken,
             early=sorted(self.early),
-            arrived=[list(entry) for entry in self.arrived.items()],
+            arrived=list(self.arrived.items()),
             largest=self.largest,
         )
 
@@ -82,7 +82,7 @@ class Account:
             if standing := self._runs.get(run):
                 standing.arrived[step] = worker
                 standing.largest = max(standing.largest, size)
-                self._progress.arrived.setdefault(run, []).append([step, worker, size])
+                self._progress.arrived.setdefault(run, []).append((step, worker, size))
                 self._changed.notify()
 
     def damaged(self, run: str, step: int, worker: str) -> None:

@@ -60,6 +60,9 @@ class Arrivals:
         header: wire.Header,
     ) -> bool:
         size = prefix.payload_bytes
+        total = header.part.total if header.part else size
+        if self._store.wants(header) and not self._store.could_hold(header, total):
+            return False
         arrival = self._join(header, size)
         if arrival is None:
             return wire.skip(connection, size)
@@ -74,7 +77,7 @@ class Arrivals:
         finally:
             self._leave(arrival, header, size if intact else None)
         if complete and not intact:
-            self._store.refuse_damaged(header)
+            self._store.refuse(header, "its checksum differs")
         return intact
 
     def _join(self, header: wire.Header, size: int) -> _Arrival | None:

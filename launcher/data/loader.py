@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
+from weakref import finalize
 
 from launcher.data import structure
 from launcher.data.pinning import open_pinning
@@ -52,7 +53,9 @@ class DataLoader:
     name: of the stream, for two loaders that read one dataset in different ways.
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
-    tensors: whether arrays come as torch tensors; by default when torch has been imported.
+    tensors: True for arrays as torch tensors, False for tensors as arrays. By default, what a
+        collate_fn returns stays what it is, and without one all are tensors once torch has been
+        imported.
     types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
         such a class, and only one that is given here is made.
     pin_memory: page-locked batches, for `to("cuda", non_blocking=True)`. A copy must be on the
@@ -109,10 +112,10 @@ class DataLoader:
         self._world = int(os.environ.get("WORLD_SIZE", 1)) if world_size is None else world_size
         if world_size == 1 and rank is None:
             self._rank = 0
-        if tensors is None:
+        if tensors is None and collate_fn is None:
             tensors = "torch" in sys.modules
         self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
-        self._pinning = open_pinning(pin_memory, as_tensors=tensors)
+        self._pinning = open_pinning(pin_memory)
         self._process = os.getpid()
         self._source: Source | None = None
         self._dataset: Description | None = None
@@ -181,6 +184,7 @@ class DataLoader:
         self._check_process()
         if self._source is None:
             self._source = open_source(self._pinning)
+            finalize(self, self._source.close).atexit = False
         if self._dataset is None:
             self._dataset = self._source.describe(self._spec.dataset)
         length, rank, world = self._dataset.length, self._rank, self._world
@@ -221,9 +225,7 @@ class DataLoader:
         epoch = plan.epoch + 1
         if self._epochs is not None and epoch >= self._epochs:
             return
-        with contextlib.suppress(
-            DataError
-        ):  # if it cannot be read, that is said when it is asked for
+        with contextlib.suppress(DataError):  # said when that epoch is asked for
             following = self._plan(Place(epoch=epoch))
             if isinstance(following, Plan) and following.steps and self._source is not None:
                 self._source.prepare(following)

@@ -18,8 +18,9 @@ out of reach, can go on from there: what was said before and got lost does not m
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
+from launcher.data.fields import misfit
 from launcher.data.plan import Plan
 from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
@@ -102,7 +103,7 @@ class OpenRun(Message):
     in_order: bool = True
     taken: int = 0
     early: list[int] = field(default_factory=list)
-    arrived: list[list[Any]] = field(default_factory=list)
+    arrived: list[tuple[int, str]] = field(default_factory=list)
     largest: int = 0
 
 
@@ -174,7 +175,7 @@ class Progress(Message):
     taken out of the loader.
     """
 
-    arrived: dict[str, list[list[Any]]]
+    arrived: dict[str, list[tuple[int, str, int]]]
     taken: dict[str, list[int]]
 
 
@@ -282,6 +283,8 @@ class Close(Message):
     """The service ends; workers leave with exit code 0."""
 
 
+_T = TypeVar("_T")
+
 _TYPES: dict[str, type[Message]] = {kind.__name__: kind for kind in Message.__subclasses__()}
 _NAMES = {name: frozenset(f.name for f in fields(kind)) for name, kind in _TYPES.items()}
 
@@ -292,6 +295,8 @@ def decode(raw: dict[str, Any]) -> Message:
     kind = _TYPES.get(name)
     if kind is None or not raw.keys() <= _NAMES[name]:
         raise WireError(f"not a message of the data service: {str({'type': name, **raw})[:120]}")
+    if (wrong := misfit(kind, raw)) is not None:
+        raise WireError(f"a damaged message {name}: {wrong} is {str(raw[wrong])[:80]!r}")
     try:
         return kind(**raw)
     except TypeError as error:
@@ -305,10 +310,18 @@ def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:
 def decode_plan(raw: dict[str, Any]) -> Plan | LanePlan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
-        spec = StreamSpec(**raw["spec"])
+        spec = _made(StreamSpec, raw["spec"])
         if "shard" in raw:
-            return LanePlan(**{**raw, "spec": spec})
+            return _made(LanePlan, {**raw, "spec": spec})
         ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
-        return Plan(**{**raw, **ranges, "spec": spec})
+        return _made(Plan, {**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error
+
+
+def _made(kind: type[_T], values: Any) -> _T:
+    if not isinstance(values, dict):
+        raise TypeError(f"{values!r} is no {kind.__name__}")
+    if (wrong := misfit(kind, values)) is not None:
+        raise TypeError(f"{wrong} is {str(values[wrong])[:80]!r}")
+    return kind(**values)

@@ -65,17 +65,17 @@ class Pinning:
         ]
 
 
-def open_pinning(wanted: bool, *, as_tensors: bool) -> Pinning | None:
+def open_pinning(wanted: bool) -> Pinning | None:
     """What DataLoader(pin_memory=) asks for; without CUDA a warning, as torch's loader gives it."""
     if not wanted:
         return None
-    if not as_tensors:
+    torch = sys.modules.get("torch")
+    if torch is None:
         raise DataError("pin_memory=True is for tensors: import torch first, or leave it out")
-    cuda = sys.modules["torch"].cuda
-    if not cuda.is_available():
+    if not torch.cuda.is_available():
         warnings.warn("pin_memory=True does nothing: this host has no CUDA", stacklevel=3)
         return None
-    return Pinning(cuda)
+    return Pinning(torch.cuda)
 
 
 def _address(memory: mmap.mmap) -> int:

@@ -74,17 +74,17 @@ class Plan:
 
     # How many -----------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def _stride(self) -> int:
         """Positions that one step of all ranks takes."""
         return self.world * self.spec.share
 
-    @property
+    @functools.cached_property
     def _left(self) -> int:
         """Positions that nobody has taken."""
         return sum(stop - start for start, stop in self.holes) + self.length - self.position
 
-    @property
+    @functools.cached_property
     def full_steps(self) -> int:
         return self._left // self._stride
 
@@ -93,7 +93,7 @@ class Plan:
         """Positions left over after the full steps."""
         return self._left % self._stride
 
-    @property
+    @functools.cached_property
     def last_size(self) -> int:
         """Positions per rank in the incomplete last step; 0 when there is none."""
         if self.spec.drop_last:
@@ -112,7 +112,7 @@ class Plan:
             return range(self._all_steps)
         return list(StepSet(self.done).missing(self._all_steps))
 
-    @property
+    @functools.cached_property
     def steps(self) -> int:
         """Batches of this rank; the same for every rank."""
         return len(self._todo)

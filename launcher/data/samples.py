@@ -117,11 +117,14 @@ def _load_samples(dataset: Any, plan: Plan, step: int) -> tuple[Sequence[Any], S
 def _reads_batches(dataset: Any) -> bool:
     """Whether a dataset has `__getitems__` of its own, which torch's fetcher prefers as well.
 
-    torch's Subset always has it, and passes it on to what it is a subset of.
+    torch's Subset and StackDataset always have it, and pass it on to what they are made of.
     """
-    torch = sys.modules.get("torch")
-    while torch is not None and type(dataset) is torch.utils.data.Subset:
-        dataset = dataset.dataset
+    if torch_data := sys.modules.get("torch.utils.data"):
+        if type(dataset) is torch_data.Subset:
+            return _reads_batches(dataset.dataset)
+        if type(dataset) is torch_data.StackDataset:
+            parts = dataset.datasets
+            return any(map(_reads_batches, parts.values() if isinstance(parts, dict) else parts))
     return callable(getattr(dataset, "__getitems__", None))
 
 

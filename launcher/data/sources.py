@@ -61,6 +61,9 @@ class Source(Protocol):
     def prepare(self, plan: Plan) -> None:
         """Begin to work on a plan that may be asked for next, after the one that is being read."""
 
+    def close(self) -> None:
+        """Nothing more is asked for; arrays that were given stay as they are."""
+
 
 def open_source(pinning: Pinning | None = None) -> Source:
     """The data service where the job declares one, else this process; never one for the other."""
@@ -104,6 +107,9 @@ class LocalSource:
 
     def prepare(self, plan: Plan) -> None:
         """Nothing: this process is busy with the plan that is being read."""
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 def _in_turn(plan: ShardPlan, open_lane: OpenLane) -> Generator[tuple[Portion, Parts], None, None]:
@@ -170,8 +176,13 @@ class ServiceSource:
             self._close(run)
 
     def prepare(self, plan: Plan) -> None:
-        self._drop_prepared()
+        self.close()  # what was prepared before
         self._prepared = self._open(plan, plan.rank, after=self._current)
+
+    def close(self) -> None:
+        if self._prepared is not None:
+            self._close(self._prepared)
+            self._prepared = None
 
     # ---------------------------------------------------------------------------------------
 
@@ -197,11 +208,6 @@ class ServiceSource:
             self._close(run)
             return None
         return run
-
-    def _drop_prepared(self) -> None:
-        if self._prepared is not None:
-            self._close(self._prepared)
-            self._prepared = None
 
     def _close(self, run: _Run) -> None:
         if self._runs.pop(run.name, None) is None or os.getpid() != self._process:

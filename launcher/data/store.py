@@ -59,10 +59,6 @@ class Store:
     def take(self, run_id: str, size: int) -> Slab:
         """Memory for a batch. Raises OSError, and the rank, which would wait, hears of it."""
         try:
-            if size > self._memory:
-                raise OSError(
-                    f"it has {size / 1e9:.1f} GB, and this host {self._memory / 1e9:.1f} GB in all"
-                )
             return self._pool.take(size)
         except OSError as error:
             self._fail(run_id, f"the receiver has no memory for a batch: {error}")
@@ -102,10 +98,25 @@ class Store:
             run.handed.add(run.next_step)
             run.next_step += 1
 
-    def refuse_damaged(self, header: wire.Header) -> None:
-        """Let a batch be prepared again; what named it may be what was damaged."""
+    def could_hold(self, header: wire.Header, size: int) -> bool:
+        """Whether this host has memory for such a batch; one that has not refuses it."""
+        if size <= self._memory:
+            return True
+        gigabytes, memory = size / 1e9, self._memory / 1e9
+        self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
+        return False
+
+    def refuse(self, header: wire.Header, why: str) -> None:
+        """Let a damaged batch be prepared again; what named it may be what was damaged."""
         host, _, _ = header.worker.partition("/")
-        emit("batch_damaged", run=header.run, step=header.step, worker=header.worker, by_host=host)
+        emit(
+            "batch_damaged",
+            run=header.run,
+            step=header.step,
+            worker=header.worker,
+            by_host=host,
+            why=why,
+        )
         with self._lock:
             run = self._runs.get(header.run)
             if run is None:
@@ -115,8 +126,8 @@ class Store:
         if run.damaged >= _MOST_DAMAGED:
             self._fail(
                 header.run,
-                f"{run.damaged} batches arrived damaged (their checksums differ), the last from "
-                f"the worker {header.worker}: the memory or network of one of the hosts is broken",
+                f"{run.damaged} batches were refused by this host, the last from the worker "
+                f"{header.worker}: {why}",
             )
 
     # Runs ---------------------------------------------------------------------------------

@@ -92,7 +92,10 @@ def as_tensor(array: Array, name: str = "") -> Any:
             f"a batch holds tensors, and {sys.executable} has no torch: use an image that has it, "
             "or DataLoader(..., tensors=False)"
         ) from error
-    tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+    if array.size == 0:  # numpy's empty arrays may have strides of 0, which no tensor of torch has
+        tensor = torch.empty(array.shape, dtype=getattr(torch, array.dtype.name))
+    else:
+        tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
     if not name:
         return tensor
     if name not in BITS or not hasattr(torch, name):

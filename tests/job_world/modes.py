@@ -67,7 +67,6 @@ MODES: dict[str, tuple[str, dict[str, object]]] = {
     "collate_fn": ("train_set", {"batch_size": 4, "collate_fn": "mixed"}),
     "skip": ("broken_set", {"batch_size": 4, "on_error": "skip"}),
     "at once": ("at_once_set", {"batch_size": 4, "shuffle": True, "seed": 5}),
-    "tensors": ("train_set", {"batch_size": 4, "tensors": True}),
 }
 
 #: Prints a hash of all that each mode gives, types included.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts import Hosts
@@ -15,11 +17,13 @@ from waiting import wait_until
 
 MakeHosts = Callable[..., Hosts]
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.005)\n        noise = ")
-FILES = {"pipeline.py": SLOW, "train.py": READER.replace("range(2)", "range(4)")}
-
-
-def pids(hosts: Hosts, module: str) -> list[int]:
-    return [pid for pid in hosts.processes() if module in command(pid)]
+#: Reads four epochs, and says when each batch came.
+TIMED = READER.replace("range(2)", "range(4)").replace(
+    "        digest.update(batch",
+    "        print('batch', flush=True)\n        digest.update(batch",
+    1,
+)
+FILES = {"pipeline.py": SLOW, "train.py": TIMED}
 
 
 def command(pid: int) -> str:
@@ -29,41 +33,151 @@ def command(pid: int) -> str:
         return ""
 
 
+def pids(hosts: Hosts, module: str, host: str | None = None) -> list[int]:
+    return [pid for pid in hosts.processes(host) if f"launcher.data.{module}" in command(pid)]
+
+
+def wait_for_batches(hosts: Hosts, count: int) -> None:
+    wait_until(lambda: hosts.output().count("\nbatch") >= count, what=f"{count} batches")
+
+
 def hashes(hosts: Hosts) -> list[str]:
     found = sorted(re.findall(r"^rank=\d+ epoch=\d+ sha256=\w+$", hosts.output(), re.MULTILINE))
     assert found, hosts.output()
     return found
 
 
-def served(hosts: Hosts, leader: str) -> dict[str, int]:
-    """Batches by the data host that prepared them; checked against what the ranks have read."""
-    (event,) = hosts[leader].events("batches_served")
-    read = [epoch for host in hosts.hosts.values() for epoch in host.events("data_epoch")]
-    assert sum(event["by_host"].values()) == sum(epoch["steps"] for epoch in read)
-    assert sum(event["received"].values()) == sum(epoch["steps"] for epoch in read)
-    return event["by_host"]
+def served(hosts: Hosts) -> dict[str, Any]:
+    """What the dispatcher has counted."""
+    (event,) = [e for host in hosts.hosts.values() for e in host.events("batches_served")]
+    return event
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str]]:
-    return {}
-
-
-def test_a_dispatcher_that_is_killed_three_times_changes_nothing(make_hosts: MakeHosts) -> None:
+@pytest.fixture
+def expected(make_hosts: MakeHosts) -> list[str]:
+    """The hashes of the same job in-process."""
     calm = make_hosts({**FILES, "pipeline.py": PIPELINE}, train=2)
     calm.start()
     assert set(calm.wait().values()) == {0}
+    return hashes(calm)
 
+
+def check(hosts: Hosts, expected: list[str]) -> None:
+    """The job ends well, and its ranks have read what they should, all of it counted once."""
+    assert set(hosts.wait().values()) == {0}, hosts.output()
+    assert hashes(hosts) == expected
+    read = [epoch for host in hosts.hosts.values() for epoch in host.events("data_epoch")]
+    steps = sum(epoch["steps"] for epoch in read)
+    assert sum(served(hosts)["received"].values()) == steps
+    assert sum(served(hosts)["by_host"].values()) == steps
+    assert hosts.processes() == []
+
+
+def test_a_dispatcher_that_is_killed_three_times_changes_nothing(
+    make_hosts: MakeHosts, expected: list[str]
+) -> None:
     hosts = make_hosts(FILES, data=2, train=2)
     hosts.start()
     leader = hosts["algo-3"]
     for kill in range(3):
-        wait_until(lambda kill=kill: len(re.findall("epoch=", leader.output)) > 2 * kill + 1)
-        (dispatcher,) = pids(hosts, "launcher.data.dispatcher")
+        wait_for_batches(hosts, 3 + 14 * kill)
+        (dispatcher,) = pids(hosts, "dispatcher")
         os.kill(dispatcher, signal.SIGKILL)
         wait_until(lambda kill=kill: len(leader.events("service_restarted")) == kill + 1)
-        wait_until(lambda: len(pids(hosts, "launcher.data.dispatcher")) == 1)
-    assert set(hosts.wait().values()) == {0}, hosts.output()
-    assert hashes(hosts) == hashes(calm)
-    assert set(served(hosts, "algo-3")) == {"algo-1", "algo-2"}
+        wait_until(lambda: pids(hosts, "dispatcher"))
+    check(hosts, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [5.0, 12.0])
+def test_a_dispatcher_that_is_frozen_changes_nothing(
+    make_hosts: MakeHosts, expected: list[str], seconds: float
+) -> None:
+    """For longer than its peers wait for a word of it, too."""
+    hosts = make_hosts(FILES, data=2, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    (dispatcher,) = pids(hosts, "dispatcher")
+    os.kill(dispatcher, signal.SIGSTOP)
+    thawed = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() > thawed)
+    os.kill(dispatcher, signal.SIGCONT)
+    check(hosts, expected)
+
+
+def test_a_worker_that_is_asked_to_leave_gives_its_leases_back(
+    make_hosts: MakeHosts, expected: list[str]
+) -> None:
+    hosts = make_hosts(FILES, data=2, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 10)
+    (worker,) = pids(hosts, "worker", "algo-1")
+    os.kill(worker, signal.SIGTERM)
+    wait_until(lambda: hosts["algo-1"].events("worker_drained"))
+    check(hosts, expected)
+    assert [e for e in hosts["algo-3"].events("worker_left") if e["pid"] == worker]
+    assert not hosts["algo-1"].events("worker_died")
+    assert served(hosts)["by_host"]["algo-2"] > served(hosts)["by_host"]["algo-1"]
+
+
+def test_a_worker_that_has_become_very_slow_holds_nobody_up(make_hosts: MakeHosts) -> None:
+    """Its batches take 30 s each; without it, all of them take a few seconds."""
+    slow = PIPELINE.replace(
+        "noise = ",
+        "import os, time\n        time.sleep(4 if "
+        "os.path.exists(os.environ['SLOW'] + os.environ['SM_CURRENT_HOST']) else 0.005)\n"
+        "        noise = ",
+    )
+    switch = Path(os.environ.get("TMPDIR", "/tmp")) / f"slow-{os.getpid()}-"
+    hosts = make_hosts(
+        {**FILES, "pipeline.py": slow}, data=2, train=1, environment={"SLOW": str(switch)}
+    )
+    hosts.start()
+    wait_for_batches(hosts, 6)
+    marker = Path(f"{switch}algo-1")
+    marker.touch()
+    started = time.monotonic()
+    try:
+        assert hosts["algo-3"].wait() == 0, hosts.output()
+    finally:
+        marker.unlink()
+    assert time.monotonic() - started < 25
+    hosts.wait()
+
+
+# What cannot be survived ---------------------------------------------------------------------
+
+
+def test_a_dispatcher_that_dies_again_and_again_fails_the_job(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts(FILES, data=1, train=1, environment={"PYTHONFAULTHANDLER": "0"})
+    hosts.start()
+    wait_for_batches(hosts, 1)
+    killed: set[int] = set()
+
+    def kill() -> bool:
+        for pid in set(pids(hosts, "dispatcher")) - killed:
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        return hosts["algo-2"].process is not None and hosts["algo-2"].process.poll() is not None
+
+    wait_until(kill)
+    assert set(hosts.wait().values()) == {0, 1}
+    assert (hosts["algo-2"].failure or "").startswith(
+        "host algo-2 (train_group): the dispatcher ended 6 times within 30 s, last: "
+        "killed by SIGKILL"
+    )
+    assert hosts.processes() == []
+
+
+def test_a_receiver_that_is_killed_fails_the_job_and_is_named(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts(FILES, data=1, train=2)
+    hosts.start()
+    wait_for_batches(hosts, 3)
+    (receiver,) = pids(hosts, "receiver", "algo-3")
+    os.kill(receiver, signal.SIGKILL)
+    codes = hosts.wait()
+    assert codes["algo-3"] == 1
+    assert (hosts["algo-3"].failure or "").startswith(
+        "host algo-3 (train_group): the receiver ended: killed by SIGKILL"
+    )
     assert hosts.processes() == []

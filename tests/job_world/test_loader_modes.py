@@ -9,6 +9,10 @@ import multiprocessing
 import os
 import pickle
 import random
+import secrets
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from modes import MODES_PIPELINE
 
 from launcher.contract import parse_event
 from launcher.data import DataLoader
+from launcher.data.orders import batched_order, sampled_order
 from launcher.errors import DataError, SampleError
 
 Make = Callable[..., DataLoader]
@@ -124,6 +129,23 @@ def test_a_batch_sampler_gives_whole_batches_which_ranks_take_in_turn(make: Make
     assert [batch for pair in zip(*shares, strict=True) for batch in pair] == whole
 
 
+def test_torchs_own_samplers_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "torch_samplings.py").write_text(
+        "from torch.utils.data import BatchSampler, WeightedRandomSampler\n"
+        "def weighted(length, epoch, seed):\n"
+        "    return WeightedRandomSampler(range(1, length + 1), 3 * length)\n"
+        "def batched(length, epoch, seed):\n"
+        "    return BatchSampler(weighted(length, epoch, seed), 4, drop_last=False)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert len(sampled_order("torch_samplings:weighted", 0, 0, 10)) == 30
+    order = batched_order("torch_samplings:batched", 0, 0, 10)
+    assert len(order) == 8
+    assert len(order.ids) == 30
+    assert set(order.ids.tolist()) <= set(range(10))
+
+
 def test_pads_of_a_batch_sampler_are_counted_in_samples(
     make: Make, epochs_read: Callable[[], list[dict[str, Any]]]
 ) -> None:
@@ -148,15 +170,17 @@ def test_a_subset_seeds_each_sample_unless_its_dataset_reads_batches(
     pytest.importorskip("torch")
     name = f"subset_{abs(hash(str(tmp_path)))}"
     (tmp_path / f"{name}.py").write_text(
-        MODES_PIPELINE + "from torch.utils.data import Subset\n"
+        MODES_PIPELINE + "from torch.utils.data import StackDataset, Subset\n"
         "def half():\n    return Subset(Set(), range(20))\n"
-        "def half_at_once():\n    return Subset(AtOnce(), range(20))\n"
+        "def stacked():\n    return StackDataset(part=Subset(Set(), range(20)))\n"
+        "def half_at_once():\n    return Subset(StackDataset(AtOnce()), range(20))\n"
     )
-    by_four, by_two = (
-        np.concatenate([b["x"] for b in DataLoader(f"{name}:half", size, tensors=False)])
-        for size in (4, 2)
-    )
-    assert by_four.tobytes() == by_two.tobytes()
+
+    def noise(dataset: str, size: int) -> bytes:
+        batches = DataLoader(f"{name}:{dataset}", size, tensors=False)
+        return b"".join(batch.get("part", batch)["x"].tobytes() for batch in batches)
+
+    assert noise("half", 4) == noise("half", 2) == noise("stacked", 4) == noise("stacked", 2)
     assert len(list(DataLoader(f"{name}:half_at_once", 4))) == 5
 
 
@@ -283,6 +307,32 @@ def test_a_fork_cannot_use_its_parents_loader(make: Make) -> None:
         os.waitpid(child, 0)
         assert "its fork: make a DataLoader in the process that reads it" in said.get()
     assert len(list(batches)) == 7
+
+
+WAITING = """
+from launcher.data import DataLoader, sources
+sources._SAY_EVERY = 1
+len(DataLoader("pipeline:train_set"))
+"""
+
+
+def test_a_wait_for_data_is_said_in_the_log() -> None:
+    with socket.socket(socket.AF_UNIX) as receiver:  # that hears, and says nothing
+        name = f"launcher-test-{secrets.token_hex(8)}"
+        receiver.bind(f"\0{name}")
+        receiver.listen()
+        script = subprocess.Popen(
+            [sys.executable, "-c", WAITING],
+            env={**os.environ, "LAUNCHER_RECEIVER": name},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert script.stderr is not None
+        event = next(filter(None, map(parse_event, script.stderr)))
+    assert event[0] == "data_awaited"
+    assert event[1]["what"] == "what pipeline:train_set is"
+    script.kill()
+    script.communicate()
 
 
 # Wrong arguments -----------------------------------------------------------------------------

@@ -86,19 +86,19 @@ def test_memory_that_cannot_be_locked_is_told() -> None:
         SlabViews(lambda _: None, Pinning(cuda)).add(1, slab(1 << 20))
 
 
-def test_numpy_arrays_are_not_pinned() -> None:
-    assert open_pinning(False, as_tensors=False) is None
+def test_without_torch_there_is_nothing_to_pin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert open_pinning(False) is None
     with pytest.raises(DataError, match="is for tensors"):
-        open_pinning(True, as_tensors=False)
+        open_pinning(True)
 
 
 def test_without_cuda_a_warning_says_that_nothing_is_pinned() -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
-    assert "torch" in sys.modules
     with pytest.warns(UserWarning, match="this host has no CUDA"):
-        assert open_pinning(True, as_tensors=True) is None
+        assert open_pinning(True) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert open_pinning(False, as_tensors=True) is None
+        assert open_pinning(False) is None

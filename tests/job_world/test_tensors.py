@@ -107,6 +107,12 @@ def test_a_tensor_shares_the_memory_of_its_array() -> None:
     assert array.tolist() == [3, 0]
 
 
+def test_an_empty_array_becomes_a_tensor_like_those_of_torch() -> None:
+    for shape in ((0,), (2, 0), (0, 3)):
+        tensor = tensors.as_tensor(np.ones(shape, np.float32))
+        assert tensor.stride() == torch.ones(shape).stride()
+
+
 @pytest.mark.filterwarnings("error")
 def test_arrays_that_torch_would_not_take_become_tensors_of_their_values() -> None:
     for array in (np.frombuffer(b"\1\2", np.uint8), np.array([1, 2], ">i4")):

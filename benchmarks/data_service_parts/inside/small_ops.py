@@ -35,7 +35,7 @@ def run(batches, seconds, every):
 
 
 torch.set_num_threads(1)
-batches = iter(DataLoader("pipeline:ready", batch_size=1))
+batches = iter(DataLoader("pipeline:ready", batch_size=None))
 conversation = consumer.Conversation()
 next(batches)
 while (order := conversation.hear()) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from data_service_parts.bench import Bench
@@ -55,7 +56,7 @@ def _spinning(bench: Bench, job: Job, settings: dict[str, str]) -> Iterator[Figu
         values = []
         for _ in range(bench.rounds):
             idle = bench.harness.measure(job, order)
-            spin = Order(**{**vars(order), "spin": idle.seconds / idle.batches})
+            spin = replace(order, spin=idle.seconds / idle.batches)
             values.append(bench.harness.measure(job, spin).bytes_per_second / idle.bytes_per_second)
     finally:
         bench.harness.stop(job)

@@ -6,6 +6,7 @@ import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 from data_service_parts import reference
 from data_service_parts.bench import Bench
@@ -52,7 +53,7 @@ def sides(bench: Bench, size: str) -> list[Side]:
 def _measure_size(bench: Bench, size: str) -> Windows:
     variables = {PAYLOAD: str(payload.write(bench.folder / size, SIZES[size]))}
     order = Order(seconds=bench.pick(1.5, 0.2), warm_seconds=bench.pick(0.3, 0.0))
-    held = Order(**{**vars(order), "held": _HELD})
+    held = replace(order, held=_HELD)
     with ExitStack() as stack:
         measures = {}
         for side in sides(bench, size):
@@ -65,6 +66,13 @@ def _measure_size(bench: Bench, size: str) -> Windows:
         return in_turns(bench.rounds, measures)
 
 
+def _by_program(windows: list[Window]) -> str:
+    """Where the processor time went, in the middle one of the rounds."""
+    middle = sorted(windows, key=lambda window: window.trainer_cpu_per_gb)[len(windows) // 2]
+    parts = sorted(middle.trainer_programs.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {used:.3f}" for name, used in parts) if len(parts) > 1 else ""
+
+
 def _figures(size: str, windows: Windows, bench: Bench) -> Iterator[Figure]:
     rates = {name: [w.bytes_per_second for w in taken] for name, taken in windows.items()}
     cpu = {name: [w.trainer_cpu_per_gb for w in taken] for name, taken in windows.items()}
@@ -75,7 +83,8 @@ def _figures(size: str, windows: Windows, bench: Bench) -> Iterator[Figure]:
 
     for name, values in rates.items():
         yield figure(f"{name}, rate", [v / 1e9 for v in values], unit="GB/s")
-        yield figure(f"{name}, CPU of the trainer's host", cpu[name], unit="s/GB")
+        note = _by_program(windows[name])
+        yield figure(f"{name}, CPU of the trainer's host", cpu[name], unit="s/GB", note=note)
     yield figure("rate to raw TCP", ratios(rates["ours"], rates[raw]), target=at_least(0.9))
     yield figure("CPU to raw TCP", ratios(cpu["ours"], cpu[raw]), target=at_most(1.4))
     yield figure(
@@ -93,7 +102,7 @@ def _figures(size: str, windows: Windows, bench: Bench) -> Iterator[Figure]:
     for name, bound in (("tf.data", 1 / 4), ("AWS", 1 / 10)):
         values = ratios(cpu["ours"], cpu.get(name, []))
         yield figure(f"CPU to {name}", values, target=at_most(bound))
-    for name in reference.PEERS:
+    for name in reference.peers(size):
         values = ratios(rates.get(name, []), rates[raw])
         least = reference.least_ratio(name, size)
         yield figure(f"{name} to raw TCP (valid run)", values, target=at_least(least))

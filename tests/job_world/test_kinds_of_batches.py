@@ -1,0 +1,107 @@
+"""Batches of every kind in a real job: what the data group sends is what the rank itself makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hosts import Hosts
+
+MakeHosts = Callable[..., Hosts]
+
+PIPELINE = """
+import dataclasses
+from typing import Any, NamedTuple
+import numpy as np
+import torch
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    corner: Any
+    size: Any
+
+class Samples:
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        return {"point": Point(torch.full((2,), index, dtype=torch.bfloat16), str(index)),
+                "pair": (index, [np.float32(index), "a"]), "box": Box(index % 2 == 0, b"x")}
+
+def train_set():
+    return Samples()
+
+def everything(samples):
+    n = samples[0]["pair"][0]
+    return {
+        "ragged": [torch.arange(i % 5) for i in range(n)],
+        "tensors": [torch.ones(2, n, dtype=getattr(torch, name)) for name in
+                    ("bfloat16", "float8_e4m3fn", "bool", "complex64", "uint16", "uint64")],
+        "arrays": (np.arange(n)[::-1], np.array(n), np.zeros((0, 3)), np.array(["a", "né"]),
+                   np.array(["2026-01-01"], "M8[D]"), np.asfortranarray(np.ones((2, n)))),
+        "grad": torch.ones(n, requires_grad=True),
+        "numbers": [n, 1 << 100, -0.0, float("nan"), float("inf"), True, 1j, np.float64(n)],
+        "texts": ["\\ud83d", "\\ud83d\\ude00", "x" * 5000, b"\\0raw", "", None],
+        ("a", 1): Point(Box([], ()), {}), 2: 2, None: None, 0.5: b"k", b"k": 0.5,
+        "classes": [Box(Point(n, n), "s")] * (n % 3),
+    }
+"""
+
+SCRIPT = """
+import hashlib, sys
+import numpy as np
+import torch
+from launcher.data import DataLoader
+from pipeline import Box, Point
+
+def told(value):
+    kind = type(value).__name__
+    if isinstance(value, torch.Tensor):
+        raw = bytes(value.contiguous().view(-1).view(torch.uint8).tolist())
+        return f"{kind}:{value.dtype}{list(value.shape)}{value.requires_grad}{raw.hex()}"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{kind}:{value.dtype.str}{value.shape}{value.tobytes().hex()}"
+    if isinstance(value, dict):
+        return f"{kind}{[(told(key), told(part)) for key, part in value.items()]}"
+    if isinstance(value, Box):
+        return f"{kind}{told(vars(value))}"
+    if isinstance(value, (list, tuple)):
+        return f"{kind}{[told(part) for part in value]}"
+    return f"{kind}:{value!a}"
+
+def read(name, **arguments):
+    loader = DataLoader("pipeline:train_set", batch_size=4, name=name, **arguments)
+    for step, batch in enumerate(loader):
+        print(f"told {name} {step} {told(batch)}", flush=True)
+
+read("collated", types=[Point, Box])
+read("given", types=[Point, Box], collate_fn="pipeline:everything")
+try:
+    read("unknown")
+except Exception as error:
+    print(f"told unknown {error}", flush=True)
+"""
+
+
+def told(hosts: Hosts) -> list[str]:
+    hosts.start()
+    assert set(hosts.wait(90).values()) == {0}, hosts.output()
+    return [line for line in hosts.output().splitlines() if line.startswith("told ")]
+
+
+def test_every_kind_of_batch_is_the_same_from_the_data_group_and_in_process(
+    make_hosts: MakeHosts,
+) -> None:
+    pytest.importorskip("torch")
+    files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
+    alone = told(make_hosts(files, train=1))
+    served = told(make_hosts(files, data=1, train=1, checksums=True))
+    assert len(alone) == 7
+    assert served == alone
+    assert "add it, DataLoader(..., types=[Point])" in alone[-1]
+    for kind in ("Tensor:torch.bfloat16[4, 2]", "Point[", "Box", "ndarray:<M8[D]", "float64:<f8"):
+        assert kind in alone[0] + alone[3], kind

@@ -1,0 +1,216 @@
+"""Strangers and saboteurs at the ports of a running job: it ends well, with the same batches."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from hosts import Hosts
+from programs import PIPELINE, READER
+
+from launcher.contract import Ports
+from launcher.data import messages as m
+from launcher.data import structure, wire
+from launcher.errors import AuthenticationError, LauncherError
+from launcher.runtime import lines
+
+MakeHosts = Callable[..., Hosts]
+
+#: Seconds between two attacks of a kind: one worker has to get through, on a machine of two CPUs.
+_RHYTHM = 0.1
+
+SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.02)\n        noise = ")
+FILES = {"pipeline.py": SLOW, "train.py": READER}
+
+
+def hashes(hosts: Hosts) -> list[str]:
+    return sorted(line for line in hosts.output().splitlines() if "sha256=" in line)
+
+
+class Attack(threading.Thread):
+    """Does the same thing again and again while a job runs."""
+
+    def __init__(self, hosts: Hosts, once: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._trainer = hosts["algo-2"].process
+        self._once = once
+        self.count = 0
+        self.last: BaseException | None = None
+        self.unexpected: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while self._trainer is not None and self._trainer.poll() is None:
+                try:
+                    self._once()
+                    self.count += 1
+                except (
+                    OSError,
+                    LauncherError,
+                ) as error:  # before the port is open, after it closed
+                    self.last = error
+                threading.Event().wait(_RHYTHM)
+        except BaseException as error:
+            self.unexpected = error
+            raise
+
+
+def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
+    calm = make_hosts({**FILES, "pipeline.py": PIPELINE}, train=1)
+    calm.start()
+    assert set(calm.wait(60).values()) == {0}, calm.output()
+
+    hosts = make_hosts(FILES, data=1, train=1, checksums=True)
+    hosts.start()
+    ports, address = Ports(hosts.port_base), hosts.addresses["algo-2"]
+    attacks = {
+        f"{strange.__name__} {port}": Attack(hosts, partial(strange, (address, port)))
+        for strange in STRANGERS
+        for port in (ports.dispatcher, ports.receiver, ports.board)
+    }
+    saboteur = Saboteur(hosts)
+    attacks["sabotages"] = Attack(hosts, saboteur.work)
+    for attack in attacks.values():
+        attack.start()
+    assert set(hosts.wait(90).values()) == {0}, hosts.output()
+    for attack in attacks.values():
+        attack.join(30)
+
+    assert hashes(hosts) == hashes(calm)
+    assert {name: a.unexpected for name, a in attacks.items() if a.unexpected} == {}
+    assert {name: attack.last for name, attack in attacks.items() if not attack.count} == {}
+    assert "Traceback" not in hosts.output(), hosts.output()
+    events = hosts["algo-2"].events
+    refused = {event["port"] for event in events("stranger_refused")}
+    assert refused >= {"dispatcher", "receiver", "board"}
+    assert {event["by_host"] for event in events("batch_damaged")} == {"saboteur"}
+    assert hosts.processes() == []
+
+
+# Who does not know the token -------------------------------------------------------------------
+
+
+def connecting(address: tuple[str, int]) -> socket.socket:
+    return socket.create_connection(address, timeout=5)
+
+
+def scans_the_port(address: tuple[str, int]) -> None:
+    connecting(address).close()
+
+
+def resets_the_connection(address: tuple[str, int]) -> None:
+    with connecting(address) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(b"x")
+
+
+def sends_garbage(address: tuple[str, int]) -> None:
+    with connecting(address) as connection:
+        connection.sendall(random.Random(1).randbytes(1 << 16))
+
+
+def speaks_http(address: tuple[str, int]) -> None:
+    with connecting(address) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.recv(100)
+
+
+def guesses_the_token(address: tuple[str, int]) -> None:
+    with pytest.raises(AuthenticationError):
+        lines.connect(address, "a guess", patience=0, what="the job")
+
+
+def takes_its_time(address: tuple[str, int]) -> None:
+    """A handshake of one byte, and the rest never."""
+    HELD.append(connecting(address))
+    HELD[-1].sendall(b"0")
+    if len(HELD) > 60:
+        HELD.pop(0).close()
+
+
+HELD: list[socket.socket] = []
+STRANGERS = [
+    *(scans_the_port, resets_the_connection, sends_garbage, speaks_http, guesses_the_token),
+    takes_its_time,
+]
+
+
+# Who knows the token ---------------------------------------------------------------------------
+
+
+class Saboteur:
+    """A worker that takes a lease, sends anything but the batch, and is gone."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._token = hosts.token
+        self._address = hosts.addresses["algo-2"]
+        self._ports = Ports(hosts.port_base)
+        self._done = False
+
+    def work(self) -> None:
+        if self._done:
+            return
+        dispatcher = self._connect(self._ports.dispatcher)
+        dispatcher.settimeout(10)
+        with contextlib.closing(lines.LineConnection(dispatcher)) as control:
+            name = f"saboteur/0/{os.getpid()}"
+            control.send(m.HelloWorker(worker=name, pid=os.getpid()).encode())
+            lease = self._next_lease(control)
+            for data in sabotage(name, lease.run, lease.steps[0]):
+                self._send(data)
+            control.send({"type": "Beat", "seconds": 0.1, "done": {lease.run: {"a": []}}})
+        self._done = True
+
+    @staticmethod
+    def _next_lease(control: lines.LineConnection) -> m.Lease:
+        while (raw := control.receive()) is not None:
+            if isinstance(message := m.decode(raw), m.Lease):
+                return message
+        raise ConnectionError("the end, and no lease")
+
+    def _connect(self, port: int) -> socket.socket:
+        return lines.connect((self._address, port), self._token, patience=5, what="the job")
+
+    def _send(self, data: bytes) -> None:
+        with self._connect(self._ports.receiver) as connection:
+            connection.settimeout(10)
+            with contextlib.suppress(ConnectionError):  # it may hang up before it has read all
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(100):
+                    pass
+
+
+def sabotage(name: str, run: str, step: int) -> list[bytes]:
+    """Frames that are damaged, cut, too large, of no run, or none."""
+    tree, arrays = structure.take_apart({"image": np.zeros(1000), "label": np.zeros(3)})
+    frame = wire.Frame.pack(run, step, name, tree, arrays, checksums=True)
+    whole = b"".join(map(bytes, [frame.prefix, frame.header, *frame.buffers]))
+    unknown = frame.header.replace(run.encode(), b"no such run")
+    return [
+        whole[:-5] + b"other",
+        whole[: len(whole) // 2],
+        whole[: wire.PREFIX_BYTES + 3],
+        b"LDF9" + whole[4:],
+        started(frame.header, 1 << 63),
+        started(frame.header, 1 << 40) + bytes(1 << 20),
+        started(unknown, 1 << 40) + bytes(1 << 20),
+        started(json.dumps([run, 1 << 60, name, 10]).encode(), 10) + bytes(10),
+        started(b"[1,}", 4) + bytes(4),
+        started(b"[" * 4096, 4) + bytes(4),
+        random.Random(2).randbytes(100_000),
+    ]
+
+
+def started(header: bytes, payload_bytes: int) -> bytes:
+    """The beginning of a frame that claims a payload of this size."""
+    return struct.pack("<4sIQI", wire.MAGIC, len(header), payload_bytes, 0) + header
