@@ -23,9 +23,10 @@ from launcher.contract import (
 from launcher.data import messages as m
 from launcher.data import samples, structure, wire
 from launcher.data.lanes import LocalLane
+from launcher.data.laps import End, OpenLane, Portion, read_epoch, unpack
 from launcher.data.plan import Plan
 from launcher.data.samples import Description
-from launcher.data.shards import End, LanePlan, OpenLane, Portion, ShardPlan, read_epoch, unpack
+from launcher.data.shards import LanePlan, ShardPlan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
