@@ -23,10 +23,11 @@ from launcher.contract import (
 from launcher.data import alone, samples, structure, wire
 from launcher.data import messages as m
 from launcher.data.lanes import LocalLane
+from launcher.data.laps import End, OpenLane, Portion, read_epoch, unpack
 from launcher.data.pinning import Pinning
 from launcher.data.plan import Plan
 from launcher.data.samples import Description
-from launcher.data.shards import End, LanePlan, OpenLane, Portion, ShardPlan, read_epoch, unpack
+from launcher.data.shards import LanePlan, ShardPlan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
