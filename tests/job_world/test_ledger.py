@@ -41,8 +41,16 @@ class Simulation:
     """
 
     def __init__(
-        self, seed: int, *, steps: int, workers: int, size: int, follows: bool = False
+        self,
+        seed: int,
+        *,
+        steps: int,
+        workers: int,
+        size: int,
+        follows: bool = False,
+        are_lanes: bool = False,
     ) -> None:
+        self.are_lanes = are_lanes
         self.coin = random.Random(seed)
         self.size = size
         self.now = 0.0
@@ -71,6 +79,7 @@ class Simulation:
                     rank=rank,
                     steps=self.receiver.steps,
                     now=self.now,
+                    is_lane=self.are_lanes,
                     after=self.after[run],
                     progress=self.receiver.progress(run),
                 )
@@ -177,11 +186,14 @@ class Simulation:
     st.integers(1, 5),
     st.integers(1, 400),
     st.booleans(),
+    st.booleans(),
 )
 def test_all_batches_arrive_whatever_happens(
-    seed: int, steps: int, workers: int, size: int, follows: bool
+    seed: int, steps: int, workers: int, size: int, follows: bool, are_lanes: bool
 ) -> None:
-    world = Simulation(seed, steps=steps, workers=workers, size=size, follows=follows)
+    world = Simulation(
+        seed, steps=steps, workers=workers, size=size, follows=follows, are_lanes=are_lanes
+    )
     for _ in range(20000):
         if world.receiver.is_complete:
             break
@@ -415,3 +427,13 @@ def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: Ledger) -> None:
     ledger.taken("run", 0, 1.0)
     assert ledger.idle(30.0, 60.0) == []
     assert [run.rank for run in ledger.idle(62.0, 60.0)] == [0]
+
+
+def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
+    ledger = Ledger(BUDGET)
+    for host in ("left", "right"):
+        ledger.open_run(f"of {host}", receiver=host, rank=0, steps=10, now=0.0)
+    ledger.add_worker("right/0", 0.0, receiver="right")
+    assert [(a.worker, a.run) for a in ledger.assign(0.0)] == [("right/0", "of right")]
+    ledger.add_worker("data/0", 0.0)
+    assert [(a.worker, a.run) for a in ledger.assign(0.0)] == [("data/0", "of left")]
