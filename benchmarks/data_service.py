@@ -67,9 +67,9 @@ def measure(bench: Bench, names: list[str]) -> list[Figure]:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sides are ended on the way out
     options = parse(sys.argv[1:])
-    peers = None
-    if not options.no_peers and not options.quick:
-        peers = options.peers_python or environment.peers_python()
+    peers = options.peers_python
+    if peers is None and "transfer" in options.rows and not (options.no_peers or options.quick):
+        peers = environment.peers_python()
     with tempfile.TemporaryDirectory(prefix="launcher-bench-") as folder:
         bench = Bench(
             rounds=options.rounds,

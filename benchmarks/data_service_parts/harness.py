@@ -15,6 +15,8 @@ from data_service_parts.inside.variables import HARNESS, SIDE
 from data_service_parts.processes import Tree
 
 _GB = 1e9
+#: Seconds that a consumer may take between two words.
+_PATIENCE = 180.0
 
 
 class Invalid(Exception):
@@ -144,7 +146,11 @@ class Harness:
         lines.flush()
 
     def _hear(self, side: Side) -> dict[str, Any]:
-        line = self._consumers[side.name].readline()
+        try:
+            line = self._consumers[side.name].readline()
+        except TimeoutError as error:
+            what = f"{side.name} said nothing for {_PATIENCE:.0f} s"
+            raise Invalid(f"{what}:\n{side.output()[-2000:]}") from error
         if not line:
             raise Invalid(f"{side.name} ended:\n{side.output()[-2000:]}")
         return dict(json.loads(line))
@@ -155,6 +161,7 @@ class Harness:
             if time.monotonic() > deadline or not side.trainer.pids():
                 raise Invalid(f"{side.name} did not come up:\n{side.output()[-2000:]}")
         connection, _ = self._listener.accept()
+        connection.settimeout(_PATIENCE)
         lines = connection.makefile("rw")
         name = json.loads(lines.readline())["side"]
         if name != side.name:

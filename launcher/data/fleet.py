@@ -32,7 +32,10 @@ def host_of(worker: str) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class Worker:
-    """One worker. seconds: that a batch takes it, by its own account; 0 before the first."""
+    """One worker. seconds: that a batch takes it, by its own account; 0 before the first.
+
+    receiver: the only one that it serves, for a worker on a train host.
+    """
 
     name: str
     last_seen: float
@@ -43,7 +46,12 @@ class Worker:
     silent: bool = False
     slow: bool = False
     leaving: bool = False
+    receiver: str | None = None
     lanes: set[str] = field(default_factory=set)  # the runs that it owns
+
+    def serves(self, receiver: str) -> bool:
+        """Whether this worker can send to a receiver: a local one serves its own host's alone."""
+        return self.receiver in (None, receiver)
 
     @property
     def depth(self) -> int:
@@ -109,20 +117,24 @@ class Fleet:
         if worker.is_hungry:
             self.put_back(worker)
 
-    def soonest(self, without: Collection[str] = ()) -> Worker | None:
+    @property
+    def has_hungry(self) -> bool:
+        return bool(self._hungry)
+
+    def soonest(self, receiver: str, without: Collection[str] = ()) -> Worker | None:
         """Take out the worker that will come to a new batch soonest; `put_back` it after use."""
         passed = []
         while (worker := self._hungry.pop()) is not None:
-            if worker.name not in without and worker.room > 0:
+            if worker.serves(receiver) and worker.name not in without and worker.room > 0:
                 break
             passed.append(worker)
         for other in passed:
             self.put_back(other)
         return worker
 
-    def least_laden(self) -> Worker | None:
+    def least_laden(self, receiver: str) -> Worker | None:
         """The worker with room that owns the fewest lanes."""
-        free = [worker for worker in self if worker.room > 0]
+        free = [worker for worker in self if worker.room > 0 and worker.serves(receiver)]
         return min(free, key=lambda w: (len(w.lanes), len(w.leases) * w.seconds), default=None)
 
     def put_back(self, worker: Worker) -> None:

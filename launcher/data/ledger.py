@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data.fleet import Fleet, Lease, Worker
+from launcher.data.fleet import Fleet, Lease, Worker, host_of
 from launcher.data.owners import Owners
 from launcher.data.ranking import Ranking
 from launcher.data.runs import Progress, Run, Shelf
@@ -70,6 +70,8 @@ class Ledger:
         self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
         self._poisoned: list[Lease] = []
         self.counts: dict[str, Counts] = {}
+        #: Leases of batches that others held already, and were late with.
+        self.late_leases = 0
 
     # Workers ------------------------------------------------------------------------------
 
@@ -80,11 +82,15 @@ class Ledger:
         *,
         seconds: float = 0.0,
         holds: Mapping[str, Collection[int]] | None = None,
+        receiver: str | None = None,
     ) -> None:
-        """A worker has come, or come back. holds: the steps that it is at work on, by run."""
+        """A worker has come, or come back.
+
+        holds: the steps that it is at work on, by run. receiver: the only one that it serves.
+        """
         if self._fleet.get(name) is not None:
             self.remove_worker(name)
-        worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now)
+        worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
         for run_id, steps in (holds or {}).items():
             for step in steps:
@@ -171,6 +177,13 @@ class Ledger:
         for name in worker.lanes:
             if run := self._runs.get(name):
                 self._want(run)
+
+    def leases_by_host(self) -> Counter[str]:
+        """Batches in the hands of each host's workers."""
+        leases: Counter[str] = Counter()
+        for worker in self._fleet:
+            leases[host_of(worker.name)] += len(worker.leases)
+        return leases
 
     # Runs ---------------------------------------------------------------------------------
 
@@ -338,15 +351,17 @@ class Ledger:
         grants: dict[tuple[str, str], list[int]] = {}
         for run_id, step in list(self._late):
             self._lease_again(run_id, step, now, grants)
-        while (run := self._wanting.pop()) is not None:
+        unserved = []
+        while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
             worker = self._owners.worker_for(run)
-            if worker is None and run.owner is not None:
-                continue  # until its owner has room
             if worker is None:
-                self._want(run)
-                break
+                if run.owner is None:  # those with room serve another receiver
+                    unserved.append(run)
+                continue  # a lane waits until its owner has room
             self._lease_block(worker, run, now, grants)
             self._fleet.put_back(worker)
+            self._want(run)
+        for run in unserved:
             self._want(run)
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
@@ -363,6 +378,7 @@ class Ledger:
             if worker is None:
                 return  # when somebody has room
             self._lease(worker, run, step, now, grants)
+            self.late_leases += 1
             self._fleet.put_back(worker)
         del self._late[run_id, step]
 

@@ -1,12 +1,14 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
-worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving
+worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
+                           Report
 receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
-                           Farewell
+                           Farewell, Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Alive, Close
-rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
+rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
+local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
 
 A *run* is one rank's pass over one epoch of one dataset; its id is made by the rank.
 
@@ -17,8 +19,9 @@ out of reach, can go on from there: what was said before and got lost does not m
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
+from launcher.data.fields import misfit
 from launcher.data.plan import Plan
 from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
@@ -37,13 +40,14 @@ class Message:
 class HelloWorker(Message):
     """worker: its name, which begins with its host. holds: the steps it is at work on, by run.
 
-    seconds: that a batch takes it; 0 before the first.
+    seconds: that a batch takes it; 0 before the first. runs: those whose definition it has.
     """
 
     worker: str
     pid: int
     seconds: float = 0.0
     holds: dict[str, list[int]] = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +105,7 @@ class OpenRun(Message):
     in_order: bool = True
     taken: int = 0
     early: list[int] = field(default_factory=list)
-    arrived: list[list[Any]] = field(default_factory=list)
+    arrived: list[tuple[int, str]] = field(default_factory=list)
     largest: int = 0
 
 
@@ -146,6 +150,19 @@ class Beat(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Report(Message):
+    """What a process has counted since its start, once a second. kind: worker, rank or receiver.
+
+    of: the worker's or receiver's host, or rank/stream. process: tells it from those before it.
+    """
+
+    kind: str
+    of: str
+    process: str
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Alive(Message):
     """The dispatcher's sign of life."""
 
@@ -173,7 +190,7 @@ class Progress(Message):
     taken out of the loader.
     """
 
-    arrived: dict[str, list[list[Any]]]
+    arrived: dict[str, list[tuple[int, str, int]]]
     taken: dict[str, list[int]]
 
 
@@ -218,8 +235,37 @@ class Batch(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NeedSlab(Message):
+    """A worker on the receiver's own host has a batch, of `size` bytes."""
+
+    run: str
+    step: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lent(Message):
+    """The answer: which slab to fill, or None when the batch is not wanted. new: as in Batch."""
+
+    slab: int | None
+    new: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled(Message):
+    """The batch is in the slab. content: as in Batch."""
+
+    run: str
+    step: int
+    worker: str
+    slab: int
+    size: int
+    content: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Forget(Message):
-    """A slab that the rank has released is used no more."""
+    """A slab that was released is used no more."""
 
     slab: int
 
@@ -252,6 +298,8 @@ class Close(Message):
     """The service ends; workers leave with exit code 0."""
 
 
+_T = TypeVar("_T")
+
 _TYPES: dict[str, type[Message]] = {kind.__name__: kind for kind in Message.__subclasses__()}
 _NAMES = {name: frozenset(f.name for f in fields(kind)) for name, kind in _TYPES.items()}
 
@@ -262,6 +310,8 @@ def decode(raw: dict[str, Any]) -> Message:
     kind = _TYPES.get(name)
     if kind is None or not raw.keys() <= _NAMES[name]:
         raise WireError(f"not a message of the data service: {str({'type': name, **raw})[:120]}")
+    if (wrong := misfit(kind, raw)) is not None:
+        raise WireError(f"a damaged message {name}: {wrong} is {str(raw[wrong])[:80]!r}")
     try:
         return kind(**raw)
     except TypeError as error:
@@ -275,10 +325,18 @@ def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:
 def decode_plan(raw: dict[str, Any]) -> Plan | LanePlan:
     """A plan from a message; raises WireError when it is damaged."""
     try:
-        spec = StreamSpec(**raw["spec"])
+        spec = _made(StreamSpec, raw["spec"])
         if "shard" in raw:
-            return LanePlan(**{**raw, "spec": spec})
+            return _made(LanePlan, {**raw, "spec": spec})
         ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
-        return Plan(**{**raw, **ranges, "spec": spec})
+        return _made(Plan, {**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error
+
+
+def _made(kind: type[_T], values: Any) -> _T:
+    if not isinstance(values, dict):
+        raise TypeError(f"{values!r} is no {kind.__name__}")
+    if (wrong := misfit(kind, values)) is not None:
+        raise TypeError(f"{wrong} is {str(values[wrong])[:80]!r}")
+    return kind(**values)

@@ -24,16 +24,16 @@ class Owners:
     def worker_for(self, run: Run) -> Worker | None:
         """Who prepares the next batches of a run; None when nobody who can has room."""
         if not run.is_lane:
-            return self._fleet.soonest()
+            return self._fleet.soonest(run.receiver)
         if (owner := self._owner(run)) is None:
-            return self._fleet.least_laden()
+            return self._fleet.least_laden(run.receiver)
         return owner if owner.room > 0 else None
 
     def another_for(self, run: Run, holders: Collection[str]) -> Worker | None:
         """Who prepares a late batch once more; of a lane, one who has begun to read it again."""
         owner = self._owner(run)
         if owner is None or owner.name in holders:
-            return self._fleet.soonest(without=holders)
+            return self._fleet.soonest(run.receiver, without=holders)
         return owner if owner.room > 0 else None
 
     def own(self, worker: Worker, run: Run) -> None:
@@ -54,7 +54,8 @@ class Owners:
         given = []
         for run in runs:
             owner = self._owner(run) if run.is_lane and run.fresh <= EARLY else None
-            if owner is not None and len(owner.lanes) > len(newcomer.lanes) + 1:
+            laden = owner is not None and len(owner.lanes) > len(newcomer.lanes) + 1
+            if laden and newcomer.serves(run.receiver):
                 self.own(newcomer, run)
                 given.append(run)
         return given

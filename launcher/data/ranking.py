@@ -23,6 +23,9 @@ class Ranking(Generic[_Item]):
         self._entries: dict[_Item, int] = {}  # which entry of each item is the true one
         self._numbers = itertools.count()
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def put(self, item: _Item, key: Any) -> None:
         """Put an item in, or move it."""
         number = next(self._numbers)

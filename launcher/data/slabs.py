@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,12 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
+from launcher.data.pinning import Pinning
+
 _KIB_64 = 64 * 1024
 _MIB = 1 << 20
+#: A slab that is a quarter larger than need be is better than a new one.
+_WASTE = 4
 
 
 def rounded(size: int) -> int:
@@ -38,7 +43,7 @@ class Slab:
 
 
 class SlabPool:
-    """Slabs that are free to be filled. Not safe for threads: the receiver holds its lock.
+    """Slabs that are free to be filled. Safe for threads.
 
     keep_bytes: of free slabs; beyond them, the longest unused are retired.
     retire: called with a slab before its memory goes.
@@ -47,37 +52,59 @@ class SlabPool:
     def __init__(self, keep_bytes: int, retire: Callable[[Slab], None]) -> None:
         self._keep_bytes = keep_bytes
         self._retire = retire
+        self._lock = threading.Lock()
         self._free: dict[int, Slab] = {}  # by number, the latest given last
         self._free_bytes = 0
+        self._all_bytes = 0
         self._made = 0
 
     def take(self, size: int) -> Slab:
-        """A slab of at least `size` bytes."""
-        capacity = rounded(size)
-        fitting = (slab for slab in reversed(self._free.values()) if slab.size == capacity)
-        slab = next(fitting, None)
-        if slab is None:
-            return self._make(capacity)
-        del self._free[slab.number]
-        self._free_bytes -= slab.size
-        return slab
+        """A slab of at least `size` bytes, and not many more. Raises OSError."""
+        least = rounded(size)
+        most = least + least // _WASTE
+        with self._lock:
+            fitting = (s for s in reversed(self._free.values()) if least <= s.size <= most)
+            if (slab := next(fitting, None)) is not None:
+                self._free_bytes -= self._free.pop(slab.number).size
+                return slab
+            # What is free has not the size that is wanted now.
+            self._shrink(self._free_bytes + self._keep_bytes - self._all_bytes - least)
+            self._made += 1
+            self._all_bytes += least
+            number = self._made
+        return self._make(number, least)
 
     def give(self, slab: Slab) -> None:
         """Nobody looks at the slab any more."""
-        self._free[slab.number] = slab
-        self._free_bytes += slab.size
-        while self._free_bytes > max(self._keep_bytes, 2 * slab.size):
+        with self._lock:
+            self._free[slab.number] = slab
+            self._free_bytes += slab.size
+            self._shrink(max(self._keep_bytes, 2 * slab.size))
+
+    @property
+    def used_bytes(self) -> int:
+        """Of slabs that are taken."""
+        return self._all_bytes - self._free_bytes
+
+    def _shrink(self, free_bytes: int) -> None:
+        """Retire free slabs until no more than this is free."""
+        while self._free and self._free_bytes > free_bytes:
             oldest = self._free.pop(next(iter(self._free)))
             self._free_bytes -= oldest.size
+            self._all_bytes -= oldest.size
             self._retire(oldest)
             oldest.memory.close()
             os.close(oldest.descriptor)
 
-    def _make(self, capacity: int) -> Slab:
-        self._made += 1
-        descriptor = os.memfd_create(f"launcher-slab-{self._made}", os.MFD_CLOEXEC)
-        os.ftruncate(descriptor, capacity)
-        return Slab(self._made, descriptor, mmap.mmap(descriptor, capacity), capacity)
+    def _make(self, number: int, capacity: int) -> Slab:
+        try:
+            descriptor = os.memfd_create(f"launcher-slab-{number}", os.MFD_CLOEXEC)
+            os.ftruncate(descriptor, capacity)
+            return Slab(number, descriptor, mmap.mmap(descriptor, capacity), capacity)
+        except OSError:
+            with self._lock:
+                self._all_bytes -= capacity
+            raise
 
 
 class SlabViews:
@@ -87,8 +114,9 @@ class SlabViews:
     from a destructor at any moment, so it must take no lock.
     """
 
-    def __init__(self, released: Callable[[int], Any]) -> None:
+    def __init__(self, released: Callable[[int], Any], pinning: Pinning | None = None) -> None:
         self._released = released
+        self._pinning = pinning
         self._memory: dict[int, mmap.mmap] = {}
 
     def add(self, number: int, descriptor: int) -> None:
@@ -98,10 +126,14 @@ class SlabViews:
             self._memory[number] = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
+        if self._pinning is not None:
+            self._pinning.register(self._memory[number])
 
     def forget(self, number: int) -> None:
         """A slab will not be shown again."""
-        self._memory.pop(number, None)
+        memory = self._memory.pop(number, None)
+        if memory is not None and self._pinning is not None:
+            self._pinning.unregister(memory)
 
     def payload(self, number: int, size: int) -> npt.NDArray[np.uint8]:
         """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""

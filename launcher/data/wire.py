@@ -2,14 +2,15 @@
 
     frame    = prefix header payload
     prefix   = "LDF2"  header bytes (u32)  payload bytes (u64)  checksum (u32), little-endian
-    header   = JSON [run, step, worker, content bytes]
+    header   = JSON [run, step, worker, content bytes], and for a part: attempt, offset, total bytes
     payload  = the arrays' bytes, each at a multiple of ALIGNMENT, then the content
     content  = JSON [tree, [[dtype, shape, offset], ...]]
 
 Nothing is copied on the way out (one sendmsg over the arrays' own memory), and the payload can be
 received in one piece into any buffer, where the arrays are then views. The receiver reads the
-header, which is small; only the rank reads the content. The checksum is crc32 over all that comes
-before and after it, where the job asks for it, and 0 where not.
+header, which is small; only the rank reads the content. A large batch may travel in parts, each a
+frame of its own, on several connections. The checksum is crc32 over all that comes before and
+after it, where the job asks for it, and 0 where not.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import re
 import socket
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,15 @@ class Prefix:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """The place of a frame's payload in that of its batch. attempt: counts a worker's batches."""
+
+    attempt: int
+    offset: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Header:
     """Whose batch a frame holds. content_bytes: of its end, which say what the arrays are."""
 
@@ -73,6 +83,7 @@ class Header:
     step: int
     worker: str
     content_bytes: int
+    part: Part | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +92,10 @@ class Frame:
 
     run: str
     step: int
-    prefix: bytes
     header: bytes
     buffers: tuple[memoryview, ...]
     payload_bytes: int
+    checksums: bool = False
 
     @classmethod
     def pack(
@@ -119,16 +130,42 @@ class Frame:
                 f"a batch has {payload_bytes >> 20} MiB, and at most {PAYLOAD_LIMIT >> 20} MiB can "
                 "be sent: make batches smaller"
             )
-        sizes = _SIZES.pack(MAGIC, len(header), payload_bytes)
-        checksum = _checksum([sizes, header, *buffers]) if checksums else 0
         return cls(
             run=run,
             step=step,
-            prefix=sizes + _CHECKSUM.pack(checksum),
             header=header,
             buffers=tuple(buffers),
             payload_bytes=payload_bytes,
+            checksums=checksums,
         )
+
+    @property
+    def prefix(self) -> bytes:
+        sizes = _SIZES.pack(MAGIC, len(self.header), self.payload_bytes)
+        checksum = _checksum([sizes, self.header, *self.buffers]) if self.checksums else 0
+        return sizes + _CHECKSUM.pack(checksum)
+
+    def split(self, count: int, attempt: int) -> list[Frame]:
+        """The batch in `count` parts of equal size, which may be sent at the same time."""
+        named = json.loads(self.header)
+        share = -(-self.payload_bytes // count)
+        return [
+            replace(
+                self,
+                header=_to_json([*named, attempt, offset, self.payload_bytes]),
+                buffers=tuple(_cut(self.buffers, offset, offset + share)),
+                payload_bytes=min(share, self.payload_bytes - offset),
+            )
+            for offset in range(0, self.payload_bytes, share)
+        ]
+
+    def copy_to(self, target: npt.NDArray[np.uint8]) -> None:
+        """Write the payload to memory of its size, or more."""
+        offset = 0
+        for buffer in self.buffers:
+            # numpy copies large buffers without holding the interpreter lock
+            target[offset : offset + len(buffer)] = np.frombuffer(buffer, np.uint8)
+            offset += len(buffer)
 
     def send(self, connection: socket.socket) -> None:
         """Send the frame; raises OSError when the other side is gone."""
@@ -157,13 +194,17 @@ def read_prefix(data: bytes | bytearray | memoryview) -> Prefix:
 def read_header(data: bytes | bytearray) -> Header:
     """A frame's header, checked for its parts; raises WireError."""
     try:
-        run, step, worker, content_bytes = json.loads(data)
+        run, step, worker, content_bytes, *place = json.loads(data)
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"a frame with a damaged header: {error!r}") from error
-    kinds = [type(part) for part in (run, step, worker, content_bytes)]
-    if kinds != [str, int, str, int] or step < 0 or content_bytes < 0:
+    numbers = [step, content_bytes, *place]
+    are_numbers = all(type(number) is int and number >= 0 for number in numbers)
+    if type(run) is not str or type(worker) is not str or not are_numbers:
         raise WireError(f"a frame with a damaged header: {bytes(data[:80])!r}")
-    return Header(run=run, step=step, worker=worker, content_bytes=content_bytes)
+    if len(place) not in (0, 3) or (place and not place[1] < place[2] <= PAYLOAD_LIMIT):
+        raise WireError(f"a frame with a damaged header: no place for a part in {place}")
+    part = Part(attempt=place[0], offset=place[1], total=place[2]) if place else None
+    return Header(run=run, step=step, worker=worker, content_bytes=content_bytes, part=part)
 
 
 def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
@@ -233,6 +274,15 @@ def _dtype(name: str) -> np.dtype[Any]:
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):
         raise TypeError(f"{name!r} is no type of array")
     return np.dtype(name)
+
+
+def _cut(buffers: Iterable[memoryview], start: int, end: int) -> Iterator[memoryview]:
+    """What lies between two offsets of the buffers' bytes."""
+    offset = 0
+    for buffer in buffers:
+        if cut := buffer[max(0, start - offset) : max(0, end - offset)]:
+            yield cut
+        offset += len(buffer)
 
 
 def _to_json(value: Any) -> bytes:

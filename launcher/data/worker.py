@@ -17,25 +17,30 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 from launcher.data import laps, samples, structure, wire
 from launcher.data import messages as m
 from launcher.data.control import Control
+from launcher.data.flows import Flows
 from launcher.data.holdings import Holdings
 from launcher.data.lanes import Lanes
 from launcher.data.laps import Parts
+from launcher.data.meters import WorkerMeter, report_regularly
 from launcher.data.plan import Plan
 from launcher.data.shards import LanePlan
+from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
-from launcher.runtime import lines
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.output import print_whole_lines
+from launcher.runtime.train import RECEIVER_VARIABLE
 
 _BEAT_SECONDS = 1.0
 _EARLY_BEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
+#: Beside a trainer, a worker takes what CPU time is left over (sched(7)).
+_BESIDE_TRAINER = 10
 #: Seconds for the batches that were begun to be sent, before a worker that was asked to leaves.
 _LEAVING_SECONDS = 30.0
 
@@ -49,6 +54,9 @@ class Worker:
         part = environment.document.data
         self._allowed = part.datasets if part else ()
         self._checksums = part.checksums if part else False
+        self._neighbours = (part.workers_per_host if part else None) or environment.cpus
+        self._receiver = os.environ.get(RECEIVER_VARIABLE)  # of this host, when it is a train host
+        self._ways: dict[tuple[str, int], Flows | Sharing] = {}
         self._datasets = samples.Datasets()
         self._lanes = Lanes()
         self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
@@ -56,6 +64,9 @@ class Worker:
         # One batch waits while one is sent: the memory of a worker is three batches.
         self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
         self._holdings = Holdings(name, os.getpid())
+        self._host = environment.cluster.host
+        own = part.local_workers if part and self._receiver else environment.cpus
+        self._meter = WorkerMeter(cpus=own)
         self._leaving = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
         self._control = Control(environment, self._holdings.hello)
@@ -64,6 +75,7 @@ class Worker:
         """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_figures)
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
                 return self._finish() if self._leaving else 0
@@ -117,6 +129,7 @@ class Worker:
             self._check_served(plan.spec.dataset)
             prepare = self._at_work_on(run, plan, step)
             started = time.perf_counter()
+            self._meter.begin()
             tree, arrays = prepare()
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
@@ -124,7 +137,9 @@ class Worker:
             self._report(run, step, error)
             return
         self._holdings.took("prepare", time.perf_counter() - started)
+        self._meter.prepared()
         self._outbox.put(frame)
+        self._meter.handed_over()
 
     def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
         """What makes a batch; what is done once, and says nothing of the pace, is done here."""
@@ -156,8 +171,10 @@ class Worker:
             if isinstance(message, m.DefineRun):
                 host, port = message.address
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+                self._holdings.define(message.run)
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._holdings.forget(message.run)
                 self._work.put(message)  # the main thread closes what it has opened
             else:
                 if isinstance(message, m.Lease):
@@ -166,32 +183,45 @@ class Worker:
         self._work.put(None)
 
     def _send(self) -> None:
-        connections: dict[tuple[str, int], Any] = {}
         while True:
             frame = self._outbox.get()
             started = time.perf_counter()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
             while (definition := self._runs.get(frame.run)) is not None:
-                _, address = definition
-                try:
-                    if address not in connections:
-                        connections[address] = lines.connect(
-                            address, self._token, patience=10.0, what="the receiver"
-                        )
-                    frame.send(connections[address])
-                except (DataError, OSError) as error:
-                    if (broken := connections.pop(address, None)) is not None:
-                        broken.close()
-                    emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
-                    self._control.say(m.Unreachable(run=frame.run, why=str(error)))
-                    time.sleep(_RETRY_SECONDS)
-                else:
+                if self._deliver(frame, definition[1]):
                     self._holdings.took("send", time.perf_counter() - started)
                     break
+                time.sleep(_RETRY_SECONDS)
+            self._meter.sent(frame.payload_bytes)
             self._holdings.finish(frame.run, frame.step)
             if self._holdings.has_news:
                 self._wake.put(None)
             del frame  # its arrays need not wait for the next one
+
+    def _deliver(self, frame: wire.Frame, address: tuple[str, int]) -> bool:
+        try:
+            self._way(address).send(frame)
+        except (DataError, OSError) as error:
+            emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+            self._control.say(m.Unreachable(run=frame.run, why=str(error)))
+            return False
+        return True
+
+    def _way(self, address: tuple[str, int]) -> Flows | Sharing:
+        """The way to a receiver: over its shared memory, or over the network."""
+        if address not in self._ways:
+            self._ways[address] = (
+                Sharing(self._receiver)
+                if self._receiver
+                else Flows(address, self._token, workers=self._neighbours)
+            )
+        return self._ways[address]
+
+    def _report_figures(self) -> None:
+        figures = self._meter.numbers()
+        self._control.say(
+            m.Report(kind="worker", of=self._host, process=self.name, figures=figures)
+        )
 
     def _beat(self) -> None:
         while True:
@@ -203,10 +233,19 @@ class Worker:
                 self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
 
 
+def _step_back() -> None:
+    os.nice(_BESIDE_TRAINER)
+    # Where the kernel groups processes by session, only the group's niceness counts.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_BESIDE_TRAINER))
+
+
 def main() -> int:
     paths = paths_here()
     environment = Environment.read(paths)
     os.chdir(paths.code)
+    if RECEIVER_VARIABLE in os.environ:
+        _step_back()
     print_whole_lines()
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"

@@ -130,8 +130,13 @@ class Environment:
 
     @property
     def has_data_service(self) -> bool:
-        """Whether a data group was declared: then the loader streams, and never falls back."""
-        return bool(self.cluster.data_hosts)
+        """Whether there are workers: then the loader streams, and never falls back."""
+        return bool(self.cluster.data_hosts) or self.local_workers > 0
+
+    @property
+    def local_workers(self) -> int:
+        """Workers on each train host."""
+        return self.document.data.local_workers if self.document.data else 0
 
 
 def paths_here(environ: Mapping[str, str] = os.environ) -> MlPaths:

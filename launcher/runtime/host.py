@@ -125,9 +125,19 @@ class Host:
             )
         )
 
-    def start_service(self, name: str, module: str, restarts: int = 0) -> None:
+    def start_service(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        *,
+        restarts: int = 0,
+    ) -> None:
         """Start a module that must live as long as the trainer."""
-        self._services[name] = Service(name, lambda: self.start(module), restarts)
+        self._services[name] = Service(
+            name, lambda: self.start(module, arguments, variables), restarts
+        )
 
     def spare(self, child: subprocess.Popen[bytes]) -> None:
         """Send no SIGTERM to a child and its process group: it ends when the workers have."""

@@ -20,6 +20,7 @@ from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.mpi import part as mpi
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
+from launcher.runtime.serve import start_local_workers, stop_local_workers
 
 #: Seconds that a command host has to say itself why it is not ready, which tells more.
 _PRECEDENCE = 5.0
@@ -38,6 +39,7 @@ def play(host: Host) -> None:
         _train(host, reports)
     finally:
         shutil.rmtree(reports, ignore_errors=True)
+    stop_local_workers(host)
     host.close_service("receiver")  # it passes on what the ranks have said last
     host.board.done()
     _wait_for_others(host)
@@ -49,9 +51,10 @@ def _start_data_services(host: Host) -> None:
         return
     _need(host, "numpy", "the data service")
     if host.environment.cluster.is_leader:
-        host.start_service("dispatcher", "launcher.data.dispatcher", _DISPATCHER_RESTARTS)
+        host.start_service("dispatcher", "launcher.data.dispatcher", restarts=_DISPATCHER_RESTARTS)
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
     host.start_service("receiver", "launcher.data.receiver")
+    start_local_workers(host)
 
 
 def _wait_for_commands(host: Host) -> None:

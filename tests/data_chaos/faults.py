@@ -89,7 +89,43 @@ def _add_worker(job: SmallJob, fault: Fault) -> Injury | None:
     return Injury(str(worker), lambda: b">" in job.work_of(worker))
 
 
-# Data hosts and their cables -------------------------------------------------------------------
+def _drain_worker(job: SmallJob, fault: Fault) -> Injury | None:
+    """It is asked to leave, gives back what it has not begun, and is not replaced."""
+    staying = [worker for worker in job.workers if worker.is_living and not worker.is_leaving]
+    if len(staying) < 2:
+        return None
+    worker = staying[int(fault.pick * len(staying))]
+    worker.is_leaving = True
+    was_busy = job.is_busy(worker)
+    worker.send(signal.SIGTERM)
+    return Injury(str(worker), lambda: was_busy and worker.code == 0)
+
+
+# The dispatcher --------------------------------------------------------------------------------
+
+
+def _kill_dispatcher(job: SmallJob, fault: Fault) -> Injury | None:
+    """Its host starts it again after a while; a worker at work holds a lease of the dead one."""
+    if not job.dispatcher.is_living:
+        return None
+    were_busy = any(job.is_busy(worker) for worker in job.workers if worker.is_living)
+    killed = job.dispatcher
+    killed.is_condemned = True
+    killed.send(signal.SIGKILL)
+    killed.wait()
+    job.later(fault.seconds, job.start_dispatcher)
+    return Injury(str(killed), lambda: were_busy)
+
+
+def _stop_dispatcher(job: SmallJob, fault: Fault) -> Injury | None:
+    if not job.dispatcher.is_living:
+        return None
+    _stop(job, job.dispatcher, fault.seconds)
+    were_busy = any(job.is_busy(worker) for worker in job.workers if worker.is_living)
+    return Injury(str(job.dispatcher), lambda: were_busy)
+
+
+# Data hosts, and the cables of all hosts -------------------------------------------------------
 
 
 def _data_host(job: SmallJob, fault: Fault) -> str:
@@ -97,9 +133,9 @@ def _data_host(job: SmallJob, fault: Fault) -> str:
 
 
 def _restart_data_host(job: SmallJob, fault: Fault) -> Injury:
-    """All its workers are killed, and started again only after a while."""
+    """All its workers are killed, and started again after a while."""
     host = _data_host(job, fault)
-    lost = _workers_of(job, host)
+    lost = [worker for worker in job.workers if worker.host == host and worker.is_living]
     for worker in lost:
         worker.is_condemned = True
         worker.send(signal.SIGKILL)
@@ -119,28 +155,38 @@ def _restart_data_host(job: SmallJob, fault: Fault) -> Injury:
     return Injury(host, was_effective)
 
 
-def _workers_of(job: SmallJob, host: str) -> list[Player]:
-    return [worker for worker in job.workers if worker.host == host and worker.is_living]
+def _cable(job: SmallJob, fault: Fault) -> str:
+    hosts = (*job.data_hosts, *job.train_hosts)
+    return hosts[int(fault.pick * len(hosts))]
+
+
+def _workers_behind(job: SmallJob, host: str) -> list[Player]:
+    """Whose way a cable is: those of a data host, and all for a train host."""
+    return [
+        worker
+        for worker in job.workers
+        if worker.is_living and (worker.host == host or host in job.train_hosts)
+    ]
 
 
 def _cut_cable(job: SmallJob, fault: Fault) -> Injury:
-    host = _data_host(job, fault)
+    host = _cable(job, fault)
     job.cables.cut(host)
-    were_busy = any(map(job.is_busy, _workers_of(job, host)))
+    were_busy = any(map(job.is_busy, _workers_behind(job, host)))
     job.later(fault.seconds, lambda: job.cables.mend(host))
     return Injury(host, lambda: were_busy)
 
 
 def _reset_cable(job: SmallJob, fault: Fault) -> Injury:
-    host = _data_host(job, fault)
-    were_busy = any(map(job.is_busy, _workers_of(job, host)))
+    host = _cable(job, fault)
+    were_busy = any(map(job.is_busy, _workers_behind(job, host)))
     connections = job.cables.reset(host)
     return Injury(f"{host}, {connections} connections", lambda: were_busy and connections > 0)
 
 
 def _slow_cable(job: SmallJob, fault: Fault) -> Injury:
     """A twentieth of what the workers of the host send when nothing hinders them."""
-    host, drawn = _data_host(job, fault), job.schedule
+    host, drawn = _cable(job, fault), job.schedule
     bits = 8 * (drawn.sample_bytes + 100) / drawn.sample_seconds * drawn.workers_per_host
     job.cables.slow(host, megabits=max(0.02, bits / 1e6 / 20))
     held_back: list[int] = []
@@ -211,6 +257,9 @@ _WAYS: dict[Kind, Callable[[SmallJob, Fault], Injury | None]] = {
     Kind.STOP_WORKER: _stop_worker,
     Kind.SLOW_WORKER: _slow_worker,
     Kind.ADD_WORKER: _add_worker,
+    Kind.DRAIN_WORKER: _drain_worker,
+    Kind.KILL_DISPATCHER: _kill_dispatcher,
+    Kind.STOP_DISPATCHER: _stop_dispatcher,
     Kind.RESTART_DATA_HOST: _restart_data_host,
     Kind.CUT_CABLE: _cut_cable,
     Kind.RESET_CABLE: _reset_cable,

@@ -12,6 +12,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ REPOSITORY = Path(__file__).parents[2]
 
 @dataclass(eq=False)
 class Player:
-    """One process. code: its exit status, once it has ended. is_condemned: its end is no news."""
+    """One process. code: its exit status, once it has ended. is_condemned: its end is no news.
+
+    is_leaving: it was asked to.
+    """
 
     role: str
     name: str
@@ -31,6 +35,7 @@ class Player:
     log: Path
     code: int | None = None
     is_condemned: bool = False
+    is_leaving: bool = False
 
     @property
     def is_living(self) -> bool:
@@ -46,6 +51,12 @@ class Player:
     def wait(self) -> None:
         if self.code is None:
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def ends_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.is_living and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return not self.is_living
 
     def send(self, number: signal.Signals) -> None:
         if self.is_living:
@@ -98,12 +109,3 @@ def _become(command: Sequence[str], environment: Mapping[str, str], log: Path) -
     os.environ.update(environment)
     sys.argv = list(command)
     sys.path.insert(0, str(REPOSITORY))
-
-
-def memory_files(pid: int) -> int:
-    """How many memfds a process has open."""
-    try:
-        links = [entry.readlink() for entry in Path(f"/proc/{pid}/fd").iterdir()]
-    except OSError:
-        return 0
-    return sum(str(link).startswith("/memfd:launcher") for link in links)

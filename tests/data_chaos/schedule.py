@@ -15,6 +15,9 @@ class Kind(str, enum.Enum):
     SLOW_WORKER = "slow worker"
     RESTART_DATA_HOST = "restart data host"
     ADD_WORKER = "add worker"
+    DRAIN_WORKER = "drain worker"
+    KILL_DISPATCHER = "kill dispatcher"
+    STOP_DISPATCHER = "stop dispatcher"
     CUT_CABLE = "cut cable"
     RESET_CABLE = "reset cable"
     SLOW_CABLE = "slow cable"
@@ -70,7 +73,7 @@ def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
     batch_size = coin.randint(2, 6)
     sample_bytes = coin.choice((16, 1000, 20000))
     length, epochs = coin.randint(100, 180), 2
-    number = coin.randint(4, 6)
+    number = coin.randint(4, 7)
     spacing = epochs * length // batch_size // (number + 1)
     return Schedule(
         seed=seed,

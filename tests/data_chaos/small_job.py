@@ -81,21 +81,18 @@ class SmallJob:
     def close(self) -> None:
         """End the job as its hosts do; raises JobBroke when something does not end well."""
         self._timers.clear()
+        if not self.dispatcher.is_living:
+            self.start_dispatcher()
         for service in [*self.receivers, self.dispatcher]:
             service.send(CLOSE_SIGNAL)
-            if self._end_of(service) != 0:
-                raise JobBroke(f"{service} ended with {service.code} when it was closed")
+            if not service.ends_within(15.0) or service.code != 0:
+                raise JobBroke(f"{service} was closed, and ended with {service.code}")
         for worker in self.workers:  # one that is not connected would look for a dispatcher
             worker.send(signal.SIGTERM)
-            self._end_of(worker)
-
-    def _end_of(self, player: Player, patience: float = 15.0) -> int | None:
-        deadline = time.monotonic() + patience
-        while player.poll() is None:
-            if time.monotonic() > deadline:
-                raise JobBroke(f"{player} did not end within {patience:.0f} s")
-            time.sleep(0.005)
-        return player.code
+        for worker in self.workers:
+            if not worker.ends_within(2.0):
+                worker.send(signal.SIGKILL)
+                worker.wait()
 
     def resume(self) -> None:
         """Nobody is stopped any more."""
@@ -137,6 +134,8 @@ class SmallJob:
             if service.poll() is not None and not service.is_condemned:
                 raise JobBroke(f"{service} ended with {service.code}")
         for worker in self.workers:
+            if worker.poll() == 0 and worker.is_leaving:
+                continue
             if worker.poll() is not None and not worker.is_condemned:
                 worker.is_condemned = True
                 self.later(_REPLACED_AFTER, lambda w=worker: self.start_worker(w.host, w.name))

@@ -334,9 +334,9 @@ MUTANTS = (
     _set("metrics_port is 0", data_service=_typed(SERVICE, metrics_port=0)),
     _set("Launcher itself listens on", data_service=_typed(SERVICE, metrics_port=7771)),
     _one_type(
-        "local_workers does nothing",
+        "metrics_port does nothing",
         is_warning=True,
-        data_service=_typed(SERVICE, local_workers=2),
+        data_service=_typed(SERVICE, metrics_port=9400),
     ),
     _many("101 hyperparameters", "hyperparameters", 101, 1),
     _add("toolkit keeps", "hyperparameters", "sagemaker_program", "x"),

@@ -427,3 +427,13 @@ def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: Ledger) -> None:
     ledger.taken("run", 0, 1.0)
     assert ledger.idle(30.0, 60.0) == []
     assert [run.rank for run in ledger.idle(62.0, 60.0)] == [0]
+
+
+def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
+    ledger = Ledger(BUDGET)
+    for host in ("left", "right"):
+        ledger.open_run(f"of {host}", receiver=host, rank=0, steps=10, now=0.0)
+    ledger.add_worker("right/0", 0.0, receiver="right")
+    assert [(a.worker, a.run) for a in ledger.assign(0.0)] == [("right/0", "of right")]
+    ledger.add_worker("data/0", 0.0)
+    assert [(a.worker, a.run) for a in ledger.assign(0.0)] == [("data/0", "of left")]

@@ -29,6 +29,7 @@ WIRE: list[dict[str, Any]] = [
         "pid": 7,
         "seconds": 0.5,
         "holds": {"r": [1, 2]},
+        "runs": ["r", "q"],
     },
     {
         "type": "HelloReceiver",
@@ -70,6 +71,7 @@ WIRE: list[dict[str, Any]] = [
         "remote_traceback": "t",
     },
     {"type": "Beat", "seconds": 0.5, "done": {"r": [1]}},
+    {"type": "Report", "kind": "rank", "of": "0/s", "process": "7", "figures": {"steps": 1.0}},
     {"type": "Alive"},
     {"type": "Unreachable", "run": "r", "why": "refused"},
     {"type": "Leaving", "keeps": {"r": [1]}},
@@ -77,6 +79,17 @@ WIRE: list[dict[str, Any]] = [
     {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
     {"type": "Taken", "run": "r", "step": 1},
     {"type": "Release", "slabs": [1]},
+    {"type": "NeedSlab", "run": "r", "step": 2, "size": 5},
+    {"type": "Lent", "slab": 1, "new": True},
+    {
+        "type": "Filled",
+        "run": "r",
+        "step": 2,
+        "worker": "w",
+        "slab": 1,
+        "size": 5,
+        "content": 3,
+    },
     {
         "type": "Batch",
         "run": "r",
@@ -156,6 +169,27 @@ def test_what_is_no_message_is_refused(raw: dict[str, Any], message: str) -> Non
         decode(raw)
 
 
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"type": "Lease", "run": "r", "steps": [1, "2"]}, "steps"),
+        ({"type": "Lease", "run": ["r"], "steps": []}, "run"),
+        ({"type": "Taken", "run": "r", "step": True}, "step"),
+        ({"type": "Taken", "run": "r", "step": 1.0}, "step"),
+        ({"type": "Beat", "seconds": "1", "done": {}}, "seconds"),
+        ({"type": "Beat", "seconds": 1, "done": {"r": {"1": 2}}}, "done"),
+        ({"type": "HelloReceiver", "host": "h", "address": ["h"]}, "address"),
+        ({"type": "HelloReceiver", "host": "h", "address": "ab"}, "address"),
+        ({"type": "Progress", "arrived": {"r": [[1, "w"]]}, "taken": {}}, "arrived"),
+        ({"type": "OpenRun", "run": "r", "rank": 0, "plan": {}, "after": 3}, "after"),
+    ],
+    ids=str,
+)
+def test_a_part_of_another_kind_is_refused_and_named(raw: dict[str, Any], field: str) -> None:
+    with pytest.raises(WireError, match=f"a damaged message {raw['type']}: {field} is"):
+        decode(raw)
+
+
 def test_a_refusal_shows_the_beginning() -> None:
     with pytest.raises(WireError) as raised:
         decode({"type": "x" * 500})
@@ -179,6 +213,8 @@ def test_a_damaged_plan_of_a_shard_is_refused(damage: dict[str, Any]) -> None:
         pytest.param({"spec": {}}, id="an empty stream"),
         pytest.param({"spec": None}, id="no stream"),
         pytest.param({"more": 1}, id="a part too many"),
+        pytest.param({"length": "9"}, id="a length that is a text"),
+        pytest.param({"holes": [[1, "2"]]}, id="a hole that ends in a text"),
     ],
 )
 def test_a_damaged_plan_is_refused(damage: dict[str, Any]) -> None:

@@ -6,13 +6,15 @@ serve says its port; each line that arrives is parsed, made anew and sent back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 
 async def _attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while line := await reader.readline():
-        message = json.loads(line)
-        writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+    with contextlib.suppress(ConnectionError):  # a crowd leaves without a word
+        while line := await reader.readline():
+            message = json.loads(line)
+            writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
 
 async def _serve() -> None:

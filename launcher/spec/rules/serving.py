@@ -49,14 +49,13 @@ def _number_problems(service: DataService) -> Iterator[Finding]:
 def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Finding]:
     """What does nothing where ranks load their data themselves."""
     roles, unclear = assign_roles(spec.groups, has_data_service=True)
-    if unclear or Role.DATA in roles.values():
+    if unclear or Role.DATA in roles.values() or service.local_workers:
         return
-    for field in ("local_workers", "metrics_port"):
-        if getattr(service, field):
-            yield Finding(
-                path=("data_service", field),
-                about=(("instance_groups",),),
-                what=f"{field} does nothing: no group prepares data",
-                fix="add a data group; without one each rank loads its data itself",
-                is_warning=True,
-            )
+    if service.metrics_port:
+        yield Finding(
+            path=("data_service", "metrics_port"),
+            about=(("instance_groups",),),
+            what="metrics_port does nothing: no process prepares data",
+            fix="add a data group or local_workers; without them each rank loads its data itself",
+            is_warning=True,
+        )

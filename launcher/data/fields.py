@@ -1,0 +1,63 @@
+"""Whether what came as JSON fits the fields of a dataclass, by their annotations."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+Check = Callable[[Any], bool]
+
+
+def misfit(kind: type, values: Mapping[str, Any]) -> str | None:
+    """The name of a value that is not what its field is annotated as, if there is one."""
+    checks = _checks(kind)
+    for name, value in values.items():
+        if not checks[name](value):
+            return name
+    return None
+
+
+@functools.cache
+def _checks(kind: type) -> dict[str, Check]:
+    return {name: _check(annotation) for name, annotation in get_type_hints(kind).items()}
+
+
+def _check(annotation: Any) -> Check:
+    """A test of a value, made once: there is one for each field of each message."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
+        return lambda value: True
+    if annotation is float:
+        return lambda value: type(value) in (float, int)
+    if origin is Literal:
+        return lambda value: type(value) is str and value in arguments
+    if origin in (Union, types.UnionType):
+        checks = [_check(argument) for argument in arguments]
+        return lambda value: any(check(value) for check in checks)
+    if origin is list:
+        return _check_all(list, _check(arguments[0]))
+    if origin is dict:
+        value_check = _check_all(list, _check(arguments[1]))
+        return lambda value: type(value) is dict and value_check(list(value.values()))
+    if origin is tuple:
+        return _check_tuple(arguments)
+    return lambda value: type(value) is annotation
+
+
+def _check_all(kind: Any, check: Check) -> Check:
+    return lambda value: type(value) is kind and all(map(check, value))
+
+
+def _check_tuple(arguments: tuple[Any, ...]) -> Check:
+    """JSON has no tuples: lists stand for them."""
+    if arguments[-1] is Ellipsis:
+        check = _check(arguments[0])
+        return lambda value: type(value) in (list, tuple) and all(map(check, value))
+    checks = [_check(argument) for argument in arguments]
+    return lambda value: (
+        type(value) in (list, tuple)
+        and len(value) == len(checks)
+        and all(check(part) for check, part in zip(checks, value, strict=True))
+    )

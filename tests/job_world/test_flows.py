@@ -1,0 +1,203 @@
+"""Batches in parts over several real connections, into slabs of a real store."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from waiting import wait_until
+
+from launcher.data import flows, wire
+from launcher.data import messages as m
+from launcher.data.account import Account
+from launcher.data.arrivals import Arrivals
+from launcher.data.flows import Flows
+from launcher.data.neighbours import Neighbour
+from launcher.data.slabs import SlabPool
+from launcher.data.store import Store
+from launcher.errors import WireError
+from launcher.runtime import handshake, lines
+
+TOKEN = "token"
+PAYLOAD = np.random.default_rng(0).integers(0, 256, (5 << 20) + 17, np.uint8)
+
+
+class Receiving:
+    """A train host's side: a listener, a store, and a rank that is told what is handed over."""
+
+    def __init__(self) -> None:
+        self.store = Store(64 << 20, Account("algo-2", ("127.0.0.1", 1)))
+        self.arrivals = Arrivals(self.store, checksums=True)
+        ours, self.theirs = socket.socketpair()
+        self.rank = Neighbour(ours)
+        self.store.open_run(m.OpenRun(run="run", rank=0, plan={}), self.rank)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.connections: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return ("127.0.0.1", self.listener.getsockname()[1])
+
+    def _accept(self) -> None:
+        for connection, _ in lines.accepted(self.listener, "test"):
+            self.connections.append(connection)
+            threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
+
+    def _attend(self, connection: socket.socket) -> None:
+        with connection:
+            handshake.greet(connection, TOKEN)
+            try:
+                self.arrivals.receive_all(connection)
+            except (WireError, OSError):
+                return
+
+    def payloads(self) -> list[bytes]:
+        """What the rank has been lent, in the order of the slabs."""
+        return [bytes(slab.memory) for _, slab in sorted(self.rank.lent.items())]
+
+
+@pytest.fixture
+def receiving() -> Iterator[Receiving]:
+    receiving = Receiving()
+    yield receiving
+    receiving.listener.close()
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ends on one machine are to behave as if they were not."""
+    monkeypatch.setattr(flows, "_is_near", lambda connection: False)
+    monkeypatch.setattr(flows, "_SHARE", 1 << 20)
+
+
+def frame(step: int, payload: np.ndarray = PAYLOAD) -> wire.Frame:
+    return wire.Frame.pack("run", step, "algo-1/0/7", ["array", 0], [payload], checksums=True)
+
+
+def _bare(header: bytes, size: int) -> wire.Frame:
+    return wire.Frame(
+        run="run", step=0, header=header, buffers=(memoryview(bytes(size)),), payload_bytes=size
+    )
+
+
+def content(sent: wire.Frame) -> bytes:
+    return b"".join(bytes(buffer) for buffer in sent.buffers)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_parts_are_the_frame(count: int) -> None:
+    whole = frame(0)
+    parts = whole.split(count, attempt=3)
+    assert len(parts) == count
+    assert b"".join(content(part) for part in parts) == content(whole)
+    headers = [wire.read_header(part.header) for part in parts]
+    places = [header.part for header in headers]
+    assert [place and place.total for place in places] == [whole.payload_bytes] * count
+    assert [place and place.attempt for place in places] == [3] * count
+    ends = np.cumsum([part.payload_bytes for part in parts])
+    assert [place and place.offset for place in places] == [0, *ends[:-1]]
+
+
+@pytest.mark.usefixtures("far")
+def test_a_large_batch_travels_on_several_flows_and_arrives_whole(receiving: Receiving) -> None:
+    sender = Flows(receiving.address, TOKEN, workers=1)
+    frames = [frame(step, PAYLOAD[: len(PAYLOAD) - step]) for step in range(3)]
+    for sent in frames:
+        sender.send(sent)
+    wait_until(lambda: len(receiving.rank.lent) == 3)
+    assert len(receiving.connections) == 4
+    for sent, got in zip(frames, receiving.payloads(), strict=True):
+        assert got.startswith(content(sent))
+    sender.close()
+
+
+def test_between_processes_of_one_machine_one_flow_is_used(receiving: Receiving) -> None:
+    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender.send(frame(0))
+    wait_until(lambda: len(receiving.rank.lent) == 1)
+    assert len(receiving.connections) == 1
+    sender.close()
+
+
+@pytest.mark.parametrize(("workers", "count"), [(1, 4), (8, 2), (16, 1), (100, 1)])
+@pytest.mark.usefixtures("far")
+def test_many_workers_of_a_host_need_fewer_flows_each(
+    receiving: Receiving, workers: int, count: int
+) -> None:
+    sender = Flows(receiving.address, TOKEN, workers=workers)
+    sender.send(frame(0))
+    wait_until(lambda: len(receiving.rank.lent) == 1)
+    assert len(receiving.connections) == count
+    sender.close()
+
+
+def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
+    receiving: Receiving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    give = SlabPool.give
+    monkeypatch.setattr(
+        SlabPool, "give", lambda pool, slab: (given.append(slab.number), give(pool, slab))
+    )
+    parts = frame(0).split(3, attempt=0)
+    connections = [lines.connect(receiving.address, TOKEN, patience=5, what="test") for _ in parts]
+    parts[0].send(connections[0])
+    connections[1].sendall(parts[1].prefix + parts[1].header + content(parts[1])[:1000])
+    for connection in connections:
+        connection.close()
+    wait_until(lambda: given == [1])
+    assert receiving.rank.lent == {}
+    # the same batch, tried anew, is wanted still, and finds the same memory
+    whole = frame(0)
+    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender.send(whole)
+    wait_until(lambda: list(receiving.rank.lent) == [1])
+    assert receiving.payloads()[0].startswith(content(whole))
+    sender.close()
+
+
+@pytest.mark.usefixtures("far")
+def test_a_batch_whose_flow_breaks_can_be_sent_again(receiving: Receiving) -> None:
+    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender.send(frame(0))
+    wait_until(lambda: len(receiving.rank.lent) == 1)
+    receiving.connections[2].shutdown(socket.SHUT_RDWR)
+    step = _send_until_it_breaks(sender)
+    sender.send(frame(step))
+    wait_until(lambda: not receiving.store.wants(wire.read_header(frame(step).header)))
+    sender.close()
+
+
+def _send_until_it_breaks(sender: Flows) -> int:
+    """The step that was not sent: a broken connection may take some batches in."""
+    for step in range(1, 100):
+        try:
+            sender.send(frame(step))
+        except OSError:  # noqa: PERF203 - the first ends it
+            return step
+    pytest.fail("a broken connection takes everything in")
+
+
+def test_parts_that_do_not_fit_their_batch_are_refused(receiving: Receiving) -> None:
+    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    beyond = b'["run",0,"algo-1/0/7",10,0,90,100]'
+    connection.sendall(_bare(beyond, 20).prefix + beyond)
+    assert connection.recv(1) == b""
+
+
+def test_a_slab_is_used_again_for_a_batch_that_is_a_little_smaller() -> None:
+    retired: list[int] = []
+    pool = SlabPool(100 << 20, lambda slab: retired.append(slab.number))
+    first = pool.take(40 << 20)
+    pool.give(first)
+    assert pool.take(36 << 20) is first
+    pool.give(first)
+    second = pool.take(8 << 20)  # a fifth of it would be used
+    assert second is not first
+    third = pool.take(80 << 20)  # together they would be more than is kept
+    assert retired == [first.number]
+    assert third.size == 80 << 20
