@@ -19,8 +19,9 @@ Parts = tuple[Any, list[Any]]
 
 @dataclass(kw_only=True)
 class Portion:
-    """A batch of a lane. samples: how many. parts: its tree and arrays. pad: it repeats samples
-    of this epoch.
+    """A batch of a lane.
+
+    samples: how many. parts: its tree and arrays. pad: it repeats samples of this epoch.
     """
 
     samples: int
@@ -36,7 +37,7 @@ class Portion:
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """A lane has ended. batches: how many it had."""
+    """A lane has ended; batches: how many it had."""
 
     batches: int
 

@@ -109,6 +109,22 @@ def test_a_worker_lost_within_its_shards_changes_nothing(
     assert hashes(disturbed) == hashes(calm)
 
 
+@pytest.mark.slow
+def test_a_dispatcher_that_dies_within_the_shards_changes_nothing(make_hosts: MakeHosts) -> None:
+    calm = run(make_hosts(files(), train=2))
+    disturbed = make_hosts(files(pace=0.005), data=2, train=2)
+    disturbed.start()
+    wait_until(lambda: disturbed["algo-3"].output.count("ids 0") > 3)
+    (pid,) = [
+        pid
+        for pid in disturbed.processes("algo-3")
+        if b"launcher.data.dispatcher" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    os.kill(pid, signal.SIGKILL)
+    assert set(disturbed.wait().values()) == {0}, disturbed.output()
+    assert hashes(disturbed) == hashes(calm)
+
+
 ENDLESS = """
 import itertools
 import random
