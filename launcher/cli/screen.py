@@ -100,7 +100,9 @@ def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
     if prepared and received:
         by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
         yield f"{sum(received.values())} batches received ({by_rank})"
-    if data["wait_share"] is not None:
+    if data["verdict"] is not None:
+        yield data["verdict"]["text"]
+    elif data["wait_share"] is not None:
         yield f"{data['wait_share']:.1%} of step time spent waiting for data"
 
 

@@ -53,6 +53,7 @@ class Account:
         self._asked: dict[str, m.Describe] = {}
         self._prepared: Counter[str] = Counter()
         self._received: Counter[str] = Counter()
+        self._reports: dict[str, m.Report] = {}  # the latest of each rank and stream
         self._news: list[m.Message] = []
         self._progress = m.Progress(arrived={}, taken={})
         self._is_leaving = False
@@ -101,6 +102,12 @@ class Account:
                 self._progress.taken.setdefault(run, []).append(step)
                 self._changed.notify()
 
+    def pass_on(self, report: m.Report) -> None:
+        """What a rank has counted; a dispatcher that was started again is told it as well."""
+        with self._changed:
+            self._reports[report.of] = report
+            self._tell(report)
+
     def hello(self) -> list[m.Message]:
         """The first words to a dispatcher: all of it."""
         with self._changed:
@@ -111,7 +118,8 @@ class Account:
                 prepared=dict(self._prepared),
                 received=dict(self._received),
             )
-            return [hello, *self._asked.values(), *([m.Farewell()] if self._is_leaving else [])]
+            said = (*self._reports.values(), *self._asked.values())
+            return [hello, *said, *([m.Farewell()] if self._is_leaving else [])]
 
     def news(self) -> list[m.Message]:
         """Wait for something to tell; all of it, in order."""

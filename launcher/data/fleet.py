@@ -47,6 +47,11 @@ class Worker:
     slow: bool = False
     leaving: bool = False
     receiver: str | None = None
+    lanes: set[str] = field(default_factory=set)  # the runs that it owns
+
+    def serves(self, receiver: str) -> bool:
+        """Whether this worker can send to a receiver: a local one serves its own host's alone."""
+        return self.receiver in (None, receiver)
 
     @property
     def depth(self) -> int:
@@ -120,13 +125,17 @@ class Fleet:
         """Take out the worker that will come to a new batch soonest; `put_back` it after use."""
         passed = []
         while (worker := self._hungry.pop()) is not None:
-            serves = worker.receiver in (None, receiver)
-            if serves and worker.name not in without and worker.room > 0:
+            if worker.serves(receiver) and worker.name not in without and worker.room > 0:
                 break
             passed.append(worker)
         for other in passed:
             self.put_back(other)
         return worker
+
+    def least_laden(self, receiver: str) -> Worker | None:
+        """The worker with room that owns the fewest lanes."""
+        free = [worker for worker in self if worker.room > 0 and worker.serves(receiver)]
+        return min(free, key=lambda w: (len(w.lanes), len(w.leases) * w.seconds), default=None)
 
     def put_back(self, worker: Worker) -> None:
         """Return a worker that was taken out, if it still has room."""

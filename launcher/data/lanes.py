@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from launcher.data import samples, seeding, structure
 from launcher.data.current_shard import ShardInHand, in_hand
-from launcher.data.shards import End, LanePlan, Portion
+from launcher.data.laps import End, Portion
+from launcher.data.shards import LanePlan
 from launcher.errors import DataError, SampleError
 from launcher.runtime.events import emit
 
@@ -46,13 +47,19 @@ class Lane:
         """
         index = self._plan.first + step
         with seeding.states_kept():
-            found = self._advance(index)
+            self._advance(index)
+            found = self._advance(index + 1)
             if not found:
                 return End(batches=self._next)
             portion = Portion(samples=len(found), parts=self._batch(found, step))
         if index == 0 and not self._hand.asked and self._hand.count > 1:
             self._check_sharding(portion)
         return portion
+
+    def find(self, step: int) -> None:
+        """Go to the place where the batch of a step comes next, as `read` would."""
+        with seeding.states_kept():
+            self._advance(self._plan.first + step)
 
     def close(self) -> None:
         """End the iterator, and let go of the dataset."""
@@ -70,20 +77,22 @@ class Lane:
     def _in_hand(self) -> contextlib.AbstractContextManager[None]:
         return in_hand(self._hand, seed=self._seed, dataset=self._dataset)
 
-    def _advance(self, index: int) -> list[Any]:
-        """The samples of a batch; none beyond the end."""
-        if self._iterator is None or index < self._next:
+    def _advance(self, end: int) -> list[Any]:
+        """Go to where so many batches, or all, have come; returns the last if it has just come."""
+        if self._iterator is None or end < self._next:
             self._begin()
+        if self._next == end:
+            return []
         had_torch = "torch" in sys.modules
         found: list[Any] = []
         with self._in_hand(), self._own_states():
-            while self._next <= index and (found := self._pull()):
+            while self._next < end and (found := self._pull()):
                 self._next += 1
         if had_torch or "torch" not in sys.modules:
             return found
         # The dataset's own code has just imported torch, which knew no shard and no seed yet.
         self.close()
-        return self._advance(index)
+        return self._advance(end)
 
     @contextlib.contextmanager
     def _own_states(self) -> Iterator[None]:
@@ -184,11 +193,10 @@ class LocalLane:
 class Lanes(dict[str, Lane]):
     """The lanes that this process has a part in, by their runs."""
 
-    def read(self, run: str, plan: LanePlan, step: int) -> Portion | End:
-        """What a step of a run holds."""
+    def lane(self, run: str, plan: LanePlan) -> Lane:
         if run not in self:
             self[run] = Lane(plan)
-        return self[run].read(step)
+        return self[run]
 
     def end(self, run: str) -> None:
         """Close the iterator of a run, where there is one."""

@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data.fleet import Fleet, Lease, Worker
+from launcher.data.fleet import Fleet, Lease, Worker, host_of
+from launcher.data.owners import Owners
 from launcher.data.ranking import Ranking
 from launcher.data.runs import Progress, Run, Shelf
 
@@ -61,6 +62,7 @@ class Ledger:
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._fleet = Fleet()
+        self._owners = Owners(self._fleet)
         self._runs: dict[str, Run] = {}
         self._shelves: dict[str, Shelf] = {}
         self._wanting: Ranking[Run] = Ranking()
@@ -68,6 +70,8 @@ class Ledger:
         self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
         self._poisoned: list[Lease] = []
         self.counts: dict[str, Counts] = {}
+        #: Leases of batches that others held already, and were late with.
+        self.late_leases = 0
 
     # Workers ------------------------------------------------------------------------------
 
@@ -91,13 +95,15 @@ class Ledger:
         for run_id, steps in (holds or {}).items():
             for step in steps:
                 self._claim(worker, run_id, step, now)
+        for run in self._owners.share(worker, self._runs.values()):
+            self._want(run)
 
     def _claim(self, worker: Worker, run_id: str, step: int, now: float) -> None:
         worker.leases[run_id, step] = now
         if (run := self._runs.get(run_id)) is None:
             self._unclaimed.setdefault(run_id, []).append((step, worker.name))
-        else:
-            run.lease(step, worker.name)
+        elif run.lease(step, worker.name):
+            self._owners.own(worker, run)
 
     def remove_worker(self, name: str, *, died: bool = False) -> list[Lease]:
         """Forget a worker; returns the leases it held, which go to others."""
@@ -141,7 +147,7 @@ class Ledger:
         for lease in lost:
             worker.leases.pop(lease, None)
         self._fleet.seen(worker, now)
-        self._fleet.offer(worker)
+        self._offer(worker)
 
     def seen(self, name: str, now: float) -> None:
         if worker := self._fleet.get(name):
@@ -158,6 +164,26 @@ class Ledger:
             if run := self._runs.get(run_id):
                 run.give_back(step, worker.name)
                 self._want(run)
+        self._want_lanes(worker)
+
+    def _offer(self, worker: Worker) -> None:
+        """A worker may have room for more."""
+        self._fleet.offer(worker)
+        if worker.is_hungry:
+            self._want_lanes(worker)
+
+    def _want_lanes(self, worker: Worker) -> None:
+        """Lanes wait for their owner alone, and for another when it has gone."""
+        for name in worker.lanes:
+            if run := self._runs.get(name):
+                self._want(run)
+
+    def leases_by_host(self) -> Counter[str]:
+        """Batches in the hands of each host's workers."""
+        leases: Counter[str] = Counter()
+        for worker in self._fleet:
+            leases[host_of(worker.name)] += len(worker.leases)
+        return leases
 
     # Runs ---------------------------------------------------------------------------------
 
@@ -176,6 +202,7 @@ class Ledger:
         rank: int,
         steps: int,
         now: float,
+        is_lane: bool = False,
         after: str | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -187,7 +214,13 @@ class Ledger:
         if run is None:
             shelf = self._shelves.setdefault(receiver, Shelf(self._budget))
             run = Run(
-                name=name, receiver=receiver, rank=rank, steps=steps, shelf=shelf, touched=now
+                name=name,
+                receiver=receiver,
+                rank=rank,
+                steps=steps,
+                shelf=shelf,
+                touched=now,
+                is_lane=is_lane,
             )
             self._runs[name] = run
             if after is not None and (before := self._runs.get(after)):
@@ -207,7 +240,8 @@ class Ledger:
             for holder in holders:
                 if worker := self._fleet.get(holder):
                     worker.leases.pop((name, step), None)
-                    self._fleet.offer(worker)
+                    self._offer(worker)
+        self._owners.disown(run)
         self._wanting.drop(run)
         self._unlink(run)
         self._share(run.shelf)
@@ -234,10 +268,12 @@ class Ledger:
         deliverer = self._fleet.get(worker)
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
         if deliverer:
-            self._fleet.offer(deliverer)
+            self._offer(deliverer)
         run = self._runs.get(run_id)
         if run is None:
             return
+        if deliverer and len(run.holders.get(step, ())) > 1:  # who came first goes on
+            self._owners.own(deliverer, run)
         grew = size > run.largest
         if run.arrive(step, worker, size) and seconds is not None:
             run.learn(seconds)
@@ -251,7 +287,7 @@ class Ledger:
             self._give_back(holder, lost)
             for lease in lost:
                 del holder.leases[lease]
-            self._fleet.offer(holder)
+            self._offer(holder)
 
     def taken(self, run_id: str, step: int, now: float) -> None:
         """A rank has taken a batch."""
@@ -277,10 +313,17 @@ class Ledger:
 
     def idle(self, now: float, seconds: float) -> list[Run]:
         """Runs whose rank has left a finished batch lying for so long."""
+        # A rank that waits for one of its lanes cannot take from the others.
+        waiting = {
+            (run.receiver, run.rank)
+            for run in self._runs.values()
+            if run.is_lane and run.head not in run.arrived
+        }
         return [
             run
             for run in self._runs.values()
             if run.active and run.head in run.arrived and now - run.touched > seconds
+            if not (run.is_lane and (run.receiver, run.rank) in waiting)
         ]
 
     # Leases -------------------------------------------------------------------------------
@@ -298,6 +341,8 @@ class Ledger:
         """Whether all who hold a batch take too long; each further one gets more time."""
         holders = [w for name in run.holders[step] if (w := self._fleet.get(name))]
         usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
+        if run.is_lane:  # another would need as long to come to it
+            usual += step * run.usual
         patience = usual * 2 ** (len(holders) - 1)
         return all(now - holder.begun((run.name, step)) > patience for holder in holders)
 
@@ -308,10 +353,11 @@ class Ledger:
             self._lease_again(run_id, step, now, grants)
         unserved = []
         while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
-            worker = self._fleet.soonest(run.receiver)
-            if worker is None:  # those with room serve another receiver
-                unserved.append(run)
-                continue
+            worker = self._owners.worker_for(run)
+            if worker is None:
+                if run.owner is None:  # those with room serve another receiver
+                    unserved.append(run)
+                continue  # a lane waits until its owner has room
             self._lease_block(worker, run, now, grants)
             self._fleet.put_back(worker)
             self._want(run)
@@ -328,10 +374,11 @@ class Ledger:
         run = self._runs.get(run_id)
         holders = run.holders.get(step) if run else None
         if run is not None and holders is not None:  # still wanted
-            worker = self._fleet.soonest(run.receiver, without=holders)
+            worker = self._owners.another_for(run, holders)
             if worker is None:
                 return  # when somebody has room
             self._lease(worker, run, step, now, grants)
+            self.late_leases += 1
             self._fleet.put_back(worker)
         del self._late[run_id, step]
 
@@ -353,6 +400,7 @@ class Ledger:
     ) -> None:
         worker.leases[run.name, step] = now
         run.lease(step, worker.name)
+        self._owners.own(worker, run)
         grants.setdefault((worker.name, run.name), []).append(step)
 
     def _want(self, run: Run) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from weakref import finalize
 
 from launcher.data import structure
+from launcher.data.meters import StreamMeter
 from launcher.data.pinning import open_pinning
 from launcher.data.plan import Place, Plan, make_plan
 from launcher.data.reading import Reading
@@ -119,6 +120,7 @@ class DataLoader:
         self._process = os.getpid()
         self._source: Source | None = None
         self._dataset: Description | None = None
+        self._meter = StreamMeter(self._report)
         self._next = Place(epoch=0)  # where the next `for` begins
         self._latest: Reading | None = None
         self._batches: Generator[Any, None, None] | None = None  # of the latest reading
@@ -136,7 +138,7 @@ class DataLoader:
         if self._batches is not None:
             self._batches.close()
         self._next = Place(epoch=plan.epoch + 1)
-        self._latest = Reading(plan)
+        self._latest = Reading(plan, self._meter)
         assert self._source is not None  # made with the plan
         self._batches = self._source.batches(plan)
         return self._read(self._latest, self._batches)
@@ -192,6 +194,10 @@ class DataLoader:
             return plan_shards(self._spec, length, place, rank=rank, world=world)
         assert length is not None  # it has indices
         return make_plan(self._spec, length, place, rank=rank, world=world)
+
+    def _report(self, figures: Mapping[str, float]) -> None:
+        if self._source is not None:
+            self._source.report(self._spec.name, figures)
 
     def _read(
         self, reading: Reading, batches: Generator[Any, None, None]

@@ -1,11 +1,12 @@
 """The control protocol of the data service: typed messages, one JSON line each.
 
-worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving
+worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
+                           Report
 receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
-                           Farewell
+                           Farewell, Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Alive, Close
-rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun
+rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
 
@@ -39,13 +40,14 @@ class Message:
 class HelloWorker(Message):
     """worker: its name, which begins with its host. holds: the steps it is at work on, by run.
 
-    seconds: that a batch takes it; 0 before the first.
+    seconds: that a batch takes it; 0 before the first. runs: those whose definition it has.
     """
 
     worker: str
     pid: int
     seconds: float = 0.0
     holds: dict[str, list[int]] = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +147,19 @@ class Beat(Message):
 
     seconds: float
     done: dict[str, list[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Message):
+    """What a process has counted since its start, once a second. kind: worker, rank or receiver.
+
+    of: the worker's or receiver's host, or rank/stream. process: tells it from those before it.
+    """
+
+    kind: str
+    of: str
+    process: str
+    figures: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from launcher.data import messages as m
 from launcher.data.account import Account
 from launcher.data.arrivals import Arrivals
 from launcher.data.control import Control
+from launcher.data.meters import report_regularly
 from launcher.data.neighbours import Neighbour, user_of
 from launcher.data.store import Store
 from launcher.errors import AuthenticationError, DataError, WireError
@@ -38,6 +39,7 @@ class Receiver:
 
     def __init__(self, environment: Environment, socket_name: str) -> None:
         cluster, part = environment.cluster, environment.document.data
+        self._host = cluster.host
         self._token = environment.token
         self._leaving = threading.Event()
         self._dismissed = threading.Event()
@@ -59,6 +61,7 @@ class Receiver:
         """Start the threads that accept; returns when the dispatcher has gone before its time."""
         for duty in (self._accept_workers, self._accept_neighbours, self._report):
             threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_figures)
         self._follow_dispatcher()
         if self._leaving.is_set():
             threading.Event().wait()  # `leave` ends the process
@@ -98,6 +101,12 @@ class Receiver:
             for message in self._account.news():
                 self._control.say(message)
             time.sleep(_REPORT_PAUSE)
+
+    def _report_figures(self) -> None:
+        figures, process = self._store.figures(), str(os.getpid())
+        self._control.say(
+            m.Report(kind="receiver", of=self._host, process=process, figures=figures)
+        )
 
     # Workers ------------------------------------------------------------------------------
 
@@ -157,6 +166,8 @@ class Receiver:
         """What is said about runs, which the dispatcher hears too."""
         if isinstance(message, m.Taken):
             self._account.taken(message.run, message.step)
+        elif isinstance(message, m.Report):
+            self._account.pass_on(message)
         elif isinstance(message, m.OpenRun):
             self._store.open_run(message, rank)
             self._account.open(message)

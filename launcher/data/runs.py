@@ -47,6 +47,8 @@ class Run:
 
     after: the run whose rank reads it before this one, as long as that is open. active: its rank
     has begun to read; a run that nobody reads holds no more than FIRST_WINDOW batches.
+    is_lane: it is a shard that is iterated, so that its steps are prepared in order, by one worker
+    as long as that can: its owner, who has the iterator. Another reads the shard from its start.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Run:
     steps: int
     shelf: Shelf
     touched: float  # when its rank took something last
+    is_lane: bool = False
+    owner: str | None = None
     after: Run | None = None
     follower: Run | None = None
     active: bool = False
@@ -81,8 +85,8 @@ class Run:
             before = self.after
             spare = before.window - (before.fresh - before.taken)
             return max(0, spare) if before.fresh == before.steps else 0
-        if self.largest == 0:
-            return FIRST_WINDOW
+        if self.largest == 0:  # of lanes a rank has many
+            return 1 if self.is_lane else FIRST_WINDOW
         most = LAST_WINDOW if self.active else FIRST_WINDOW
         return max(1, min(most, self.shelf.share // self.largest))
 

@@ -81,6 +81,11 @@ class SlabPool:
             self._free_bytes += slab.size
             self._shrink(max(self._keep_bytes, 2 * slab.size))
 
+    @property
+    def used_bytes(self) -> int:
+        """Of slabs that are taken."""
+        return self._all_bytes - self._free_bytes
+
     def _shrink(self, free_bytes: int) -> None:
         """Retire free slabs until no more than this is free."""
         while self._free and self._free_bytes > free_bytes:

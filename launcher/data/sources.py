@@ -9,7 +9,7 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import finalize
@@ -20,13 +20,14 @@ from launcher.contract import (
     JobDocument,
     Role,
 )
+from launcher.data import alone, samples, structure, wire
 from launcher.data import messages as m
-from launcher.data import samples, structure, wire
 from launcher.data.lanes import LocalLane
+from launcher.data.laps import End, OpenLane, Portion, read_epoch, unpack
 from launcher.data.pinning import Pinning
 from launcher.data.plan import Plan
 from launcher.data.samples import Description
-from launcher.data.shards import End, LanePlan, OpenLane, Portion, ShardPlan, read_epoch, unpack
+from launcher.data.shards import LanePlan, ShardPlan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
@@ -60,6 +61,9 @@ class Source(Protocol):
 
     def prepare(self, plan: Plan) -> None:
         """Begin to work on a plan that may be asked for next, after the one that is being read."""
+
+    def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        """Pass on what this rank has counted of a stream."""
 
     def close(self) -> None:
         """Nothing more is asked for; arrays that were given stay as they are."""
@@ -107,6 +111,9 @@ class LocalSource:
 
     def prepare(self, plan: Plan) -> None:
         """Nothing: this process is busy with the plan that is being read."""
+
+    def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        alone.this_process().hear(stream, figures)
 
     def close(self) -> None:
         """Nothing to end."""
@@ -178,6 +185,11 @@ class ServiceSource:
     def prepare(self, plan: Plan) -> None:
         self.close()  # what was prepared before
         self._prepared = self._open(plan, plan.rank, after=self._current)
+
+    def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
+        with contextlib.suppress(DataServiceUnavailable):  # what went wrong is said elsewhere
+            self._say(m.Report(kind="rank", of=of, process=process, figures=dict(figures)))
 
     def close(self) -> None:
         if self._prepared is not None:

@@ -10,6 +10,7 @@ from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.account import Account
 from launcher.data.limits import memory_bytes
+from launcher.data.meters import ReceiverMeter
 from launcher.data.neighbours import Neighbour
 from launcher.data.slabs import Slab, SlabPool
 from launcher.data.steps import StepSet
@@ -44,6 +45,7 @@ class Store:
         # A batch that this host could never hold is refused before it comes.
         self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
+        self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
         #: Processes that share the slabs now.
         self.neighbours: set[Neighbour] = set()
@@ -75,12 +77,17 @@ class Store:
             if run is None or not run.wants(header.step):
                 return False
             run.waiting[header.step] = (header, slab, size)
+            self._meter.arrived(size, self._pool.used_bytes)
             if not run.in_order:
                 run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             self._account.arrived(header.run, header.step, header.worker, slab.size)
             self._hand_over(header.run, run)
         return True
+
+    def figures(self) -> dict[str, float]:
+        """What has come in, and how much of it is here."""
+        return self._meter.numbers(self._pool.used_bytes)
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
         """Give the rank every batch whose turn it is; if order does not matter, that is any."""

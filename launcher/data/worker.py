@@ -16,15 +16,17 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from launcher.data import laps, samples, structure, wire
 from launcher.data import messages as m
-from launcher.data import samples, shards, structure, wire
 from launcher.data.control import Control
 from launcher.data.flows import Flows
 from launcher.data.holdings import Holdings
 from launcher.data.lanes import Lanes
+from launcher.data.laps import Parts
+from launcher.data.meters import WorkerMeter, report_regularly
 from launcher.data.plan import Plan
 from launcher.data.shards import LanePlan
 from launcher.data.sharing import Sharing
@@ -62,6 +64,9 @@ class Worker:
         # One batch waits while one is sent: the memory of a worker is three batches.
         self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
         self._holdings = Holdings(name, os.getpid())
+        self._host = environment.cluster.host
+        own = part.local_workers if part and self._receiver else environment.cpus
+        self._meter = WorkerMeter(cpus=own)
         self._leaving = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
         self._control = Control(environment, self._holdings.hello)
@@ -70,6 +75,7 @@ class Worker:
         """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_figures)
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
                 return self._finish() if self._leaving else 0
@@ -121,21 +127,28 @@ class Worker:
         self._holdings.begin(run, step)
         try:
             self._check_served(plan.spec.dataset)
+            prepare = self._at_work_on(run, plan, step)
             started = time.perf_counter()
-            tree, arrays = self._parts(run, plan, step)
+            self._meter.begin()
+            tree, arrays = prepare()
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
         except DataError as error:
             self._holdings.finish(run, step)
             self._report(run, step, error)
             return
         self._holdings.took("prepare", time.perf_counter() - started)
+        self._meter.prepared()
         self._outbox.put(frame)
+        self._meter.handed_over()
 
-    def _parts(self, run: str, plan: Plan | LanePlan, step: int) -> tuple[Any, list[Any]]:
+    def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
+        """What makes a batch; what is done once, and says nothing of the pace, is done here."""
         if isinstance(plan, LanePlan):
-            return shards.pack(self._lanes.read(run, plan, step))
+            lane = self._lanes.lane(run, plan)
+            lane.find(step)
+            return lambda: laps.pack(lane.read(step))
         dataset = self._datasets[plan.spec.dataset]
-        return structure.take_apart(samples.load_batch(dataset, plan, step))
+        return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -158,8 +171,10 @@ class Worker:
             if isinstance(message, m.DefineRun):
                 host, port = message.address
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+                self._holdings.define(message.run)
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._holdings.forget(message.run)
                 self._work.put(message)  # the main thread closes what it has opened
             else:
                 if isinstance(message, m.Lease):
@@ -177,6 +192,7 @@ class Worker:
                     self._holdings.took("send", time.perf_counter() - started)
                     break
                 time.sleep(_RETRY_SECONDS)
+            self._meter.sent(frame.payload_bytes)
             self._holdings.finish(frame.run, frame.step)
             if self._holdings.has_news:
                 self._wake.put(None)
@@ -200,6 +216,12 @@ class Worker:
                 else Flows(address, self._token, workers=self._neighbours)
             )
         return self._ways[address]
+
+    def _report_figures(self) -> None:
+        figures = self._meter.numbers()
+        self._control.say(
+            m.Report(kind="worker", of=self._host, process=self.name, figures=figures)
+        )
 
     def _beat(self) -> None:
         while True:

@@ -21,7 +21,8 @@ def summarise(
     """The outcome in plain values.
 
     exit_code: None while the job goes on; billable_seconds: of all the group's hosts together,
-    None until it is known; data: None when no rank reported a data epoch.
+    None until it is known; data: None when no rank reported a data epoch; its metrics and verdict
+    are those of the job's end, or the latest.
     """
     status = description["TrainingJobStatus"]
     return {
@@ -65,6 +66,8 @@ class _DataMeasure:
     epochs: int = 0
     wait_seconds: float = 0.0
     total_seconds: float = 0.0
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    verdict: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> _DataMeasure:
@@ -90,6 +93,11 @@ class _DataMeasure:
             self.epochs += 1
             self.wait_seconds += waited
             self.total_seconds += took
+        elif name == "data_metrics":
+            self.metrics.setdefault(str(fields["of"]), {}).update(**fields["figures"])
+        elif name == "data_verdict":
+            self.verdict = {key: fields[key] for key in ("bound", "wait_share", "busy", "more")}
+            self.verdict["text"] = str(fields["text"])
 
     def summary(self) -> dict[str, Any] | None:
         if not self.epochs and not self.prepared:
@@ -99,4 +107,6 @@ class _DataMeasure:
             "batches_by_host": dict(self.prepared),
             "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
             "wait_share": share and round(share, 4),
+            "metrics": self.metrics,
+            "verdict": self.verdict,
         }

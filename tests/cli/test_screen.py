@@ -13,7 +13,13 @@ RUNNING = {
     "model_artifacts": None,
     "groups": [],
     "metrics": {},
-    "data": {"batches_by_host": {}, "batches_received": {"0": 64}, "wait_share": 0.2},
+    "data": {
+        "batches_by_host": {},
+        "batches_received": {"0": 64},
+        "wait_share": 0.2,
+        "metrics": {},
+        "verdict": None,
+    },
 }
 
 
@@ -22,10 +28,18 @@ def test_the_first_line_on_data_says_that_it_is_one_before_hosts_have_counted_to
 
 
 def test_the_lines_on_data_stand_below_each_other_at_the_end():
-    data = {"batches_by_host": {"algo-1": 64}, "batches_received": {"0": 64}, "wait_share": None}
+    data = RUNNING["data"] | {"batches_by_host": {"algo-1": 64}, "wait_share": None}
     screen = summary_screen(RUNNING | {"data": data})
     assert "\nData     64 batches prepared (algo-1 64)\n" in screen
     assert "\n         64 batches received (rank 0 64)\n" in screen
+
+
+def test_the_verdict_stands_in_the_place_of_the_bare_share():
+    text = "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
+    data = RUNNING["data"] | {"verdict": {"text": text}}
+    screen = summary_screen(RUNNING | {"data": data})
+    assert f"\nData     {text}\n" in screen
+    assert "of step time" not in screen
 
 
 COST = {

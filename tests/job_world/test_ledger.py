@@ -41,8 +41,16 @@ class Simulation:
     """
 
     def __init__(
-        self, seed: int, *, steps: int, workers: int, size: int, follows: bool = False
+        self,
+        seed: int,
+        *,
+        steps: int,
+        workers: int,
+        size: int,
+        follows: bool = False,
+        are_lanes: bool = False,
     ) -> None:
+        self.are_lanes = are_lanes
         self.coin = random.Random(seed)
         self.size = size
         self.now = 0.0
@@ -71,6 +79,7 @@ class Simulation:
                     rank=rank,
                     steps=self.receiver.steps,
                     now=self.now,
+                    is_lane=self.are_lanes,
                     after=self.after[run],
                     progress=self.receiver.progress(run),
                 )
@@ -177,11 +186,14 @@ class Simulation:
     st.integers(1, 5),
     st.integers(1, 400),
     st.booleans(),
+    st.booleans(),
 )
 def test_all_batches_arrive_whatever_happens(
-    seed: int, steps: int, workers: int, size: int, follows: bool
+    seed: int, steps: int, workers: int, size: int, follows: bool, are_lanes: bool
 ) -> None:
-    world = Simulation(seed, steps=steps, workers=workers, size=size, follows=follows)
+    world = Simulation(
+        seed, steps=steps, workers=workers, size=size, follows=follows, are_lanes=are_lanes
+    )
     for _ in range(20000):
         if world.receiver.is_complete:
             break

@@ -29,6 +29,7 @@ WIRE: list[dict[str, Any]] = [
         "pid": 7,
         "seconds": 0.5,
         "holds": {"r": [1, 2]},
+        "runs": ["r", "q"],
     },
     {
         "type": "HelloReceiver",
@@ -70,6 +71,7 @@ WIRE: list[dict[str, Any]] = [
         "remote_traceback": "t",
     },
     {"type": "Beat", "seconds": 0.5, "done": {"r": [1]}},
+    {"type": "Report", "kind": "rank", "of": "0/s", "process": "7", "figures": {"steps": 1.0}},
     {"type": "Alive"},
     {"type": "Unreachable", "run": "r", "why": "refused"},
     {"type": "Leaving", "keeps": {"r": [1]}},

@@ -91,6 +91,8 @@ def test_the_data_measure():
         "batches_by_host": {"algo-1": 20, "algo-2": 21},
         "batches_received": {"0": 20, "1": 20},
         "wait_share": 0.1,
+        "metrics": {},
+        "verdict": None,
     }
 
 
@@ -104,7 +106,18 @@ def test_in_process_loading_has_a_wait_and_no_data_hosts():
         "batches_by_host": {},
         "batches_received": {"0": 20},
         "wait_share": 0.25,
+        "metrics": {},
+        "verdict": None,
     }
+
+
+def test_metrics_are_the_latest_of_each_kind_and_the_verdict_is_the_last():
+    figures = ({"algo-1": {"bytes": 1.0}}, {"algo-2": {"bytes": 2.0}}, {"algo-1": {"bytes": 3.0}})
+    told = [format_event("data_metrics", of="hosts", figures=each) for each in figures]
+    words = {"bound": "workers", "wait_share": 0.37, "busy": 0.98, "more": 6, "text": "about 6"}
+    found = data(epoch(0, 1.0, 4.0), *told, format_event("data_verdict", host="algo-3", **words))
+    assert found["metrics"] == {"hosts": {"algo-1": {"bytes": 3.0}, "algo-2": {"bytes": 2.0}}}
+    assert found["verdict"] == words
 
 
 @pytest.mark.parametrize(
@@ -112,6 +125,8 @@ def test_in_process_loading_has_a_wait_and_no_data_hosts():
     [
         pytest.param("launcher: batches_served by_host=5 received={}", id="another type"),
         pytest.param("launcher: data_epoch rank=0", id="fields missing"),
+        pytest.param("launcher: data_metrics of=hosts figures=5", id="metrics of another type"),
+        pytest.param("launcher: data_verdict text=bound", id="half a verdict"),
         pytest.param("launcher: data_epoch wait_seconds=0.1 total_seconds=0.launcher:", id="torn"),
         pytest.param("  " + SERVED, id="not at the start"),
     ],

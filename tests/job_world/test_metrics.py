@@ -1,0 +1,287 @@
+"""What processes count, what the dispatcher keeps of it, and how Prometheus is given it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import math
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from exposition import read_exposition
+from hypothesis import given
+from hypothesis import strategies as st
+from waiting import wait_until
+
+from launcher.contract import format_event, parse_event
+from launcher.data import messages as m
+from launcher.data.cpu import cpu_seconds
+from launcher.data.meters import StreamMeter, Waits
+from launcher.data.metrics import Metrics, Snapshot
+from launcher.data.prometheus import render
+from launcher.data.scrape import Scrape
+
+# Meters -----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(1e-6, 1e4), min_size=1), st.floats(0.01, 1.0))
+def test_a_quantile_of_waits_is_right_to_within_an_eighth(waits: list[float], share: float) -> None:
+    measure = Waits()
+    for seconds in waits:
+        measure.add(seconds)
+    exact = sorted(waits)[max(1, math.ceil(share * len(waits))) - 1]
+    assert measure.quantile(share) == pytest.approx(exact, rel=0.126)
+    assert measure.longest == max(waits)
+
+
+def test_without_waits_there_is_no_quantile() -> None:
+    assert Waits().quantile(0.5) == 0.0
+
+
+def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
+    said: list[dict[str, float]] = []
+    meter = StreamMeter(lambda figures: said.append(dict(figures)))
+    firsts = []
+    for _ in range(3):
+        clock = meter.begin()
+        for _ in range(4):
+            with clock:
+                pass
+            clock.count()
+        with clock:
+            pass  # the wait that finds the end
+        meter.end(clock)
+        firsts.append(clock.first)
+    assert [each["steps"] for each in said] == [4, 8, 12]
+    assert [each["epochs"] for each in said] == [1, 2, 3]
+    assert {each["startup"] for each in said} == {firsts[0]}
+    assert said[-1]["first_waits"] == pytest.approx(sum(firsts[1:]))
+    assert said[-1]["wait"] <= said[-1]["total"]
+
+
+def test_cpu_time_counts_children_that_live() -> None:
+    busy = "for _ in iter(int, 1): pass"
+    before = cpu_seconds()
+    with subprocess.Popen([sys.executable, "-c", busy]) as child:
+        try:
+            wait_until(lambda: cpu_seconds() - before > 0.3, what="the child's CPU time")
+        finally:
+            child.kill()
+
+
+# The dispatcher's ---------------------------------------------------------------------------------
+
+
+def worker(process: str, **figures: float) -> m.Report:
+    return m.Report(kind="worker", of="algo-1", process=process, figures=figures)
+
+
+def snapshot(metrics: Metrics) -> Snapshot:
+    return metrics.snapshot({"algo-1": 3}, late_leases=2)
+
+
+def test_a_host_is_the_sum_of_its_workers() -> None:
+    metrics = Metrics()
+    metrics.hear(worker("a", batches=1, bytes=10, unsent=1, cpus=4))
+    metrics.hear(worker("b", batches=2, bytes=20, unsent=1, cpus=4))
+    metrics.hear(worker("b", batches=5, bytes=50, unsent=0, cpus=4))
+    host = snapshot(metrics).hosts["algo-1"]
+    assert (host["batches"], host["bytes"], host["unsent"], host["cpus"]) == (6, 60, 1, 4)
+    assert (host["workers"], host["leases"]) == (2, 3)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.booleans())))
+def test_figures_never_go_down_when_workers_come_and_go(
+    events: list[tuple[str, int, bool]],
+) -> None:
+    metrics, totals, before = Metrics(), dict.fromkeys("abc", 0), 0.0
+    for name, number, leaves in events:
+        totals[name] = 0 if leaves else totals[name] + number
+        if leaves:
+            metrics.forget_worker(name)
+        else:
+            metrics.hear(worker(name, batches=totals[name]))
+        after = snapshot(metrics).hosts.get("algo-1", {"batches": 0.0})["batches"]
+        assert after == before + (0 if leaves else number)
+        before = after
+
+
+def test_a_rank_that_was_started_again_goes_on_counting() -> None:
+    metrics = Metrics()
+    for process, steps in (("1", 5), ("1", 9), ("2", 1), ("2", 4)):
+        metrics.hear(m.Report(kind="rank", of="0/a/b", process=process, figures={"steps": steps}))
+    assert snapshot(metrics).ranks["0", "a/b"]["steps"] == 13
+
+
+def test_what_is_no_figure_is_left_out() -> None:
+    metrics = Metrics()
+    bad = {"batches": math.nan, "bytes": -1, "preparing": "x", "blocked": True, "cpu": 1e999}
+    metrics.hear(worker("a", prepared=2, strange=5, **bad))  # type: ignore[arg-type]  # as said
+    metrics.hear(m.Report(kind="strange", of="algo-1", process="a", figures={"batches": 1}))
+    host = snapshot(metrics).hosts["algo-1"]
+    assert {name for name, value in host.items() if value} == {"prepared", "workers", "leases"}
+    assert "strange" not in host
+
+
+def test_lines_of_many_hosts_are_events_that_fit_into_a_pipe() -> None:
+    metrics = Metrics()
+    full = dict.fromkeys(
+        ("batches", "bytes", "prepared", "preparing", "blocked", "elapsed", "cpu", "cpus"),
+        123456789012.123456,
+    )
+    for number in range(64):
+        report = m.Report(kind="worker", of=f"algo-{number}", process="a", figures=full)
+        metrics.hear(report)
+    lines = [format_event("data_metrics", **each) for each in snapshot(metrics).event_fields()]
+    assert max(map(len, lines)) < 3800  # host and group come to it
+    read = [parse_event(line) for line in lines]
+    assert all(event is not None for event in read)
+    named = {n for event in read if event for n in event[1]["figures"] if event[1]["of"] == "hosts"}
+    assert named == {f"algo-{number}" for number in range(64)}
+
+
+# Prometheus ---------------------------------------------------------------------------------------
+
+
+def full_snapshot(stream: str = "pipeline:train_set") -> Snapshot:
+    metrics = Metrics()
+    metrics.hear(worker("a", batches=7, bytes=1 << 60, cpu=0.125))
+    metrics.hear(m.Report(kind="rank", of=f"3/{stream}", process="1", figures={"wait": 0.1}))
+    metrics.hear(m.Report(kind="receiver", of="algo-9", process="1", figures={"held": 4096}))
+    metrics.count("messages", 5)
+    return snapshot(metrics)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_name_of_a_stream_survives_the_text_form(stream: str) -> None:
+    text = render(full_snapshot(stream)).replace("\r", "\\r")
+    for odd in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029":
+        text = text.replace(odd, "?")  # Python's idea of a line, not the format's
+        stream = stream.replace(odd, "?")
+    if "\r" not in stream:
+        families = read_exposition(text)
+        samples = families["launcher_data_wait_seconds_total"].samples
+        assert samples == {frozenset({("rank", "3"), ("stream", stream)}): 0.1}
+
+
+def test_every_figure_has_its_family_and_its_labels() -> None:
+    families = read_exposition(render(full_snapshot()))
+    host, none = frozenset({("host", "algo-1")}), frozenset[tuple[str, str]]()
+    assert families["launcher_data_host_batches_total"].samples == {host: 7}
+    assert families["launcher_data_host_bytes_total"].samples == {host: 2.0**60}
+    assert families["launcher_data_host_leases"].kind == "gauge"
+    assert families["launcher_data_dispatcher_messages_total"].samples == {none: 5}
+    assert families["launcher_data_dispatcher_late_leases_total"].samples == {none: 2}
+    assert list(families["launcher_data_receiver_held_bytes"].samples.values()) == [4096]
+    assert all(family.help.endswith(".") for family in families.values())
+
+
+def test_nothing_to_tell_yet_is_a_page_as_well() -> None:
+    assert read_exposition(render(Metrics().snapshot({}, 0)))
+
+
+# HTTP ---------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def served(text: Callable[[], str]) -> Iterator[int]:
+    """The port of a server that runs in a thread until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    stop, loops = asyncio.Event(), []
+
+    async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
+        serving = asyncio.create_task(Scrape(text).serve(("127.0.0.1", port)))
+        await stop.wait()
+        serving.cancel()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        wait_until(lambda: answered(port), what="the server")
+        yield port
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join(10)
+
+
+def answered(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        return get(port)[0] == 200
+    return False
+
+
+def get(port: int, path: str = "/metrics", method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def talk(port: int, words: bytes) -> bytes:
+    """What comes back for these bytes, until the server closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(words)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):  # it need not read all of the garbage
+            while part := connection.recv(65536):
+                answer += part
+        return answer
+
+
+def test_only_metrics_are_served_and_only_to_be_read() -> None:
+    with served(lambda: render(full_snapshot())) as port:
+        status, text = get(port)
+        assert status == 200
+        assert "launcher_data_host_batches_total" in read_exposition(text)
+        assert get(port, "/metrics?x=1")[0] == 200
+        assert get(port, "/")[0] == get(port, "/metrics/x")[0] == 404
+        assert get(port, method="POST")[0] == get(port, method="DELETE")[0] == 405
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="TLS"),
+        pytest.param(b"GET /metrics\r\n\r\n", id="HTTP/0.9"),
+        pytest.param(b"GET /metrics HTTP/1.1\r\nHost: a\r\n", id="half a request"),
+        pytest.param(b"\0\r\n\r\n" * 100, id="zeros"),
+        pytest.param(b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", id="too long"),
+    ],
+)
+def test_garbage_harms_nobody(garbage: bytes) -> None:
+    with served(lambda: render(full_snapshot())) as port:
+        assert b" 200 OK" not in talk(port, garbage)
+        assert get(port)[0] == 200
+
+
+def test_many_silent_connections_are_turned_away_and_end() -> None:
+    with served(lambda: render(full_snapshot())) as port, contextlib.ExitStack() as stack:
+
+        def is_full() -> bool:
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            return get(port)[0] == 503
+
+        wait_until(is_full, what="too many connections")
+        wait_until(lambda: answered(port), what="the silent ones to be dropped")
+
+
+def test_a_port_that_is_taken_is_said_and_is_all(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        asyncio.run(Scrape(str).serve(("127.0.0.1", port)))
+    (line,) = capfd.readouterr().err.splitlines()
+    event = parse_event(line)
+    assert event is not None
+    assert (event[0], event[1]["port"]) == ("metrics_not_served", port)

@@ -1,0 +1,192 @@
+"""The verdict on a job's data: what it waited for, and what would mend it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.data.metrics import Snapshot
+from launcher.data.observed import Observed, observe
+from launcher.data.verdict import Bound, judge, judge_alone
+
+#: Ten workers, always at work; the rank waits 37 of 100 seconds.
+BOUND = Observed(
+    total=100.0,
+    wait=37.0,
+    first_waits=0.0,
+    batches=1000,
+    seconds={"algo-1": 1.0, "algo-2": 1.0},
+    work=1.0,
+    cpu=0.9,
+    starved=0.0,
+    blocked=0.0,
+    workers=10,
+    vcpus=10,
+    bytes_per_second=1e8,
+    receiver_cpu=0.1,
+    ahead=20.0,
+)
+IDLE = replace(BOUND, wait=1.0, batches=300)
+
+
+def words(seen: Observed) -> str:
+    return judge(seen, "data_group").text
+
+
+def test_busy_workers_are_what_is_short() -> None:
+    found = judge(BOUND, "data_group")
+    assert (found.bound, found.wait_share, found.busy, found.more) == (Bound.WORKERS, 0.37, 1.0, 6)
+    assert found.text == (
+        "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
+    )
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("workers", [1, 7, 64])
+def test_with_the_workers_that_are_asked_for_the_work_fits_into_the_computing(
+    share: float, workers: int
+) -> None:
+    seen = replace(BOUND, wait=100 * share, workers=workers, vcpus=workers, batches=100 * workers)
+    more = judge(seen, "g").more
+    assert more is not None
+    assert (workers + more) * (1 - share) >= workers - 1e-9
+    assert (workers + more - 1) * (1 - share) < workers + 1e-9 or more == 1
+
+
+def test_workers_that_wait_are_told_to_be_more_not_to_have_more_cpu() -> None:
+    text = words(replace(BOUND, cpu=0.1))
+    assert "about 6 more workers in data_group would remove it" in text
+    assert "each used 10% of a CPU, so raise data_service.workers_per_host" in text
+
+
+def test_workers_that_want_a_cpu_are_not_taken_for_waiting_ones() -> None:
+    """What runs of ten workers is four, and of each second of theirs 0.4 s are work."""
+    crowded = judge(replace(BOUND, cpu=0.38, starved=0.6), "data_group")
+    assert crowded.more == 3  # 1000 batches of 0.4 s within 63 s take 6.3 CPUs
+    assert crowded.text.endswith(
+        "about 3 more vCPU in data_group would remove it; its workers wanted a CPU and had none "
+        "for 60% of their time"
+    )
+
+
+def test_cpus_without_a_worker_are_used_first() -> None:
+    assert "it has 6 vCPU without one: raise data_service.workers" in words(
+        replace(BOUND, vcpus=16)
+    )
+    assert "about 4 more vCPU in data_group" in words(replace(BOUND, vcpus=12))
+
+
+@pytest.mark.parametrize(
+    ("changes", "bound", "part"),
+    [
+        pytest.param(
+            {"blocked": 500.0, "bytes_per_second": 6.25e8},
+            Bound.SENDING,
+            "workers spent 50% of their time on sending, not preparing (625 MB/s arrive)",
+            id="the wire",
+        ),
+        pytest.param(
+            {"blocked": 500.0, "receiver_cpu": 0.95},
+            Bound.RECEIVER,
+            "the receiver used 95% of a CPU",
+            id="the receiver",
+        ),
+        pytest.param(
+            {"batches": 400, "seconds": {"algo-1": 0.2, "algo-2": 5.0}},
+            Bound.SLOW_HOST,
+            "a batch takes algo-2 5 s, and the other hosts 0.2 s",
+            id="one slow host",
+        ),
+        pytest.param(
+            {"batches": 400, "first_waits": 30.0},
+            Bound.EPOCH_STARTS,
+            "mostly at the starts of epochs",
+            id="the starts of epochs",
+        ),
+        pytest.param(
+            {"batches": 400, "ahead": 3.0},
+            Bound.MEMORY,
+            "holds 3 batches ahead for 10 workers; raise data_service.prefetch_bytes",
+            id="the memory",
+        ),
+        pytest.param(
+            {"batches": 400}, Bound.UNKNOWN, "data_group was only 40% busy", id="nothing was full"
+        ),
+    ],
+)
+def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
+    changes: dict[str, object], bound: Bound, part: str
+) -> None:
+    found = judge(replace(BOUND, **changes), "data_group")  # type: ignore[arg-type]  # of any type
+    assert (found.bound, found.more) == (bound, None)
+    assert found.text.startswith("input-bound 37% of the time: ")
+    assert part in found.text
+
+
+def test_a_job_that_does_not_wait_is_told_what_it_could_spare() -> None:
+    found = judge(IDLE, "data_group")
+    assert (found.bound, found.more) == (Bound.NOTHING, -6)  # 300 / 99 workers, and a tenth more
+    assert found.text == (
+        "not input-bound (1.0% waiting for data): data_group was 30% busy; 6 fewer vCPU would do"
+    )
+    assert "fewer" not in words(replace(IDLE, batches=900))
+
+
+def test_loading_in_the_rank_is_all_wait() -> None:
+    found = judge_alone(total=100.0, wait=75.0, steps=50, ranks=2)
+    assert found is not None
+    assert (found.bound, found.more) == (Bound.LOADING, 6)  # each rank needs 75 / 25 workers
+    idle = judge_alone(total=100.0, wait=1.0, steps=50, ranks=2)
+    assert idle is not None
+    assert idle.text.startswith("not input-bound (1.0%")
+    assert judge_alone(total=100.0, wait=75.0, steps=9, ranks=2) is None
+
+
+# What is seen -----------------------------------------------------------------------------------
+
+HOST = {
+    "batches": 100.0,
+    "bytes": 1e9,
+    "prepared": 100.0,
+    "preparing": 50.0,
+    "blocked": 1.0,
+    "cpu": 40.0,
+    "starved": 25.0,
+    "cpus": 4.0,
+    "workers": 4.0,
+}
+RANK = {"steps": 51.0, "wait": 12.0, "total": 32.0, "startup": 2.0, "first_waits": 0.0}
+RECEIVER = {"cpu": 3.0, "budget": 1e8}
+
+
+def snapshot(**ranks: dict[str, float]) -> Snapshot:
+    return Snapshot(
+        hosts={"algo-1": HOST, "algo-2": {**HOST, "preparing": 100.0}},
+        ranks={(rank[1:], "s"): figures for rank, figures in ranks.items()},
+        receivers={"algo-3": RECEIVER},
+        dispatcher={},
+    )
+
+
+def test_the_first_batch_of_all_and_the_other_ranks_waits_are_left_out() -> None:
+    seen = observe(snapshot(r0=RANK, r1={**RANK, "wait": 6.0}))
+    assert seen is not None
+    assert (seen.total, seen.wait, seen.batches) == (30.0, 10.0, 100.0)
+    assert (seen.workers, seen.vcpus) == (8, 8)
+    assert (seen.work, seen.cpu, seen.starved) == (0.75, 0.4, 0.25)
+    assert seen.seconds == {"algo-1": 0.5, "algo-2": 1.0}
+    assert seen.ahead == 10.0
+    assert seen.receiver_cpu == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        pytest.param({}, id="no rank"),
+        pytest.param({"r0": {**RANK, "steps": 10.0}}, id="few steps"),
+        pytest.param({"r0": {**RANK, "total": 2.9}}, id="a moment"),
+    ],
+)
+def test_too_little_to_judge_by(ranks: dict[str, dict[str, float]]) -> None:
+    assert observe(snapshot(**ranks)) is None
