@@ -3,9 +3,10 @@
 Usage: python benchmarks/data_service.py [--rounds 5] [--rows transfer,...] [--quick]
            [--peers-python PYTHON | --no-peers] [--json FILE]
 
-One run measures all sides, by turns. Each line has its target; the exit code is 1 when one was
-missed. TensorFlow, gRPC and protobuf live in an environment of their own, which the first run makes
-below ~/.cache/launcher (1.5 GB, the extra `bench`), unless an interpreter that has them is named.
+One run measures all sides, by turns, in about half an hour. Each line has its target; the exit code
+is 1 when one was missed. TensorFlow, gRPC and protobuf live in an environment of their own, which
+the first run makes below ~/.cache/launcher (1.7 GB, the extra `bench`), unless an interpreter that
+has them is named.
 Lines "(valid run)" compare a peer with what it is known to reach: where one of these fails, the
 run is invalid.
 """

@@ -10,7 +10,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ _NUMBERS = itertools.count()
 
 @dataclass
 class Job:
-    """One train host, and data hosts with so many workers each.
+    """One train host, and one data host with so many workers.
 
     script and dataset: of benchmarks/data_service_parts/inside. prefetch_bytes: as a job has it
     when nothing is said.
@@ -40,10 +40,8 @@ class Job:
     script: str
     dataset: str
     name: str = "ours"
-    data_hosts: int = 1
     workers_per_host: int = 1
     prefetch_bytes: int = DataPart.prefetch_bytes
-    variables: Mapping[str, str] = field(default_factory=dict)
 
     def lay_out(self, variables: Mapping[str, str]) -> None:
         """Write what the hosts find when they start."""
@@ -59,9 +57,9 @@ class Job:
         self._hosts = Hosts(
             self.folder / f"job-{next(_NUMBERS)}",
             document,
-            {"data_group": self.data_hosts, "train_group": 1},
+            dict.fromkeys(_ROLES, 1),
             {path.name: path.read_text() for path in INSIDE.glob("*.py")},
-            environment={**self.variables, **variables},
+            environment=variables,
         )
 
     def start(self, variables: Mapping[str, str]) -> None:
@@ -89,7 +87,7 @@ class Job:
 
     @property
     def dispatcher_address(self) -> tuple[str, int]:
-        leader = self._hosts.addresses[self._first("train_group")]
+        leader = self._hosts.addresses[self._host("train_group")]
         return leader, Ports(self._hosts.port_base).dispatcher
 
     @property
@@ -102,7 +100,7 @@ class Job:
 
     def workers(self) -> list[int]:
         """The workers that have joined and are still there."""
-        leader = self._hosts[self._first("train_group")]
+        leader = self._hosts[self._host("train_group")]
         left = {event["pid"] for event in leader.events("worker_left")}
         return [e["pid"] for e in leader.events("worker_joined") if e["pid"] not in left]
 
@@ -118,9 +116,9 @@ class Job:
 
     # ---------------------------------------------------------------------------------------
 
-    def _first(self, group: str) -> str:
+    def _host(self, group: str) -> str:
         return str(self._hosts.members[group][0])
 
     def _tree(self, group: str) -> Tree:
-        """The processes of a group's first host."""
-        return Tree.of(SAGEMAKER_BASE_DIR=str(self._hosts[self._first(group)].paths.root))
+        """The processes of a group's host."""
+        return Tree.of(SAGEMAKER_BASE_DIR=str(self._hosts[self._host(group)].paths.root))

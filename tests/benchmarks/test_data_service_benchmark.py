@@ -16,6 +16,13 @@ FEW = ["transfer", "dispatcher", "memory"]
 REST = ["main-loop", "preprocessing", "scaling", "faults", "cut-link", "start", "published"]
 
 
+def test_every_row_is_run_here() -> None:
+    sys.path.append(str(BENCHMARK.parent))
+    from data_service import ROWS
+
+    assert set(ROWS) == {*FEW, *REST}
+
+
 def run(folder: Path, *rows: str) -> dict[str, Any]:
     report = folder / "report.json"
     done = subprocess.run(

@@ -17,7 +17,7 @@ from data_service_parts.inside.variables import PAYLOAD
 from data_service_parts.job import Job
 from data_service_parts.peer import Peer
 
-#: Images of 3 x 224 x 224 bytes: 32 and 256 of them, and 107 as float32. The sizes of reference F.
+#: Images of 3 x 224 x 224 bytes: 32 and 256 of them, and 107 as float32 (see reference.py).
 SIZES = {"4 MB": 4_816_896, "38 MB": 38_535_168, "64 MB": 64_425_984}
 _HELD = 4  # batches that a consumer may keep, say for copies to a device that are under way
 
