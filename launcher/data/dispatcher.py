@@ -10,31 +10,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
-from typing import Any
 
 from launcher.contract import DataPart, Role
-from launcher.data import messages as m
-from launcher.data.fleet import host_of
-from launcher.data.ledger import Counts, Ledger
-from launcher.data.metrics import Metrics
+from launcher.data.desk import Desk
 from launcher.data.peer import Peer
 from launcher.data.publishing import Publisher
-from launcher.data.runs import Progress
-from launcher.data.served import Lengths, Streams
-from launcher.data.shards import LanePlan
-from launcher.data.troubles import IDLE_AFTER, Troubles
-from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
+from launcher.errors import AuthenticationError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 
-#: Seconds that a receiver has to come back before its runs are closed.
-RECEIVER_RETURNS = 90.0
-#: Seconds after which a worker that came back is told which of its runs are closed: by then their
-#: receivers are back as well.
-SETTLED_AFTER = 10.0
 _TICK = 0.1
 _BEAT_TICKS = 10
 _READ_LIMIT = 1 << 18
@@ -43,7 +29,7 @@ _FROZEN = 1.0
 
 
 class Dispatcher:
-    """Workers on one side, receivers on the other, and the ledger between them.
+    """The process: its connections, its clock, and its turns.
 
     data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
     own ranks. start_timeout: seconds to wait for the first.
@@ -60,22 +46,17 @@ class Dispatcher:
         data_group: str = "the data group",
     ) -> None:
         self._token = token
-        self._data_hosts = data_hosts + local_hosts
-        self._local_hosts = local_hosts
         self._data_group = data_group
         self._metrics_port = part.metrics_port
-        self._metrics = Metrics()
-        self._ledger = Ledger(part.prefetch_bytes)
-        self._lengths = Lengths(part.datasets)
-        self._streams = Streams(part.datasets)
-        self._workers: dict[str, Peer] = {}
-        self._receivers: dict[str, Peer] = {}
-        self._addresses: dict[str, tuple[str, int]] = {}
-        self._plans: dict[str, dict[str, Any]] = {}
-        self._run_receivers: dict[str, str] = {}
         self._frozen = 0.0
-        self._troubles = Troubles(self._data_hosts, start_timeout, self._now())
         self._is_stirred = False
+        self._desk = Desk(
+            part,
+            data_hosts=data_hosts,
+            local_hosts=local_hosts,
+            start_timeout=start_timeout,
+            now=self._now,
+        )
 
     def _now(self) -> float:
         """A clock that stands still while this process is stopped: peers are not silent then."""
@@ -86,7 +67,7 @@ class Dispatcher:
     async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
         """Serve until `stop` is set and the receivers have said their last."""
         publisher = Publisher(
-            lambda: self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases),
+            self._desk.snapshot,
             group=self._data_group,
             address=(address[0], self._metrics_port) if self._metrics_port else None,
         )
@@ -97,24 +78,14 @@ class Dispatcher:
             await self._last_words()
             for duty in duties:
                 duty.cancel()
-            self._report()
+            self._desk.report()
             publisher.last_words()
-            for worker in self._workers.values():
-                worker.send(m.Close())
-            await asyncio.gather(*(worker.close() for worker in self._workers.values()))
-
-    def _report(self) -> None:
-        total = self._ledger.total()
-        emit(
-            "batches_served",
-            by_host=dict.fromkeys(self._data_hosts, 0) | dict(sorted(total.prepared.items())),
-            received={str(rank): n for rank, n in sorted(total.received.items())},
-        )
+            await self._desk.close()
 
     async def _last_words(self, patience: float = 2.0) -> None:
         """Let the receivers, which close first, report what their ranks took last."""
         deadline = time.monotonic() + patience
-        while self._receivers and time.monotonic() < deadline:
+        while self._desk.has_receivers and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
 
     async def _tick(self) -> None:
@@ -129,38 +100,9 @@ class Dispatcher:
                 continue  # hear first what came meanwhile
             ticks += 1
             if ticks % _BEAT_TICKS == 0:
-                self._beat()
-            self._check_poisoned()
-            self._ledger.look(self._now())
+                self._desk.beat()
+            self._desk.look()
             self._stir()
-
-    def _beat(self) -> None:
-        """Once a second: a sign of life, and a look at what goes wrong."""
-        for peer in (*self._workers.values(), *self._receivers.values()):
-            peer.send(m.Alive())
-        for rank, run in self._troubles.idle(self._ledger, self._now()):
-            emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
-        for name, message in self._troubles.unreached(self._now()):
-            self._fail_runs(self._ledger.runs_of(name), message)
-        if word := self._troubles.abandoned(self._ledger, self._now()):
-            self._fail_runs(self._ledger.runs, word)
-            for asker, answer in self._lengths.give_up(word):
-                self._tell_receiver(asker, answer)
-
-    def _check_poisoned(self) -> None:
-        for run, step in self._ledger.poisoned():
-            if run not in self._plans:
-                continue
-            plan = m.decode_plan(self._plans[run])
-            message = (
-                f"data workers died again and again over one batch of {plan.spec.dataset} "
-                f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
-            )
-            self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
-
-    def _fail_runs(self, runs: Iterable[str], message: str) -> None:
-        for run in runs:
-            self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
 
     # Connections --------------------------------------------------------------------------
 
@@ -170,9 +112,7 @@ class Dispatcher:
             lines.break_in_silence(writer.get_extra_info("socket"))
             await handshake.greet_stream(reader, writer, self._token)
             async for messages in peer.heard():
-                self._metrics.count("messages", len(messages))
-                for message in messages:
-                    self._hear(peer, message)
+                self._desk.hear(peer, messages)
                 self._stir()
         except (AuthenticationError, WireError, OSError) as error:
             address = writer.get_extra_info("peername") or ("?",)
@@ -180,183 +120,9 @@ class Dispatcher:
         except asyncio.CancelledError:
             return  # we end; asyncio before 3.12 would print this as an error
         finally:
-            self._part_from(peer)
-            writer.close()
-
-    def _hear(self, peer: Peer, message: m.Message) -> None:
-        if isinstance(message, m.Report):
-            self._metrics.hear(message)
-        elif self._workers.get(peer.name) is peer:
-            self._hear_worker(peer, message)
-        elif self._receivers.get(peer.name) is peer:
-            self._hear_receiver(peer, message)
-        elif isinstance(message, m.HelloWorker):
-            self._greet_worker(peer, message)
-        elif isinstance(message, m.HelloReceiver):
-            self._greet_receiver(peer, message)
-
-    def _greet_worker(self, peer: Peer, hello: m.HelloWorker) -> None:
-        if before := self._workers.get(hello.worker):
-            before.drop()
-        peer.name, peer.pid = hello.worker, hello.pid
-        self._workers[peer.name] = peer
-        self._troubles.had_workers()
-        host = host_of(peer.name)
-        self._ledger.add_worker(
-            peer.name,
-            self._now(),
-            seconds=hello.seconds,
-            holds=hello.holds,
-            receiver=host if host in self._local_hosts else None,
-        )
-        emit("worker_joined", worker=peer.name, pid=peer.pid)
-        if hello.runs:
-            loop = asyncio.get_running_loop()
-            loop.call_later(SETTLED_AFTER, self._forget_closed, peer, hello.runs)
-        peer.send(*self._lengths.asked)
-
-    def _greet_receiver(self, peer: Peer, hello: m.HelloReceiver) -> None:
-        if before := self._receivers.get(hello.host):
-            before.drop()
-        peer.name = hello.host
-        self._receivers[peer.name] = peer
-        self._addresses[peer.name] = (hello.address[0], hello.address[1])
-        opened = [m.decode(raw) for raw in hello.runs]
-        runs = [message for message in opened if isinstance(message, m.OpenRun)]
-        for run in set(self._ledger.runs_of(peer.name)) - {message.run for message in runs}:
-            self._close_run(run)
-        self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
-        for message in runs:
-            if message.taken:
-                self._troubles.had_workers()
-            self._open_run(peer, message)
-
-    def _part_from(self, peer: Peer) -> None:
-        if self._workers.get(peer.name) is peer:
-            del self._workers[peer.name]
-            leases = self._ledger.remove_worker(peer.name, died=not peer.leaving)
-            self._metrics.forget_worker(peer.name)
-            self._metrics.count("lost_leases", len(leases))
-            emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
+            self._desk.part_from(peer)
             self._stir()
-        elif self._receivers.get(peer.name) is peer:
-            del self._receivers[peer.name]
-            asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
-
-    def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
-        worker.send(*(m.CloseRun(run=run) for run in runs if run not in self._plans))
-
-    def _close_runs(self, receiver: str) -> None:
-        if receiver not in self._receivers:
-            for run in self._ledger.runs_of(receiver):
-                self._close_run(run)
-
-    # What workers say ---------------------------------------------------------------------
-
-    def _hear_worker(self, peer: Peer, message: m.Message) -> None:
-        now = self._now()
-        if isinstance(message, m.Beat):
-            done = [(run, step) for run, steps in message.done.items() for step in steps]
-            self._ledger.beat(peer.name, now, seconds=message.seconds, done=done)
-            return
-        self._ledger.seen(peer.name, now)
-        if isinstance(message, m.Length):
-            for asker in self._lengths.answer(message):
-                self._tell_receiver(asker, message)
-        elif isinstance(message, m.BatchFailed):
-            self._fail_batch(message, host_of(peer.name))
-        elif isinstance(message, m.Unreachable):
-            receiver = self._run_receivers.get(message.run, "?")
-            self._troubles.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
-        elif isinstance(message, m.Leaving):
-            peer.leaving = True
-            self._ledger.drain_worker(peer.name, message.keeps)
-
-    def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
-        self._fail_run(
-            m.RunFailed(
-                run=failed.run,
-                kind="sample" if failed.index is not None else "dataset",
-                message=f"{failed.message} (on data host {host})",
-                index=failed.index,
-                remote_traceback=failed.remote_traceback,
-            )
-        )
-
-    def _fail_run(self, failed: m.RunFailed) -> None:
-        """Tell a run's rank that it cannot go on, and forget the run."""
-        self._tell_receiver(self._run_receivers.get(failed.run, ""), failed)
-        self._close_run(failed.run)
-
-    def _tell_receiver(self, name: str, message: m.Message) -> None:
-        if receiver := self._receivers.get(name):
-            receiver.send(message)
-
-    # What receivers say -------------------------------------------------------------------
-
-    def _hear_receiver(self, peer: Peer, message: m.Message) -> None:
-        if isinstance(message, m.Progress):
-            self._note_progress(peer, message)
-        elif isinstance(message, m.Damaged):
-            self._ledger.damaged(message.run, message.worker)
-        elif isinstance(message, m.Describe):
-            self._describe(peer, message)
-        elif isinstance(message, m.OpenRun):
-            if message.run not in self._plans:  # else the hello has said it, and more
-                self._open_run(peer, message)
-        elif isinstance(message, m.CloseRun):
-            self._close_run(message.run)
-        elif isinstance(message, m.Farewell):
-            peer.send(m.Close())
-
-    def _note_progress(self, peer: Peer, progress: m.Progress) -> None:
-        now = self._now()
-        for run, batches in progress.arrived.items():
-            for step, worker, size in batches:
-                self._ledger.arrived(run, step, worker, size, now)
-        for run, steps in progress.taken.items():
-            for step in steps:
-                self._ledger.taken(run, step, now)
-        if progress.arrived:
-            self._troubles.reached(peer.name)
-
-    def _describe(self, peer: Peer, question: m.Describe) -> None:
-        is_asked = question in self._lengths.asked
-        answer = self._lengths.ask(peer.name, question.dataset)
-        if answer is not None:
-            peer.send(answer)
-        elif not is_asked:
-            for worker in self._workers.values():
-                worker.send(question)
-
-    def _open_run(self, peer: Peer, opened: m.OpenRun) -> None:
-        try:
-            plan = m.decode_plan(opened.plan)
-            self._streams.check(opened.rank, plan)
-        except DataError as error:
-            peer.send(m.RunFailed(run=opened.run, kind="refused", message=str(error)))
-            return
-        self._plans[opened.run] = opened.plan
-        self._run_receivers[opened.run] = peer.name
-        self._ledger.open_run(
-            opened.run,
-            receiver=peer.name,
-            rank=opened.rank,
-            steps=plan.steps,
-            is_lane=isinstance(plan, LanePlan),
-            now=self._now(),
-            after=opened.after,
-            progress=_progress(opened),
-        )
-
-    def _close_run(self, run: str) -> None:
-        self._ledger.close_run(run)
-        self._plans.pop(run, None)
-        self._run_receivers.pop(run, None)
-        for worker in self._workers.values():
-            if run in worker.known_runs:
-                worker.known_runs.discard(run)
-                worker.send(m.CloseRun(run=run))
+            writer.close()
 
     # Leases -------------------------------------------------------------------------------
 
@@ -368,30 +134,7 @@ class Dispatcher:
 
     def _assign(self) -> None:
         self._is_stirred = False
-        said: dict[str, list[m.Message]] = {}
-        for assignment in self._ledger.assign(self._now()):
-            words = said.setdefault(assignment.worker, [])
-            known = self._workers[assignment.worker].known_runs
-            if assignment.run not in known:
-                known.add(assignment.run)
-                words.append(self._definition(assignment.run))
-            self._metrics.count("leases", len(assignment.steps))
-            words.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
-        for name, words in said.items():
-            self._workers[name].send(*words)
-
-    def _definition(self, run: str) -> m.DefineRun:
-        address = self._addresses[self._run_receivers[run]]
-        return m.DefineRun(run=run, plan=self._plans[run], address=address)
-
-
-def _progress(opened: m.OpenRun) -> Progress:
-    return Progress(
-        taken=opened.taken,
-        early=opened.early,
-        arrived=dict(opened.arrived),
-        largest=opened.largest,
-    )
+        self._desk.assign()
 
 
 async def _serve(environment: Environment) -> None:

@@ -89,7 +89,11 @@ class Simulation:
         self.unsaid.clear()
         self.ledger = self.open()
         for name in self.coin.sample(list(self.work), len(self.work)):
-            self.greet(name)
+            if self.coin.random() < 0.2:  # it died while nobody looked
+                del self.work[name]
+                self.hire()
+            else:
+                self.greet(name)
 
     def greet(self, name: str) -> None:
         holds: dict[str, list[int]] = {}
@@ -107,7 +111,7 @@ class Simulation:
 
     def tick(self) -> None:
         self.now += 0.1
-        if self.coin.random() < 0.005:
+        if self.coin.random() < 0.02:
             self.restart()
         self.ledger.look(self.now)
         for assignment in self.ledger.assign(self.now):
