@@ -38,11 +38,14 @@ class _Subject:
 
     past: Figures = field(default_factory=dict)
     living: dict[str, Figures] = field(default_factory=dict)
+    most: int = 0  # processes at once
 
     def retire(self, process: str, growing: Iterable[str]) -> None:
         gone = self.living.pop(process, {})
         for name in growing:
             self.past[name] = self.past.get(name, 0.0) + gone.get(name, 0.0)
+        for name in _SHARED & gone.keys():
+            self.past[name] = max(self.past.get(name, 0.0), gone[name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,7 @@ class Metrics:
             for process in [other for other in subject.living if other != report.process]:
                 subject.retire(process, _GROWING[report.kind])
         subject.living[report.process] = figures
+        subject.most = max(subject.most, len(subject.living))
 
     def forget_worker(self, worker: str) -> None:
         """A worker is gone; its totals stay with its host."""
@@ -104,7 +108,8 @@ class Metrics:
         """leases: in the hands of each host's workers now. late_leases: given twice, so far."""
         hosts = self._figures("worker")
         for host, figures in hosts.items():
-            figures["workers"] = len(self._subjects["worker"][host].living)
+            subject = self._subjects["worker"][host]
+            figures["workers"], figures["most_workers"] = len(subject.living), subject.most
             figures["leases"] = leases.get(host, 0)
         ranks = {}
         for name, figures in self._figures("rank").items():
@@ -137,7 +142,9 @@ def _merged(subject: _Subject, growing: Iterable[str], current: Iterable[str]) -
         for name in growing
     }
     now = {
-        name: (max if name in _SHARED else sum)([0.0, *(each.get(name, 0.0) for each in living)])
+        name: max([subject.past.get(name, 0.0), *(each.get(name, 0.0) for each in living)])
+        if name in _SHARED
+        else sum(each.get(name, 0.0) for each in living)
         for name in current
     }
     return totals | now

@@ -27,7 +27,7 @@ class Observed:
     cpu: float  # of w, CPU seconds
     starved: float  # of w, seconds without a CPU that was wanted
     blocked: float  # seconds that all workers were held up by their sending
-    workers: int  # N
+    workers: int  # N, the most at once: at the end of a job they leave
     vcpus: int  # of the hosts that they run on
     bytes_per_second: float  # that arrive at the train hosts
     receiver_cpu: float  # the busiest receiver's share of a CPU
@@ -65,7 +65,7 @@ def observe(snapshot: Snapshot) -> Observed | None:
     if not clocks or not prepared:
         return None
     total, wait, first_waits, steps = max(clocks, key=lambda clock: clock[1])
-    workers = round(sum(host["workers"] for host in snapshot.hosts.values()))
+    workers = round(sum(host["most_workers"] for host in snapshot.hosts.values()))
     work = _ratio(snapshot.hosts.values(), "preparing", "prepared")
     if steps < FEWEST_STEPS or total < SHORTEST or not (workers and work):
         return None

@@ -96,6 +96,7 @@ class Worker:
 
     def _finish(self) -> int:
         self._holdings.wait_until_sent(_LEAVING_SECONDS)
+        self._report_figures()
         self._control.say(self._holdings.leave())
         self._control.close()
         return 0

@@ -111,6 +111,16 @@ def test_figures_never_go_down_when_workers_come_and_go(
         before = after
 
 
+def test_what_a_host_had_is_known_when_its_workers_have_left() -> None:
+    metrics = Metrics()
+    for process in "ab":
+        metrics.hear(worker(process, batches=1, cpus=8))
+    for process in "ab":
+        metrics.forget_worker(process)
+    host = snapshot(metrics).hosts["algo-1"]
+    assert (host["workers"], host["most_workers"], host["cpus"], host["batches"]) == (0, 2, 8, 2)
+
+
 def test_a_rank_that_was_started_again_goes_on_counting() -> None:
     metrics = Metrics()
     for process, steps in (("1", 5), ("1", 9), ("2", 1), ("2", 4)):
@@ -124,7 +134,12 @@ def test_what_is_no_figure_is_left_out() -> None:
     metrics.hear(worker("a", prepared=2, strange=5, **bad))  # type: ignore[arg-type]  # as said
     metrics.hear(m.Report(kind="strange", of="algo-1", process="a", figures={"batches": 1}))
     host = snapshot(metrics).hosts["algo-1"]
-    assert {name for name, value in host.items() if value} == {"prepared", "workers", "leases"}
+    assert {name for name, value in host.items() if value} == {
+        "prepared",
+        "workers",
+        "most_workers",
+        "leases",
+    }
     assert "strange" not in host
 
 

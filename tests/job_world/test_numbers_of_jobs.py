@@ -79,7 +79,7 @@ def test_a_job_counts_what_its_hosts_did(make_hosts: MakeHosts) -> None:
     (receiver,) = metrics(hosts, "receivers").values()
     dispatcher = metrics(hosts, "dispatcher")
     assert rank["steps"] == dispatcher["leases"] == 60
-    assert host["workers"] == 2
+    assert (host["most_workers"], host["cpus"]) == (2, 1)
     # the workers and the receiver report once a second, the rank at the end of its epoch
     assert 0.04 <= host["preparing"] / host["prepared"] < 0.08
     assert receiver["high"] <= receiver["budget"]
@@ -118,8 +118,8 @@ def test_the_advice_taken_removes_the_wait(make_hosts: MakeHosts) -> None:
     bound = verdict(job(make_hosts, **costs, workers_per_host=1))
     enough = verdict(job(make_hosts, **costs, workers_per_host=1 + bound["more"] + 1))
     assert bound["bound"] == "workers"
-    assert enough["bound"] == "nothing"
-    assert enough["busy"] == pytest.approx(2 / (2 + bound["more"]), abs=0.15)
+    assert enough["bound"] != "workers"  # and "nothing", on a machine that has time for sleepers
+    assert enough["wait_share"] < bound["wait_share"] / 2
 
 
 def free_port(address: str) -> int:

@@ -154,7 +154,8 @@ HOST = {
     "cpu": 40.0,
     "starved": 25.0,
     "cpus": 4.0,
-    "workers": 4.0,
+    "workers": 0.0,  # they may have left, at the end of the job
+    "most_workers": 4.0,
 }
 RANK = {"steps": 51.0, "wait": 12.0, "total": 32.0, "startup": 2.0, "first_waits": 0.0}
 RECEIVER = {"cpu": 3.0, "budget": 1e8}
