@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from launcher.contract import DataPart, Role
@@ -22,20 +23,18 @@ from launcher.data.publishing import Publisher
 from launcher.data.runs import Progress
 from launcher.data.served import Lengths, Streams
 from launcher.data.shards import LanePlan
+from launcher.data.troubles import IDLE_AFTER, Troubles
 from launcher.errors import AuthenticationError, DataError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 
-#: Seconds without any worker, once there have been some, after which the ranks are told.
-ABANDONED_AFTER = 60.0
-#: Seconds that no worker has reached a receiver, though they try, after which its ranks are told.
-UNREACHABLE_AFTER = 60.0
 #: Seconds that a receiver has to come back before its runs are closed.
 RECEIVER_RETURNS = 90.0
-#: Seconds that a rank leaves a batch lying before a line in the log names it.
-IDLE_AFTER = 60.0
+#: Seconds after which a worker that came back is told which of its runs are closed: by then their
+#: receivers are back as well.
+SETTLED_AFTER = 10.0
 _TICK = 0.1
 _BEAT_TICKS = 10
 _READ_LIMIT = 1 << 18
@@ -66,7 +65,6 @@ class Dispatcher:
         self._data_group = data_group
         self._metrics_port = part.metrics_port
         self._metrics = Metrics()
-        self._patience = start_timeout  # without any worker
         self._ledger = Ledger(part.prefetch_bytes)
         self._lengths = Lengths(part.datasets)
         self._streams = Streams(part.datasets)
@@ -75,10 +73,8 @@ class Dispatcher:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._run_receivers: dict[str, str] = {}
-        self._unreached: dict[str, tuple[float, str]] = {}  # receivers: since when, and why
-        self._warned: set[str] = set()
         self._frozen = 0.0
-        self._last_worker = self._now()
+        self._troubles = Troubles(self._data_hosts, start_timeout, self._now())
         self._is_stirred = False
 
     def _now(self) -> float:
@@ -134,31 +130,22 @@ class Dispatcher:
             ticks += 1
             if ticks % _BEAT_TICKS == 0:
                 self._beat()
-            self._check_abandoned()
             self._check_poisoned()
             self._ledger.look(self._now())
             self._stir()
 
     def _beat(self) -> None:
+        """Once a second: a sign of life, and a look at what goes wrong."""
         for peer in (*self._workers.values(), *self._receivers.values()):
             peer.send(m.Alive())
-        for run in self._ledger.idle(self._now(), IDLE_AFTER):
-            if run.name not in self._warned:
-                self._warned.add(run.name)
-                emit("rank_takes_nothing", rank=run.rank, run=run.name, seconds=IDLE_AFTER)
-        self._check_unreached()
-
-    def _check_abandoned(self) -> None:
-        # A worker that is connected and silent (a frozen or lost host) serves nobody.
-        self._last_worker = max([self._last_worker, *self._ledger.signs_of_life])
-        silence = self._now() - self._last_worker
-        if silence > self._patience:
-            who = ", ".join(self._data_hosts)
-            ever = self._patience == ABANDONED_AFTER
-            word = (
-                "every data worker is gone or silent" if ever else "no data worker has registered"
-            )
-            self._fail_all(f"{word} for {silence:.0f} s; data hosts: {who}")
+        for rank, run in self._troubles.idle(self._ledger, self._now()):
+            emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
+        for name, message in self._troubles.unreached(self._now()):
+            self._fail_runs(self._ledger.runs_of(name), message)
+        if word := self._troubles.abandoned(self._ledger, self._now()):
+            self._fail_runs(self._ledger.runs, word)
+            for asker, answer in self._lengths.give_up(word):
+                self._tell_receiver(asker, answer)
 
     def _check_poisoned(self) -> None:
         for run, step in self._ledger.poisoned():
@@ -171,19 +158,9 @@ class Dispatcher:
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 
-    def _check_unreached(self) -> None:
-        for name, (since, why) in list(self._unreached.items()):
-            if self._now() - since > UNREACHABLE_AFTER:
-                del self._unreached[name]
-                message = f"no data worker can reach the receiver of {name}: {why}"
-                for run in self._ledger.runs_of(name):
-                    self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
-
-    def _fail_all(self, message: str) -> None:
-        for run in self._ledger.runs:
+    def _fail_runs(self, runs: Iterable[str], message: str) -> None:
+        for run in runs:
             self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
-        for asker, answer in self._lengths.give_up(message):
-            self._tell_receiver(asker, answer)
 
     # Connections --------------------------------------------------------------------------
 
@@ -223,7 +200,7 @@ class Dispatcher:
             before.drop()
         peer.name, peer.pid = hello.worker, hello.pid
         self._workers[peer.name] = peer
-        self._patience = ABANDONED_AFTER
+        self._troubles.had_workers()
         host = host_of(peer.name)
         self._ledger.add_worker(
             peer.name,
@@ -233,6 +210,9 @@ class Dispatcher:
             receiver=host if host in self._local_hosts else None,
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
+        if hello.runs:
+            loop = asyncio.get_running_loop()
+            loop.call_later(SETTLED_AFTER, self._forget_closed, peer, hello.runs)
         peer.send(*self._lengths.asked)
 
     def _greet_receiver(self, peer: Peer, hello: m.HelloReceiver) -> None:
@@ -247,7 +227,8 @@ class Dispatcher:
             self._close_run(run)
         self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
         for message in runs:
-            self._patience = ABANDONED_AFTER  # there have been workers
+            if message.taken:
+                self._troubles.had_workers()
             self._open_run(peer, message)
 
     def _part_from(self, peer: Peer) -> None:
@@ -262,6 +243,9 @@ class Dispatcher:
         elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
             asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
+
+    def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
+        worker.send(*(m.CloseRun(run=run) for run in runs if run not in self._plans))
 
     def _close_runs(self, receiver: str) -> None:
         if receiver not in self._receivers:
@@ -284,8 +268,7 @@ class Dispatcher:
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.Unreachable):
             receiver = self._run_receivers.get(message.run, "?")
-            since, _ = self._unreached.get(receiver, (now, ""))
-            self._unreached[receiver] = (since, f"{message.why} (worker {peer.name})")
+            self._troubles.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
         elif isinstance(message, m.Leaving):
             peer.leaving = True
             self._ledger.drain_worker(peer.name, message.keeps)
@@ -336,7 +319,7 @@ class Dispatcher:
             for step in steps:
                 self._ledger.taken(run, step, now)
         if progress.arrived:
-            self._unreached.pop(peer.name, None)
+            self._troubles.reached(peer.name)
 
     def _describe(self, peer: Peer, question: m.Describe) -> None:
         is_asked = question in self._lengths.asked

@@ -20,11 +20,21 @@ class Holdings:
     def __init__(self, worker: str, pid: int) -> None:
         self._worker, self._pid = worker, pid
         self._lock = threading.Lock()
+        self._runs: dict[str, None] = {}
         self._held: dict[tuple[str, int], None] = {}
         self._begun: set[tuple[str, int]] = set()
         self._done: list[tuple[str, int]] = []
         self._seconds: dict[str, float] = {}  # for each kind of work that goes on side by side
         self._told = 0.0
+
+    def define(self, run: str) -> None:
+        """This worker knows what a run is."""
+        with self._lock:
+            self._runs[run] = None
+
+    def forget(self, run: str) -> None:
+        with self._lock:
+            self._runs.pop(run, None)
 
     def lease(self, run: str, steps: Iterable[int]) -> None:
         with self._lock:
@@ -68,6 +78,7 @@ class Holdings:
                     pid=self._pid,
                     seconds=self._told,
                     holds=_by_run(self._held),
+                    runs=list(self._runs),
                 )
             ]
 

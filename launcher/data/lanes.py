@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from launcher.data import samples, seeding, structure
 from launcher.data.current_shard import ShardInHand, in_hand
-from launcher.data.shards import End, LanePlan, Portion
+from launcher.data.laps import End, Portion
+from launcher.data.shards import LanePlan
 from launcher.errors import DataError, SampleError
 from launcher.runtime.events import emit
 

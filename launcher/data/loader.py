@@ -12,6 +12,7 @@ from weakref import finalize
 
 from launcher.data import structure
 from launcher.data.meters import StreamMeter
+from launcher.data.pinning import open_pinning
 from launcher.data.plan import Place, Plan, make_plan
 from launcher.data.reading import Reading
 from launcher.data.samples import Description
@@ -58,6 +59,8 @@ class DataLoader:
         imported.
     types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
         such a class, and only one that is given here is made.
+    pin_memory: page-locked batches, for `to("cuda", non_blocking=True)`. A copy must be on the
+        current stream, or awaited by it, when the next batch is asked for. Without CUDA, a warning.
 
     Raises DataError for wrong arguments, SampleError when the dataset raises, and
     DataServiceUnavailable when the job's data group cannot be reached.
@@ -85,6 +88,7 @@ class DataLoader:
         world_size: int | None = None,
         tensors: bool | None = None,
         types: Sequence[type] = (),
+        pin_memory: bool = False,
     ) -> None:
         self._spec = StreamSpec(
             name=name or dataset,
@@ -112,6 +116,7 @@ class DataLoader:
         if tensors is None and collate_fn is None:
             tensors = "torch" in sys.modules
         self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
+        self._pinning = open_pinning(pin_memory)
         self._process = os.getpid()
         self._source: Source | None = None
         self._dataset: Description | None = None
@@ -180,7 +185,7 @@ class DataLoader:
     def _plan(self, place: Place) -> Plan | ShardPlan:
         self._check_process()
         if self._source is None:
-            self._source = open_source()
+            self._source = open_source(self._pinning)
             finalize(self, self._source.close).atexit = False
         if self._dataset is None:
             self._dataset = self._source.describe(self._spec.dataset)

@@ -40,13 +40,14 @@ class Message:
 class HelloWorker(Message):
     """worker: its name, which begins with its host. holds: the steps it is at work on, by run.
 
-    seconds: that a batch takes it; 0 before the first.
+    seconds: that a batch takes it; 0 before the first. runs: those whose definition it has.
     """
 
     worker: str
     pid: int
     seconds: float = 0.0
     holds: dict[str, list[int]] = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,9 +66,9 @@ def observe(snapshot: Snapshot) -> Observed | None:
         return None
     total, wait, first_waits, steps = max(clocks, key=lambda clock: clock[1])
     workers = round(sum(host["workers"] for host in snapshot.hosts.values()))
-    if steps < FEWEST_STEPS or total < SHORTEST or not workers:
-        return None
     work = _ratio(snapshot.hosts.values(), "preparing", "prepared")
+    if steps < FEWEST_STEPS or total < SHORTEST or not (workers and work):
+        return None
     size = _ratio(snapshot.hosts.values(), "bytes", "batches")
     return Observed(
         total=total,

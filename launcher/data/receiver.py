@@ -15,6 +15,7 @@ import threading
 import time
 from types import FrameType
 
+from launcher.data import limits
 from launcher.data import messages as m
 from launcher.data.account import Account
 from launcher.data.arrivals import Arrivals
@@ -46,7 +47,7 @@ class Receiver:
         self._asking: dict[str, list[Neighbour]] = {}
         address = (cluster.address(cluster.host), environment.ports.receiver)
         self._account = Account(cluster.host, address)
-        self._store = Store(part.prefetch_bytes if part else 0, self._account)
+        self._store = Store(_prefetch_bytes(environment), self._account)
         self._arrivals = Arrivals(self._store, checksums=bool(part and part.checksums))
         self._workers = socket.create_server(
             (cluster.bind_address, environment.ports.receiver), backlog=1024
@@ -179,9 +180,15 @@ class Receiver:
             self._account.ask(message)
 
 
+def _prefetch_bytes(environment: Environment) -> int:
+    return environment.document.data.prefetch_bytes if environment.document.data else 0
+
+
 def main() -> int:
     environment = Environment.read(paths_here())
     try:
+        limits.check_descriptors()
+        limits.check_memory(_prefetch_bytes(environment), limits.memory_bytes())
         receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
     except (DataError, OSError) as error:
         emit("receiver_failed", why=str(error))

@@ -1,53 +1,22 @@
-"""Which step of a rank is which shard's batch, when a dataset can only be iterated. Pure.
+"""Which shards of an iterable dataset a rank reads, and in which steps. Pure.
 
 A stream of an iterable dataset has as many *shards* as its loader says, whatever the cluster looks
 like. They are dealt to the ranks like cards, and a rank takes one batch of each of its shards in
-turn, passing over those that have ended; one pass over all its shards is a *lap*. A shard of a lap
-is a *lane*: its batches come in order, and where it ends is known only there.
+turn, passing over those that have ended; one pass over all its shards is a *lap* (`laps`). A shard
+of a lap is a *lane*: its batches come in order, and where it ends is known only there.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from launcher.data.plan import Place
 from launcher.data.streams import StreamSpec
-from launcher.errors import DataError, WireError
-
-#: A batch as its tree and its arrays.
-Parts = tuple[Any, list[Any]]
+from launcher.errors import DataError
 
 #: The steps of a lane, for those who must know a number: more than anybody will read.
 ENDLESS = 1 << 53
-
-
-@dataclass(kw_only=True)
-class Portion:
-    """A batch of a lane. samples: how many. parts: its tree and arrays. pad: it repeats samples
-    of this epoch.
-    """
-
-    samples: int
-    parts: Parts | None = None
-    pad: bool = False
-
-    def take(self) -> Parts:
-        """The parts, which are held no longer: their memory is whoever's they are handed to."""
-        assert self.parts is not None  # they are taken once
-        parts, self.parts = self.parts, None
-        return parts
-
-
-@dataclass(frozen=True, kw_only=True)
-class End:
-    """A lane has ended. batches: how many it had."""
-
-    batches: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,66 +45,6 @@ class LanePlan:
     def named(self, step: int) -> str:
         """A batch, for a message."""
         return f"batch {self.first + step} of shard {self.shard} of {self.spec.shards}"
-
-
-def pack(item: Portion | End) -> Parts:
-    """What comes of a lane as a tree and arrays, as batches are sent."""
-    if isinstance(item, End):
-        return [0, item.batches], []
-    tree, arrays = item.take()
-    return [item.samples, tree], arrays
-
-
-def unpack(tree: Any, arrays: list[Any]) -> Portion | End:
-    """The inverse of `pack`; raises WireError for what is neither."""
-    match tree:
-        case [0, int(batches)]:
-            return End(batches=batches)
-        case [int(samples), content]:
-            return Portion(samples=samples, parts=(content, arrays))
-    raise WireError("a batch of a shard that does not say how many samples it has")
-
-
-class ShardProgress:
-    """The steps of a rank that have been taken, and what was in them."""
-
-    def __init__(self, plan: ShardPlan) -> None:
-        self._plan = plan
-        self._taken = plan.first
-        self._is_over = False
-        self.samples = self.pads = 0
-        self.drops = 0  # none that anybody could know of
-
-    def note(self, portion: Portion) -> None:
-        self._taken += 1
-        self.samples += portion.samples
-        self.pads += portion.samples if portion.pad else 0
-
-    def end(self) -> None:
-        """The epoch is over."""
-        self._is_over = True
-
-    @property
-    def place(self) -> Place | None:
-        """Where to go on; None when the epoch is over."""
-        if self._is_over or self._taken == self._plan.steps:
-            return None
-        return Place(epoch=self._plan.epoch, taken=self._taken)
-
-
-class LaneReader(Protocol):
-    """A lane that is being read: its batches in order, then its end."""
-
-    def __iter__(self) -> Iterator[Portion | End]: ...
-
-    def __next__(self) -> Portion | End: ...
-
-    def close(self) -> None:
-        """Stop reading."""
-
-
-#: Begins to read a lane; how, is for the source of batches to know.
-OpenLane = Callable[[LanePlan], LaneReader]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,72 +172,4 @@ def _inapplicable(spec: StreamSpec) -> Iterator[str]:
         yield (
             f"on_error='skip': {spec.dataset} is iterable, and an iterator that has raised is "
             "finished; catch what its samples raise in its __iter__, and go on there"
-        )
-
-
-def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[Portion, None, None]:
-    """The steps of a rank's epoch, from the plan's first.
-
-    Where the shards end before the steps do, they are begun anew; raises DataError where that is
-    not wanted.
-    """
-    taken = 0
-    for lap in itertools.count():
-        before = taken
-        with closing(_read_lap(plan.lanes(lap, max(0, plan.first - taken)), open_lane)) as steps:
-            for portion in steps:
-                taken += 1
-                if taken > plan.first:
-                    portion.pad = lap > 0
-                    yield portion
-                if taken == plan.steps:
-                    return
-        if plan.steps is None:
-            _check_resumed(plan, taken)
-            return
-        _check_more(plan, taken, taken - before)
-
-
-def _read_lap(plans: list[LanePlan], open_lane: OpenLane) -> Generator[Portion, None, None]:
-    """One batch of each lane in turn, until all have ended."""
-    with ExitStack() as stack:
-        # All are opened at once: they are worked on side by side.
-        opened = [stack.enter_context(closing(open_lane(plan))) for plan in plans]
-        turns = deque(_from_the_start(*lane) for lane in zip(plans, opened, strict=True))
-        while turns:
-            lane = turns.popleft()
-            if (portion := next(lane, None)) is not None:
-                yield portion
-                turns.append(lane)
-
-
-def _from_the_start(plan: LanePlan, lane: LaneReader) -> Iterator[Portion]:
-    """All batches of a lane; those before its first are only said to have been."""
-    opening = next(lane)
-    behind = min(plan.first, opening.batches) if isinstance(opening, End) else plan.first
-    yield from itertools.repeat(Portion(samples=0), behind)
-    for portion in itertools.chain([opening], lane):
-        if isinstance(portion, End):
-            return
-        yield portion
-
-
-def _check_resumed(plan: ShardPlan, taken: int) -> None:
-    if taken < plan.first:
-        raise DataError(
-            f"{plan.spec.dataset} ended after {taken} steps, and the state was saved after "
-            f"{plan.first}: the dataset has changed since"
-        )
-
-
-def _check_more(plan: ShardPlan, taken: int, latest: int) -> None:
-    """Whether the shards may and can be begun anew."""
-    where = f"the shards {list(plan.shards)} of {plan.spec.dataset}"
-    if latest == 0:
-        raise DataError(f"{where} have no batch, so rank {plan.rank} has nothing to take")
-    if plan.spec.uneven == "error":
-        raise DataError(
-            f"{where} ended after {taken} steps of rank {plan.rank}, and an epoch has "
-            f"steps={plan.steps}; give the loader at most steps={taken}, or uneven='pad' to begin "
-            "the shards anew"
         )

@@ -18,6 +18,8 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
+from launcher.data.pinning import Pinning
+
 _KIB_64 = 64 * 1024
 _MIB = 1 << 20
 #: A slab that is a quarter larger than need be is better than a new one.
@@ -112,8 +114,9 @@ class SlabViews:
     from a destructor at any moment, so it must take no lock.
     """
 
-    def __init__(self, released: Callable[[int], Any]) -> None:
+    def __init__(self, released: Callable[[int], Any], pinning: Pinning | None = None) -> None:
         self._released = released
+        self._pinning = pinning
         self._memory: dict[int, mmap.mmap] = {}
 
     def add(self, number: int, descriptor: int) -> None:
@@ -123,10 +126,14 @@ class SlabViews:
             self._memory[number] = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
+        if self._pinning is not None:
+            self._pinning.register(self._memory[number])
 
     def forget(self, number: int) -> None:
         """A slab will not be shown again."""
-        self._memory.pop(number, None)
+        memory = self._memory.pop(number, None)
+        if memory is not None and self._pinning is not None:
+            self._pinning.unregister(memory)
 
     def payload(self, number: int, size: int) -> npt.NDArray[np.uint8]:
         """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""

@@ -23,9 +23,11 @@ from launcher.contract import (
 from launcher.data import alone, samples, structure, wire
 from launcher.data import messages as m
 from launcher.data.lanes import LocalLane
+from launcher.data.laps import End, OpenLane, Portion, read_epoch, unpack
+from launcher.data.pinning import Pinning
 from launcher.data.plan import Plan
 from launcher.data.samples import Description
-from launcher.data.shards import End, LanePlan, OpenLane, Portion, ShardPlan, read_epoch, unpack
+from launcher.data.shards import LanePlan, ShardPlan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
@@ -67,16 +69,16 @@ class Source(Protocol):
         """Nothing more is asked for; arrays that were given stay as they are."""
 
 
-def open_source() -> Source:
+def open_source(pinning: Pinning | None = None) -> Source:
     """The data service where the job declares one, else this process; never one for the other."""
     if name := os.environ.get(RECEIVER_VARIABLE):
-        return ServiceSource(name)
+        return ServiceSource(name, pinning)
     if _service_is_declared():
         raise DataServiceUnavailable(
             f"this job declares a data group, but {RECEIVER_VARIABLE} is not set in this process: "
             "start it with the environment of the training script"
         )
-    return LocalSource()
+    return LocalSource(pinning)
 
 
 def _service_is_declared() -> bool:
@@ -91,7 +93,8 @@ def _service_is_declared() -> bool:
 class LocalSource:
     """Loads in this process, batch by batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, pinning: Pinning | None = None) -> None:
+        self._pinning = pinning
         self._datasets = samples.Datasets()
 
     def describe(self, dataset: str) -> Description:
@@ -103,7 +106,8 @@ class LocalSource:
             return
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
-            yield step, structure.take_apart(samples.load_batch(dataset, plan, step))
+            tree, arrays = structure.take_apart(samples.load_batch(dataset, plan, step))
+            yield step, (tree, self._pinning.copies(arrays) if self._pinning else arrays)
 
     def prepare(self, plan: Plan) -> None:
         """Nothing: this process is busy with the plan that is being read."""
@@ -138,7 +142,8 @@ class ServiceSource:
     message in the socket, until the training loop asks for it.
     """
 
-    def __init__(self, receiver: str) -> None:
+    def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
+        self._pinning = pinning
         self._socket = _connect(receiver)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(_SAY_EVERY, 0))
         self._process = os.getpid()
@@ -148,7 +153,7 @@ class ServiceSource:
         self._released: collections.deque[int] = collections.deque()
         # The method holds on to this object, and so to the connection, while arrays live: the
         # receiver uses a slab again when it is told to, or when the connection has ended.
-        self._views = SlabViews(self._note_release)
+        self._views = SlabViews(self._note_release, pinning)
         self._runs: dict[str, _Run] = {}
         self._current: _Run | None = None
         self._prepared: _Run | None = None
@@ -250,10 +255,10 @@ class ServiceSource:
         self._released.append(slab)  # called by destructors: no lock, no I/O
 
     def _say(self, message: m.Message) -> None:
-        out = b""
-        if self._released:
-            slabs = [self._released.popleft() for _ in range(len(self._released))]
-            out = lines.encode(m.Release(slabs=slabs).encode())
+        slabs = [self._released.popleft() for _ in range(len(self._released))]
+        if self._pinning is not None:
+            slabs = self._pinning.copied(slabs)
+        out = lines.encode(m.Release(slabs=slabs).encode()) if slabs else b""
         try:
             self._socket.sendall(out + lines.encode(message.encode()))
         except OSError as error:

@@ -155,35 +155,42 @@ def _together(
     states: Sequence[Mapping[str, Any]], places: Sequence[Place], spec: StreamSpec
 ) -> Place:
     """One place for all ranks from what each has done in any order."""
-    first, world = places[0], states[0].get("world")
+    _check_all_ranks(states, places)
+    first = places[0]
+    left = np.zeros(first.length or 0, bool)
+    for start, stop in (*first.holes, (first.position, len(left))):
+        left[start:stop] = True
+    for state, place in zip(states, places, strict=True):
+        left[_positions_done(state, place, spec)] = False
+    return replace(first, done=(), **_as_position_and_holes(left))
+
+
+def _check_all_ranks(states: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> None:
+    """All ranks of one world are here, and had begun at one place."""
+    world = states[0].get("world")
     ranks = sorted(state.get("rank", -1) for state in states)
     origins = {replace(place, done=()) for place in places}
-    if len(origins) > 1 or world is None or ranks != list(range(world)) or first.length is None:
+    if len(origins) > 1 or world is None or ranks != list(range(world)):
         raise DataError(
             f"a state of in_order=False is of one rank, and these are of the ranks {ranks} of a "
             f"world of {world}: to go on with other ranks or another batch_size, save the states "
             "of all ranks at one step and load them as a list"
         )
-    left = np.zeros(first.length, bool)
-    left[first.position :] = True
-    for start, stop in first.holes:
-        left[start:stop] = True
-    for state, place in zip(states, places, strict=True):
-        before = replace(spec, **{name: state[name] for name in _STEPS})
-        plan = Plan(
-            spec=before,
-            length=first.length,
-            epoch=place.epoch,
-            rank=state["rank"],
-            world=world,
-            position=place.position,
-            holes=place.holes,
-            digest=place.digest,
-        )
-        for start, stop in place.done:
-            for step in range(start, stop):
-                left[[at for at in plan.positions(step) if at < first.length]] = False
-    return replace(first, done=(), **_as_position_and_holes(left))
+
+
+def _positions_done(state: Mapping[str, Any], place: Place, spec: StreamSpec) -> list[int]:
+    """The positions of the epoch that a rank has taken since its place."""
+    plan = Plan(
+        spec=replace(spec, **{name: state[name] for name in _STEPS}),
+        length=place.length or 0,
+        epoch=place.epoch,
+        rank=state["rank"],
+        world=state["world"],
+        position=place.position,
+        holes=place.holes,
+    )
+    steps = (step for start, stop in place.done for step in range(start, stop))
+    return [at for step in steps for at in plan.positions(step) if at < plan.length]
 
 
 def _as_position_and_holes(left: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from launcher.data import messages as m
 from launcher.data import wire
 from launcher.data.account import Account
+from launcher.data.limits import memory_bytes
 from launcher.data.meters import ReceiverMeter
 from launcher.data.neighbours import Neighbour
 from launcher.data.slabs import Slab, SlabPool
@@ -43,7 +43,7 @@ class Store:
         self._account = account
         self._lock = threading.Lock()
         # A batch that this host could never hold is refused before it comes.
-        self._memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}

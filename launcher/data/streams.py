@@ -89,7 +89,6 @@ def _wrong_values(spec: StreamSpec) -> Iterator[str]:
 
 
 def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
-    """Functions are named, and stand beside the dataset: data hosts import nothing else."""
     if not isinstance(spec.dataset, str):
         yield (
             f"a dataset is named, as in 'pipeline:train_set', so that data hosts can build it too; "
@@ -99,25 +98,29 @@ def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
     home = spec.dataset.partition(":")[0]
     for what in ("sampler", "batch_sampler", "collate_fn"):
         function = getattr(spec, what)
-        if function is None:
-            continue
-        if not isinstance(function, str):
-            name = getattr(function, "__name__", "function")
-            yield (
-                f"a {what} is named, as in '{home}:{name}', so that data hosts can call it too; "
-                f"got a {type(function).__name__}: define it in the module {home}, at its top level"
-            )
-            continue
-        try:
-            module, name = references.split(function, what)
-        except DataError as error:
-            yield str(error)
-            continue
-        if module != home:
-            yield (
-                f"the {what} {function!r} is not in the module of the dataset {spec.dataset!r}: "
-                f"import it there and write '{home}:{name}'"
-            )
+        if function is not None and (problem := _wrong_function(function, what, home)):
+            yield problem
+
+
+def _wrong_function(function: Any, what: str, home: str) -> str | None:
+    """Functions are named, and stand in the dataset's module: data hosts import nothing else."""
+    if not isinstance(function, str):
+        name = getattr(function, "__name__", "function")
+        return (
+            f"a {what} is named, as in '{home}:{name}', so that data hosts can call it too; "
+            f"got a {type(function).__name__}: define it in the module {home}, at its top level"
+        )
+    module, _, name = function.partition(":")
+    if module and name and module != home:
+        return (
+            f"the {what} {function!r} is not in the dataset's module {home}: import it there and "
+            f"write '{home}:{name}'"
+        )
+    try:
+        references.split(function, what)
+    except DataError as error:
+        return str(error)
+    return None
 
 
 def _contradictions(spec: StreamSpec) -> Iterator[str]:

@@ -84,7 +84,7 @@ def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Verdict 
     """
     if steps < FEWEST_STEPS or total < SHORTEST:
         return None
-    share = wait / total
+    share = round(wait / total, 4)
     if share < NEGLIGIBLE:
         text = f"not input-bound ({share:.1%} waiting for data): a data group would not help"
         return Verdict(bound=Bound.NOTHING, wait_share=share, busy=share, more=0, text=text)
@@ -194,5 +194,8 @@ def _imbalance(seen: Observed, group: str) -> tuple[Bound, str, int | None]:
             f"{seen.workers} workers; raise data_service.prefetch_bytes"
         )
         return Bound.MEMORY, words, None
-    words = f"{busy}, and so was the wire ({seen.bytes_per_second / 1e6:,.0f} MB/s): some "
-    return Bound.UNKNOWN, words + "batches take much longer than others", None
+    words = (
+        f"{busy}, and was not held up by sending ({seen.bytes_per_second / 1e6:,.0f} MB/s arrive); "
+        "some batches may take much longer than others"
+    )
+    return Bound.UNKNOWN, words, None

@@ -19,15 +19,16 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from launcher.data import laps, samples, structure, wire
 from launcher.data import messages as m
-from launcher.data import samples, shards, structure, wire
 from launcher.data.control import Control
 from launcher.data.flows import Flows
 from launcher.data.holdings import Holdings
 from launcher.data.lanes import Lanes
+from launcher.data.laps import Parts
 from launcher.data.meters import WorkerMeter, report_regularly
 from launcher.data.plan import Plan
-from launcher.data.shards import LanePlan, Parts
+from launcher.data.shards import LanePlan
 from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import Environment, paths_here
@@ -145,7 +146,7 @@ class Worker:
         if isinstance(plan, LanePlan):
             lane = self._lanes.lane(run, plan)
             lane.find(step)
-            return lambda: shards.pack(lane.read(step))
+            return lambda: laps.pack(lane.read(step))
         dataset = self._datasets[plan.spec.dataset]
         return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
 
@@ -170,8 +171,10 @@ class Worker:
             if isinstance(message, m.DefineRun):
                 host, port = message.address
                 self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+                self._holdings.define(message.run)
             elif isinstance(message, m.CloseRun):
                 self._runs.pop(message.run, None)
+                self._holdings.forget(message.run)
                 self._work.put(message)  # the main thread closes what it has opened
             else:
                 if isinstance(message, m.Lease):

@@ -81,7 +81,18 @@ def test_shards_give_the_same_batches_in_process_and_served(make_hosts: MakeHost
     assert ids(served).total() == 150 + sum(int(str(e["pads"])) for e in lines if e["epoch"] == 0)
 
 
-def test_a_worker_killed_within_its_shards_changes_nothing(make_hosts: MakeHosts) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGSTOP, marks=pytest.mark.slow),  # falls silent
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),  # leaves
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_a_worker_lost_within_its_shards_changes_nothing(
+    make_hosts: MakeHosts, fault: signal.Signals
+) -> None:
     calm = run(make_hosts(files(), train=2))
     disturbed = make_hosts(files(pace=0.005), data=2, train=2)
     disturbed.start()
@@ -89,10 +100,12 @@ def test_a_worker_killed_within_its_shards_changes_nothing(make_hosts: MakeHosts
     joined = wait_until(
         lambda: leader.events("worker_joined") if leader.output.count("ids 0") > 3 else None
     )
-    os.kill(joined[0]["pid"], signal.SIGKILL)
-    assert set(disturbed.wait().values()) == {0}, disturbed.output()
-    (left,) = [e for e in leader.events("worker_left") if e["pid"] == joined[0]["pid"]]
-    assert left["leases"], disturbed.output()
+    os.kill(joined[0]["pid"], fault)
+    train = [disturbed[name].wait() for name in ("algo-3", "algo-4")]
+    assert train == [0, 0], disturbed.output()
+    if fault is signal.SIGKILL:
+        (left,) = [e for e in leader.events("worker_left") if e["pid"] == joined[0]["pid"]]
+        assert left["leases"], disturbed.output()
     assert hashes(disturbed) == hashes(calm)
 
 

@@ -18,7 +18,8 @@ from hosts import REPOSITORY
 from launcher.contract import parse_event
 from launcher.data import shard
 from launcher.data.lanes import Lane, Lanes
-from launcher.data.shards import End, LanePlan, Portion
+from launcher.data.laps import End, Portion
+from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import DataError, SampleError
 

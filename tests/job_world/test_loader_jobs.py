@@ -57,8 +57,9 @@ def train_set():
 """
 
 FIRST_BATCH = """
-import os, pathlib, time
+import gc, os, pathlib, time
 from launcher.data import DataLoader
+from launcher.errors import DataError
 FOLDER = pathlib.Path(os.environ["FOLDER"])
 
 loader = DataLoader("pipeline:train_set", name="train")
@@ -74,7 +75,18 @@ print("first batch:", next(iter(loader)), flush=True)
 (FOLDER / "gate").unlink()
 assert [int(batch[0]) for batch in other] == [0, 1, 2, 3]
 loader.set_epoch(7)  # what was prepared is not wanted
-assert [int(batch[0]) for batch in loader] == [0, 1, 2, 3]
+batches = iter(loader)
+assert int(next(batches)[0]) == 0
+if (child := os.fork()) == 0:
+    try:
+        next(batches)
+    except DataError as error:
+        print("in the fork:", error, flush=True)
+    del batches, loader, other
+    gc.collect()
+    os._exit(0)
+os.waitpid(child, 0)
+assert [int(batch[0]) for batch in batches] == [1, 2, 3]  # the fork has ended nothing
 """
 
 
@@ -87,7 +99,9 @@ def test_the_first_batch_of_the_next_epoch_is_there_before_it_is_asked_for(
         data=1,
         environment={"FOLDER": str(tmp_path)},
     )
-    assert "first batch: [0]" in finish(hosts)
+    output = finish(hosts)
+    assert "first batch: [0]" in output
+    assert "in the fork: this loader of train was made in the process" in output
     (served,) = hosts["algo-2"].events("batches_served")
     assert served["received"] == {"0": 4 + 1 + 4 + 4}  # none that was prepared in vain
 

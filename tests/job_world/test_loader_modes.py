@@ -357,7 +357,10 @@ def test_a_wait_for_data_is_said_in_the_log() -> None:
         ({"collate_fn": len}, "a collate_fn is named, as in 'p:len', .* got a builtin_function"),
         ({"sampler": [1, 2]}, "a sampler is named, as in 'p:function'.*got a list"),
         ({"collate_fn": "collate"}, "'collate' is not a collate_fn reference"),
-        ({"collate_fn": "os:system"}, "not in the module of the dataset 'p:d'.*write 'p:system'"),
+        (
+            {"collate_fn": "os:system"},
+            "not in the dataset's module p: import it there and write 'p:system'",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_opened(

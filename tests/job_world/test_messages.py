@@ -29,6 +29,7 @@ WIRE: list[dict[str, Any]] = [
         "pid": 7,
         "seconds": 0.5,
         "holds": {"r": [1, 2]},
+        "runs": ["r", "q"],
     },
     {
         "type": "HelloReceiver",

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.shards import End, LanePlan, Portion, ShardPlan, read_epoch
+from launcher.data.laps import End, Portion, read_epoch
+from launcher.data.shards import LanePlan, ShardPlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
@@ -150,6 +151,19 @@ def test_an_endless_dataset_is_read_no_further_than_asked_and_closed() -> None:
 
     assert len(list(islice(read_epoch(plan(2, steps=5), open_lane), 9))) == 5
     assert [(lane.index, lane.closed) for lane in made] == [(3, True), (2, True)]
+
+
+def test_a_lane_is_closed_when_it_has_ended() -> None:
+    made = []
+
+    def open_lane(this: LanePlan) -> Lane:
+        made.append(Lane(this, 1 + this.shard))
+        return made[-1]
+
+    reading = read_epoch(plan(2), open_lane)
+    for _ in range(3):
+        next(reading)
+    assert [lane.closed for lane in made] == [True, False]
 
 
 def test_lanes_are_closed_when_the_reader_leaves_early() -> None:

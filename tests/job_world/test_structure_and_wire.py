@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batches import TYPES, Box, Point, batches, frame_of, same, sent_and_rebuilt, through_the_wire
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from launcher.data import structure, wire
 from launcher.data.slabs import SlabPool
@@ -18,13 +18,10 @@ from launcher.data.structure import Assembly
 from launcher.errors import DataError, WireError
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches)
-def test_a_batch_survives_the_wire_bit_for_bit(batch: Any) -> None:
+def test_a_batch_survives_bit_for_bit_over_the_wire_and_in_this_process(batch: Any) -> None:
     assert same(sent_and_rebuilt(batch), batch)
-
-
-@given(batches)
-def test_a_batch_in_this_process_is_what_it_is_over_the_wire(batch: Any) -> None:
     assert same(Assembly(types=TYPES).rebuild(*structure.take_apart(batch)), batch)
 
 

@@ -67,18 +67,21 @@ def _measure_steps(bench: Bench, example: _Example, vcpus: int) -> list[float]:
         variables.DATASET: "pipeline:sleeping",
         variables.SLEEP: str(bench.pick(batch_seconds, 0.05) / _SAMPLES),
     }
-    # A whole number of the workers' turns is a fair sample of workers that are in step.
+    # Workers are in step, and batches come in clumps: only whole turns of them are a fair sample.
+    turns = int(bench.pick(2, 1)) * vcpus
     order = Order(
-        seconds=bench.pick(2 * batch_seconds, 0.1),
-        warm_seconds=bench.pick(2 * batch_seconds, 0.1),
+        seconds=0.0,
+        least=turns,
+        warm_seconds=0.0,
+        warm_batches=turns,
         sleep=_SCALE * example.compute,
-        verify=1,
+        verify=0,
     )
     try:
         bench.harness.start(job, settings)
         job.await_workers(vcpus, patience=300)
         windows = [bench.harness.measure(job, order)]
-        order = replace(order, warm_seconds=0.0, warm_batches=0)
+        order = replace(order, warm_batches=0)
         windows += [bench.harness.measure(job, order) for _ in range(bench.rounds - 1)]
     finally:
         bench.harness.stop(job)

@@ -1,0 +1,228 @@
+"""A real dispatcher, and what it says to workers and receivers that come, go and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import pytest
+from waiting import wait_until
+
+from launcher.contract import DataPart, parse_event
+from launcher.data import messages as m
+from launcher.data import troubles
+from launcher.data.dispatcher import Dispatcher
+from launcher.data.plan import Plan
+from launcher.data.streams import StreamSpec
+from launcher.runtime import lines
+
+TOKEN = "token"
+Said = TypeVar("Said", bound=m.Message)
+
+
+class Player:
+    """A worker or a receiver, as the dispatcher sees it."""
+
+    def __init__(self, address: tuple[str, int], hello: m.Message) -> None:
+        self.heard: list[m.Message] = []
+        connection = lines.connect(address, TOKEN, patience=10.0, what="the dispatcher")
+        self._lines = lines.LineConnection(connection)
+        self.say(hello)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        try:
+            while (raw := self._lines.receive()) is not None:
+                self.heard.append(m.decode(raw))
+        except OSError:
+            return
+
+    def say(self, message: m.Message) -> None:
+        self._lines.send(message.encode())
+
+    def all(self, kind: type[Said]) -> list[Said]:
+        return [message for message in self.heard if isinstance(message, kind)]
+
+    def wait_for(self, kind: type[Said], count: int = 1) -> Said:
+        wait_until(lambda: len(self.all(kind)) >= count, 20.0, f"{kind.__name__}")
+        return self.all(kind)[count - 1]
+
+    @property
+    def steps(self) -> list[int]:
+        return [step for lease in self.all(m.Lease) for step in lease.steps]
+
+    def leave(self) -> None:
+        self._lines.close()
+
+
+class Meeting:
+    """A dispatcher in a thread, and those who have come to it."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address = "127.0.0.1", free.getsockname()[1]
+        self._players: list[Player] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        part = DataPart(datasets=("pipeline:train_set",), workers_per_host=1, prefetch_bytes=1000)
+        dispatcher = Dispatcher(part, token=TOKEN, data_hosts=("data",), start_timeout=60.0)
+        await dispatcher.serve(self.address, self._stop)
+
+    def end(self) -> None:
+        for player in self._players:
+            player.leave()
+        assert self._loop is not None
+        if not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def worker(self, name: str = "data/0", **parts: Any) -> Player:
+        return self._meet(m.HelloWorker(worker=name, pid=1, **parts))
+
+    def receiver(self, **parts: Any) -> Player:
+        return self._meet(m.HelloReceiver(host="train", address=("127.0.0.1", 1), **parts))
+
+    def _meet(self, hello: m.Message) -> Player:
+        self._players.append(Player(self.address, hello))
+        return self._players[-1]
+
+
+@pytest.fixture
+def meeting() -> Iterator[Meeting]:
+    meeting = Meeting()
+    yield meeting
+    meeting.end()
+
+
+def opened(run: str = "r", **parts: Any) -> m.OpenRun:
+    spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
+    plan = m.encode_plan(Plan(spec=spec, length=10, epoch=0, rank=0, world=1))
+    return m.OpenRun(run=run, rank=0, plan=plan, **parts)
+
+
+def arrived(*steps: int, run: str = "r", size: int = 100) -> m.Progress:
+    return m.Progress(arrived={run: [[step, "data/0", size] for step in steps]}, taken={})
+
+
+def taken(*steps: int, run: str = "r") -> m.Progress:
+    return m.Progress(arrived={}, taken={run: list(steps)})
+
+
+def test_a_worker_is_told_what_a_run_is_before_its_first_lease(meeting: Meeting) -> None:
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    assert here.wait_for(m.Lease).steps == [0, 1]
+    kinds = [type(message) for message in here.heard if not isinstance(message, m.Alive)]
+    assert kinds[:2] == [m.DefineRun, m.Lease]
+    there.say(m.CloseRun(run="r"))
+    assert here.wait_for(m.CloseRun).run == "r"
+
+
+def test_both_sides_hear_that_the_dispatcher_lives(meeting: Meeting) -> None:
+    for player in (meeting.receiver(), meeting.worker()):
+        player.wait_for(m.Alive, 2)
+
+
+def test_a_receiver_that_comes_back_goes_on_where_its_ranks_are(
+    meeting: Meeting, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The old connection may still be open: it was cut half."""
+    before, here = meeting.receiver(), meeting.worker()
+    before.say(opened())
+    here.wait_for(m.Lease)
+    before.say(arrived(0, 1))
+    before.say(taken(0))
+    wait_until(lambda: 2 in here.steps)
+    # What it said last is lost: it has step 2 as well, and 0 and 1 are taken.
+    back = opened(taken=2, arrived=[[2, "data/0"]], largest=100)
+    after = meeting.receiver(runs=[back.encode()], prepared={"data": 2}, received={"0": 2})
+    before.say(taken(1))  # it comes late, on the old connection
+    after.say(taken(2))
+    after.say(m.Farewell())
+    after.wait_for(m.Close)
+    assert len(here.steps) == len(set(here.steps))
+    after.say(m.CloseRun(run="r"))
+    here.wait_for(m.CloseRun)
+    meeting.end()
+    parsed = filter(None, map(parse_event, capfd.readouterr().err.splitlines()))
+    (counts,) = [fields for name, fields in parsed if name == "batches_served"]
+    assert (counts["by_host"], counts["received"]) == ({"data": 3}, {"0": 3})
+
+
+def test_a_run_that_its_receiver_no_longer_has_is_closed(meeting: Meeting) -> None:
+    before, here = meeting.receiver(), meeting.worker()
+    before.say(opened())
+    here.wait_for(m.Lease)
+    meeting.receiver()
+    assert here.wait_for(m.CloseRun).run == "r"
+
+
+def test_a_new_dispatcher_leases_nothing_that_a_worker_holds(meeting: Meeting) -> None:
+    holder = meeting.worker(holds={"r": [2, 3]})
+    other = meeting.worker("data/1")
+    back = opened(taken=1, arrived=[[1, "data/0"]], largest=100)
+    meeting.receiver(runs=[back.encode()])
+    wait_until(lambda: {4, 5} <= set(holder.steps + other.steps))
+    assert not {0, 1, 2, 3} & set(holder.steps + other.steps)
+
+
+def test_a_worker_that_leaves_keeps_what_it_has_begun(meeting: Meeting) -> None:
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    here.wait_for(m.Lease)
+    here.say(m.Leaving(keeps={"r": [0]}))
+    other = meeting.worker("data/1")
+    assert other.wait_for(m.Lease).steps == [1]
+    here.leave()
+    wait_until(lambda: other.steps == [1, 0])
+
+
+def test_a_receiver_that_no_worker_reaches_is_named(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(troubles, "UNREACHABLE_AFTER", 0.5)
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    here.wait_for(m.Lease)
+    here.say(m.Unreachable(run="r", why="refused"))
+    failed = there.wait_for(m.RunFailed)
+    assert failed.kind == "unavailable"
+    assert failed.message == (
+        "no data worker can reach the receiver of train: refused (worker data/0)"
+    )
+
+
+def test_a_rank_that_takes_nothing_is_named_once(
+    meeting: Meeting,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(troubles, "IDLE_AFTER", 0.5)
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    here.wait_for(m.Lease)
+    there.say(arrived(0, 1))
+    there.say(taken(0))
+    there.wait_for(m.Alive, 3)
+    assert capfd.readouterr().err.count("rank_takes_nothing") == 1
+
+
+def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
+    there, here = meeting.receiver(), meeting.worker()
+    for words in (b"{}\n", b"garbage\n", b'{"type": "Lease"}\n', b'["type"]\n'):
+        stranger = lines.connect(meeting.address, TOKEN, patience=10.0, what="the dispatcher")
+        stranger.sendall(words)
+        stranger.settimeout(10)
+        assert stranger.recv(1) == b""
+    there.say(opened())
+    assert here.wait_for(m.Lease).steps == [0, 1]
