@@ -131,10 +131,13 @@ class Life:
     readings: list[tuple[float, Reading]] = field(default_factory=list)
 
     def quarters(self, figure: str) -> tuple[float, float]:
-        """The medians of the first and of the last quarter after the warm-up."""
+        """The least of the first and of the last quarter after the warm-up.
+
+        What grows has a least that grows; batches that come and go have none.
+        """
         values = [getattr(reading, figure) for _, reading in self._warm]
         part = max(1, len(values) // 4)
-        return statistics.median(values[:part]), statistics.median(values[-part:])
+        return min(values[:part]), min(values[-part:])
 
     def slope(self, figure: str) -> float:
         """Of the straight line through all of them, per minute."""

@@ -174,7 +174,8 @@ class Desk:
         """The connection of a peer has ended."""
         if self._workers.get(peer.name) is peer:
             del self._workers[peer.name]
-            leases = self._ledger.remove_worker(peer.name, died=not peer.leaving)
+            lost_at = None if peer.leaving else self._now()
+            leases = self._ledger.remove_worker(peer.name, lost_at=lost_at)
             self._metrics.forget_worker(peer.name)
             self._metrics.count("lost_leases", len(leases))
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])

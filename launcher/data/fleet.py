@@ -30,6 +30,11 @@ def host_of(worker: str) -> str:
     return worker.partition("/")[0]
 
 
+def place_of(worker: str) -> str:
+    """Where a worker and those that replace it run: algo-1/0."""
+    return worker.rpartition("/")[0]
+
+
 @dataclass(kw_only=True, eq=False)
 class Worker:
     """One worker. seconds: that a batch takes it, by its own account; 0 before the first.

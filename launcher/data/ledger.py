@@ -15,13 +15,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data.fleet import Fleet, Lease, Worker, host_of
+from launcher.data.fleet import Fleet, Lease, Worker, host_of, place_of
 from launcher.data.owners import Owners
 from launcher.data.ranking import Ranking
 from launcher.data.runs import Progress, Run, Shelf
 
 #: Workers that die over one batch before its run is given up.
 MOST_DEATHS = 3
+#: Seconds in which a worker that lost its connection comes back; else it has died.
+RETURNS_WITHIN = 5.0
 #: A batch is late after this many times the usual seconds, and at least LATE_AFTER.
 LATE_FACTOR = 4.0
 LATE_AFTER = 0.25
@@ -69,6 +71,7 @@ class Ledger:
         self._late: dict[Lease, None] = {}  # to be leased once more, in this order
         self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
         self._poisoned: list[Lease] = []
+        self._missing: dict[str, tuple[float, Lease]] = {}  # since when, and at work on what
         self.counts: dict[str, Counts] = {}
         #: Leases of batches that others held already, and were late with.
         self.late_leases = 0
@@ -90,6 +93,9 @@ class Ledger:
         """
         if self._fleet.get(name) is not None:
             self.remove_worker(name)
+        self._missing.pop(name, None)  # it had but lost its connection
+        for other in [other for other in self._missing if place_of(other) == place_of(name)]:
+            self._note_death(other)  # and this is who replaces it
         worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
         for run_id, steps in (holds or {}).items():
@@ -105,14 +111,18 @@ class Ledger:
         elif run.lease(step, worker.name):
             self._owners.own(worker, run)
 
-    def remove_worker(self, name: str, *, died: bool = False) -> list[Lease]:
-        """Forget a worker; returns the leases it held, which go to others."""
+    def remove_worker(self, name: str, *, lost_at: float | None = None) -> list[Lease]:
+        """Forget a worker; returns the leases it held, which go to others.
+
+        lost_at: when its connection ended without a word; it has died, or will come back.
+        """
         worker = self._fleet.remove(name)
         if worker is None:
             return []
-        if died and worker.leases:
+        if lost_at is not None and worker.leases:
             # The first lease is what it was at work on; the others only waited behind it.
-            self._note_death(min(worker.leases, key=worker.leases.__getitem__))
+            at_work_on = min(worker.leases, key=worker.leases.__getitem__)
+            self._missing[name] = (lost_at, at_work_on)
         self._give_back(worker, worker.leases)
         return sorted(worker.leases)
 
@@ -123,12 +133,12 @@ class Ledger:
             kept = {(run, step) for run, steps in keeps.items() for step in steps}
             self._give_back(worker, worker.leases.keys() - kept)
 
-    def _note_death(self, lease: Lease) -> None:
-        run_id, step = lease
+    def _note_death(self, name: str) -> None:
+        _, (run_id, step) = self._missing.pop(name)
         if run := self._runs.get(run_id):
             run.deaths[step] += 1
             if run.deaths[step] == MOST_DEATHS:
-                self._poisoned.append(lease)
+                self._poisoned.append((run_id, step))
 
     def poisoned(self) -> list[Lease]:
         """Batches that workers died of, again and again, since this was asked last."""
@@ -329,9 +339,12 @@ class Ledger:
     # Leases -------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:
-        """Notice who is silent and what is late; to be called a few times a second."""
+        """Notice who is silent or dead and what is late; to be called a few times a second."""
         for worker in self._fleet.look(now):
             self._give_back(worker, worker.leases)
+        for name, (since, _) in list(self._missing.items()):
+            if now - since > RETURNS_WITHIN:
+                self._note_death(name)
         for run in self._runs.values():
             for step in run.awaited(FORESIGHT):
                 if self._is_late(run, step, now):

@@ -208,14 +208,16 @@ class SmallJob:
             "seconds": drawn.step_seconds,
             "save_every": drawn.save_every,
         }
+        # Each host has its own abstract sockets, so that all train hosts can have one name.
+        receiver = {RECEIVER_VARIABLE: f"launcher-{self.token}"} if host in TRAIN_HOSTS else {}
         return {
+            **receiver,
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
             "TRAINING_JOB_NAME": "small-job",
             ML_ROOT_VARIABLE: str(self.paths.root),
             TOKEN_VARIABLE: self.token,
             ADDRESSES_VARIABLE: json.dumps(dict(self.cables.addresses)),
-            RECEIVER_VARIABLE: f"launcher-{self.token}",  # each host has its own abstract sockets
             "SM_RESOURCE_CONFIG": json.dumps(self._resources(host)),
             "SM_CURRENT_HOST": host,
             "CHAOS_FOLDER": str(self.folder),

@@ -1,12 +1,17 @@
-"""Workers killed and frozen at random while a job runs: nothing is lost, doubled or reordered."""
+"""Workers and dispatcher killed and frozen at random in whole jobs: no batch is other than it was.
+
+The lean jobs of tests/data_chaos have many more schedules, and more kinds of faults.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hosts import Hosts
@@ -25,12 +30,21 @@ def workers(hosts: Hosts) -> list[int]:
     return [int(pid) for pid in found]  # type: ignore[call-overload]
 
 
+def dispatcher(hosts: Hosts) -> int:
+    """The process, or 0 while there is none."""
+    for pid in hosts.processes("algo-3"):
+        with contextlib.suppress(OSError):
+            if b"launcher.data.dispatcher" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    return 0
+
+
 def hashes(hosts: Hosts) -> list[str]:
     return sorted(line for line in hosts.output().splitlines() if "sha256=" in line)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_faults_of_workers_change_no_batch(make_hosts: Callable[..., Hosts], seed: int) -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_change_no_batch(make_hosts: Callable[..., Hosts], seed: int) -> None:
     files = {"pipeline.py": SLOW, "train.py": READER.replace("range(2)", "range(4)")}
     calm = make_hosts(files, train=2)
     calm.start()
@@ -52,7 +66,10 @@ def test_faults_of_workers_change_no_batch(make_hosts: Callable[..., Hosts], see
         alive = [pid for pid in workers(hosts) if pid not in frozen]
         if len(alive) > 1 and faults < 12:
             victim = coin.choice(alive)
-            if coin.random() < 0.5:
+            fate = coin.random()
+            if fate < 0.2:
+                faults += send(dispatcher(hosts), signal.SIGKILL)
+            elif fate < 0.6:
                 faults += send(victim, signal.SIGKILL)
             else:
                 faults += send(victim, signal.SIGSTOP)
@@ -83,6 +100,8 @@ def test_data_hosts_that_are_all_frozen_end_the_job(make_hosts: Callable[..., Ho
 
 
 def send(pid: int, number: signal.Signals) -> bool:
+    if pid == 0:
+        return False
     try:
         os.kill(pid, number)
     except ProcessLookupError:

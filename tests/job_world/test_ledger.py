@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.data.fleet import SILENCE
-from launcher.data.ledger import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR, Counts, Ledger
+from launcher.data.ledger import (
+    FIRST_LATE_AFTER,
+    LATE_AFTER,
+    LATE_FACTOR,
+    MOST_DEATHS,
+    RETURNS_WITHIN,
+    Counts,
+    Ledger,
+)
 from launcher.data.runs import FIRST_WINDOW, Progress
 
 BUDGET = 1000
@@ -239,7 +247,7 @@ def ledger() -> Ledger:
 
 def test_a_dead_workers_leases_go_to_another_at_once(ledger: Ledger) -> None:
     assert grants(ledger, 0.0) == {"one": [0, 1]}
-    assert ledger.remove_worker("one", died=True) == [("run", 0), ("run", 1)]
+    assert ledger.remove_worker("one", lost_at=0.1) == [("run", 0), ("run", 1)]
     ledger.add_worker("two", 0.1)
     assert grants(ledger, 0.1) == {"two": [0, 1]}
 
@@ -285,7 +293,7 @@ def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: Ledger)
     ledger.drain_worker("one", {"run": [0]})
     ledger.add_worker("two", 0.1)
     assert grants(ledger, 0.1) == {"two": [1]}
-    assert ledger.remove_worker("one", died=False) == [("run", 0), ("run", 1)]
+    assert ledger.remove_worker("one") == [("run", 0), ("run", 1)]
     assert grants(ledger, 0.2) == {"two": [0]}
     assert ledger.poisoned() == []
 
@@ -319,13 +327,33 @@ def test_fast_workers_are_leased_blocks(ledger: Ledger) -> None:
     assert len(first.steps) >= 8
 
 
+def lose(ledger: Ledger, worker: str) -> None:
+    """A worker comes, is leased two batches, and its connection ends without a word."""
+    ledger.add_worker(worker, 0.0)
+    assert grants(ledger, 0.0) == {worker: [0, 1]}
+    ledger.remove_worker(worker, lost_at=0.0)
+
+
 def test_a_batch_that_workers_die_of_is_poisoned(ledger: Ledger) -> None:
-    for worker in ("one", "two", "three"):
+    ledger.remove_worker("one")
+    for worker in ("data/0/1", "data/0/2", "data/0/3"):
         assert ledger.poisoned() == []
-        ledger.add_worker(worker, 0.0)
-        assert grants(ledger, 0.0) == {worker: [0, 1]}
-        ledger.remove_worker(worker, died=True)
+        lose(ledger, worker)
+    assert ledger.poisoned() == []  # the third may come back
+    ledger.look(RETURNS_WITHIN + 0.1)
     assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
+
+
+def test_a_worker_that_comes_back_has_not_died(ledger: Ledger) -> None:
+    """A cable that is cut, or a switch that restarts, ends the connections of many at once."""
+    ledger.remove_worker("one")
+    names = [f"data/{index}/1" for index in range(MOST_DEATHS + 1)]
+    for worker in names:
+        lose(ledger, worker)
+    for worker in names:
+        ledger.add_worker(worker, 1.0)
+    ledger.look(RETURNS_WITHIN + 0.1)
+    assert ledger.poisoned() == []
 
 
 # A new dispatcher ----------------------------------------------------------------------------

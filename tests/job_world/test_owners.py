@@ -76,7 +76,7 @@ def test_the_lanes_of_a_dead_worker_go_to_others_from_what_was_lost_on() -> None
     seen = world.read(20)
     held = world.grants(0.2)
     world.workers.remove("one")
-    world.ledger.remove_worker("one", died=True)
+    world.ledger.remove_worker("one", lost_at=0.1)
     taken_over: dict[str, list[int]] = {}
     for round_ in range(20):  # as the other has room
         leases = world.grants(0.2)
