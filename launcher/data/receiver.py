@@ -25,10 +25,9 @@ from launcher.data.neighbours import Neighbour, user_of
 from launcher.data.store import Store
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
-from launcher.runtime.environment import Environment, paths_here
+from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
-from launcher.runtime.train import RECEIVER_VARIABLE
 
 #: Seconds between two reports to the dispatcher: at most 200 messages a second.
 _REPORT_PAUSE = 0.005

@@ -31,9 +31,8 @@ from launcher.data.shards import LanePlan, ShardPlan
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime import lines
-from launcher.runtime.environment import paths_here
+from launcher.runtime.environment import RECEIVER_VARIABLE, paths_here
 from launcher.runtime.events import emit
-from launcher.runtime.train import RECEIVER_VARIABLE
 
 #: A batch as a source gives it: its tree and its arrays.
 Parts = tuple[Any, list[structure.Array]]

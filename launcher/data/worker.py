@@ -31,10 +31,9 @@ from launcher.data.plan import Plan
 from launcher.data.shards import LanePlan
 from launcher.data.sharing import Sharing
 from launcher.errors import DataError, SampleError
-from launcher.runtime.environment import Environment, paths_here
+from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.events import emit
 from launcher.runtime.output import print_whole_lines
-from launcher.runtime.train import RECEIVER_VARIABLE
 
 _BEAT_SECONDS = 1.0
 _EARLY_BEAT_SECONDS = 0.1

@@ -30,6 +30,9 @@ from launcher.errors import ContractError
 from launcher.runtime import hyperparameters
 from launcher.runtime.cluster import Cluster
 
+#: The abstract Unix socket on which a train host's receiver serves its ranks and local workers.
+RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:

@@ -10,15 +10,18 @@ subnet out; it does not encrypt (see encrypt_inter_container_traffic for that).
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import re
 import secrets
 import socket
 import time
+from typing import TYPE_CHECKING
 
 from launcher.errors import AuthenticationError
+
+if TYPE_CHECKING:
+    import asyncio
 
 #: Seconds that the other side has for each line, however many bytes it sends meanwhile.
 TIMEOUT = 10.0
@@ -74,6 +77,8 @@ async def greet_stream(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
 ) -> None:
     """The server's side on asyncio streams; raises AuthenticationError."""
+    import asyncio  # a third of what a worker imports, which does not need it
+
     challenge = _nonce()
     writer.write(b"launcher/1 %s\n" % challenge)
     try:

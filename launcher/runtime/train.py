@@ -14,6 +14,7 @@ from pathlib import Path
 from launcher.contract import Launch
 from launcher.runtime import processes
 from launcher.runtime.cluster import in_numeric_order
+from launcher.runtime.environment import RECEIVER_VARIABLE
 from launcher.runtime.hang import HangWatch
 from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
@@ -26,8 +27,6 @@ from launcher.runtime.serve import start_local_workers, stop_local_workers
 _PRECEDENCE = 5.0
 #: How often within half a minute the dispatcher may die and be started again.
 _DISPATCHER_RESTARTS = 5
-#: The abstract Unix socket on which a train host's receiver serves its ranks.
-RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 
 
 def play(host: Host) -> None:

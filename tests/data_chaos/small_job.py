@@ -31,8 +31,8 @@ from launcher.contract import (
     TrainerPart,
     parse_event,
 )
+from launcher.runtime.environment import RECEIVER_VARIABLE
 from launcher.runtime.processes import CLOSE_SIGNAL
-from launcher.runtime.train import RECEIVER_VARIABLE
 
 DATA_HOSTS = ("algo-1", "algo-2", "algo-3")
 TRAIN_HOSTS = ("algo-4", "algo-5")
