@@ -94,7 +94,8 @@ def _drain_worker(job: SmallJob, fault: Fault) -> Injury | None:
     staying = [worker for worker in job.workers if worker.is_living and not worker.is_leaving]
     if len(staying) < 2:
         return None
-    worker = staying[int(fault.pick * len(staying))]
+    choices = [worker for worker in staying if job.is_busy(worker)] or staying
+    worker = choices[int(fault.pick * len(choices))]
     worker.is_leaving = True
     was_busy = job.is_busy(worker)
     worker.send(signal.SIGTERM)
