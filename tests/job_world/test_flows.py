@@ -36,6 +36,7 @@ class Receiving:
         self.store.open_run(m.OpenRun(run="run", rank=0, plan={}), self.rank)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.connections: list[socket.socket] = []
+        self.ended = 0  # connections that are attended to no more
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -54,6 +55,8 @@ class Receiving:
                 self.arrivals.receive_all(connection)
             except (WireError, OSError):
                 return
+            finally:
+                self.ended += 1
 
     def payloads(self) -> list[bytes]:
         """What the rank has been lent, in the order of the slabs."""
@@ -138,18 +141,19 @@ def test_many_workers_of_a_host_need_fewer_flows_each(
 def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
     receiving: Receiving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[int] = []
-    give = SlabPool.give
-    monkeypatch.setattr(
-        SlabPool, "give", lambda pool, slab: (given.append(slab.number), give(pool, slab))
-    )
+    balance: list[int] = []
+    give, take = SlabPool.give, SlabPool.take
+    monkeypatch.setattr(SlabPool, "give", lambda *args: (balance.append(-1), give(*args)))
+    monkeypatch.setattr(SlabPool, "take", lambda *args: (balance.append(1), take(*args))[1])
     parts = frame(0).split(3, attempt=0)
     connections = [lines.connect(receiving.address, TOKEN, patience=5, what="test") for _ in parts]
     parts[0].send(connections[0])
     connections[1].sendall(parts[1].prefix + parts[1].header + content(parts[1])[:1000])
     for connection in connections:
         connection.close()
-    wait_until(lambda: given == [1])
+    wait_until(lambda: receiving.ended == len(parts))
+    assert balance, "no part has come"
+    assert sum(balance) == 0
     assert receiving.rank.lent == {}
     # the same batch, tried anew, is wanted still, and finds the same memory
     whole = frame(0)
