@@ -7,11 +7,17 @@ asks nobody else what was taken, and what has arrived.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from launcher.data import messages as m
 from launcher.data.fleet import host_of
+
+#: Seconds between two reports of progress: each costs the dispatcher as much as leasing a batch.
+_PAUSE = 0.02
+#: Batches that are reported at once: workers that are fast need more.
+_MANY = 16
 
 
 @dataclass
@@ -56,6 +62,8 @@ class Account:
         self._reports: dict[str, m.Report] = {}  # the latest of each rank and stream
         self._news: list[m.Message] = []
         self._progress = m.Progress(arrived={}, taken={})
+        self._steps = 0  # in the progress
+        self._told = 0.0  # when there was news last
         self._is_leaving = False
 
     def open(self, opened: m.OpenRun) -> None:
@@ -84,7 +92,7 @@ class Account:
                 standing.arrived[step] = worker
                 standing.largest = max(standing.largest, size)
                 self._progress.arrived.setdefault(run, []).append((step, worker, size))
-                self._changed.notify()
+                self._count()
 
     def damaged(self, run: str, step: int, worker: str) -> None:
         """A batch came damaged, and its connection was closed."""
@@ -100,7 +108,7 @@ class Account:
                 self._prepared[host_of(worker)] += 1
                 self._received[str(standing.opened.rank)] += 1
                 self._progress.taken.setdefault(run, []).append(step)
-                self._changed.notify()
+                self._count()
 
     def pass_on(self, report: m.Report) -> None:
         """What a rank has counted; a dispatcher that was started again is told it as well."""
@@ -122,11 +130,17 @@ class Account:
             return [hello, *said, *([m.Farewell()] if self._is_leaving else [])]
 
     def news(self) -> list[m.Message]:
-        """Wait for something to tell; all of it, in order."""
+        """Wait for something to tell; all of it, in order.
+
+        Progress soon after the news before is told with what comes meanwhile.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._news or self._has_progress)
+            pause = self._told + _PAUSE - time.monotonic()
+            self._changed.wait_for(lambda: self._news or self._steps >= _MANY, max(0.0, pause))
+            self._changed.wait_for(lambda: self._news or self._steps)
             self._close_progress()
             news, self._news = self._news, []
+            self._told = time.monotonic()
             return news
 
     def leave(self) -> None:
@@ -135,9 +149,10 @@ class Account:
             self._is_leaving = True
             self._tell(m.Farewell())
 
-    @property
-    def _has_progress(self) -> bool:
-        return bool(self._progress.arrived or self._progress.taken)
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps in (1, _MANY):  # a thread that is woken for nothing fights the receiving one
+            self._changed.notify()
 
     def _tell(self, message: m.Message) -> None:
         self._close_progress()  # the order of what happened is kept
@@ -145,6 +160,7 @@ class Account:
         self._changed.notify()
 
     def _close_progress(self) -> None:
-        if self._has_progress:
+        if self._steps:
             self._news.append(self._progress)
             self._progress = m.Progress(arrived={}, taken={})
+            self._steps = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import queue
+import collections
+import contextlib
 import socket
 import struct
+import threading
 from dataclasses import dataclass, field
 
 from launcher.data import messages as m
@@ -12,24 +14,43 @@ from launcher.data.slabs import Slab
 from launcher.runtime import lines
 
 _PEER_CREDENTIALS = struct.Struct("3i")
+_DESCRIPTOR = struct.Struct("i")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A message, or the end of one. descriptor: travels with its first byte."""
+
+    line: bytes
+    descriptor: int | None
+
+    def send(self, connection: socket.socket, flags: int = 0) -> _Entry | None:
+        """Send what the connection takes; returns the rest."""
+        attached = []
+        if self.descriptor is not None:
+            rights = _DESCRIPTOR.pack(self.descriptor)
+            attached = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+        rest = self.line[connection.sendmsg([self.line], attached, flags) :]
+        return _Entry(rest, None) if rest else None
 
 
 @dataclass(eq=False)
 class Neighbour:
     """A rank, which looks at slabs, or a local worker, which fills them.
 
-    Everything for it leaves through one thread, in order: whoever has something for it never waits.
+    Everything for it leaves in order, and whoever has something for it never waits: what does not
+    fit into the connection is left to a thread, which is not needed, and not woken, as a rule.
     """
 
     connection: socket.socket
     seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
     lent: dict[int, Slab] = field(default_factory=dict)
-    _outbox: queue.SimpleQueue[tuple[m.Message, int | None] | None] = field(
-        default_factory=queue.SimpleQueue
-    )
+    _left: collections.deque[_Entry | None] = field(default_factory=collections.deque)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _is_sending: bool = False  # the thread, what it took out of `_left`
 
     def tell(self, message: m.Message) -> None:
-        self._outbox.put((message, None))
+        self._put(_Entry(lines.encode(message.encode()), None))
 
     def lend(self, slab: Slab) -> bool:
         """Note that it has the slab; True when its descriptor must travel with the message."""
@@ -40,7 +61,8 @@ class Neighbour:
 
     def show(self, message: m.Batch | m.Lent, slab: Slab) -> None:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""
-        self._outbox.put((message, slab.descriptor if message.new else None))
+        line = lines.encode(message.encode())
+        self._put(_Entry(line, slab.descriptor if message.new else None))
 
     def forget(self, slab: Slab) -> None:
         """The slab is used no more."""
@@ -49,21 +71,40 @@ class Neighbour:
             self.tell(m.Forget(slab=slab.number))
 
     def end(self) -> None:
-        self._outbox.put(None)
+        with self._changed:
+            self._left.append(None)
+            self._changed.notify()
 
     def send_all(self) -> None:
-        """Send what is told, until `end`; for a thread of its own."""
-        while (entry := self._outbox.get()) is not None:
-            message, descriptor = entry
-            line = lines.encode(message.encode())
-            try:
-                if descriptor is not None:
-                    sent = socket.send_fds(self.connection, [line], [descriptor])
-                    line = line[sent:]
-                self.connection.sendall(line)
-            except OSError:
-                break  # it is gone; its listener sees it, too
-        self.connection.close()
+        """Send what is left to it, until `end`; for a thread of its own."""
+        with contextlib.suppress(OSError):  # it is gone; its listener sees it, too
+            while (entry := self._take()) is not None:
+                rest: _Entry | None = entry
+                while rest is not None:
+                    rest = rest.send(self.connection)
+        with self._changed:  # nobody sends now
+            self.connection.close()
+
+    def _put(self, entry: _Entry) -> None:
+        with self._changed:
+            rest: _Entry | None = entry
+            if not self._left and not self._is_sending:
+                try:
+                    rest = entry.send(self.connection, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    pass  # it is slow
+                except OSError:
+                    return  # it is gone
+            if rest is not None:
+                self._left.append(rest)
+                self._changed.notify()
+
+    def _take(self) -> _Entry | None:
+        with self._changed:
+            self._is_sending = False
+            self._changed.wait_for(lambda: self._left)
+            self._is_sending = True
+            return self._left.popleft()
 
 
 def user_of(connection: socket.socket) -> int:

@@ -29,9 +29,6 @@ from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_h
 from launcher.runtime.events import emit
 from launcher.runtime.processes import CLOSE_SIGNAL
 
-#: Seconds between two reports to the dispatcher: at most 200 messages a second.
-_REPORT_PAUSE = 0.005
-
 
 class Receiver:
     """Conversations with the dispatcher, workers and ranks, about the batches of one train host."""
@@ -95,11 +92,10 @@ class Receiver:
                 self._store.tell(message.run, message)
 
     def _report(self) -> None:
-        """Tell the dispatcher what has happened; what happens in the pause goes in one message."""
+        """Tell the dispatcher what has happened."""
         while True:
             for message in self._account.news():
                 self._control.say(message)
-            time.sleep(_REPORT_PAUSE)
 
     def _report_figures(self) -> None:
         figures, process = self._store.figures(), str(os.getpid())

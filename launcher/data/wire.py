@@ -45,8 +45,9 @@ _CHECKSUM = struct.Struct("<I")
 _DTYPE = re.compile(
     rf"[<>|][{''.join(sorted(PLAIN_KINDS))}][0-9]{{1,9}}(\[[0-9]*[a-zA-Z]{{1,2}}\])?"
 )
-#: Receiving in pieces of this size was measured 10-15 % faster than whole batches of 38-64 MB.
-_PIECE = 1 << 20
+#: Receiving in pieces of this size was measured faster than whole batches of 38-64 MB, and to take
+#: a tenth less CPU time than pieces of 1 MiB.
+_PIECE = 4 << 20
 #: sendmsg takes at most IOV_MAX buffers.
 _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)

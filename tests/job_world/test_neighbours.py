@@ -1,0 +1,53 @@
+"""What a neighbour is told comes in order, whether it reads at once or late."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+from launcher.data import messages as m
+from launcher.data.neighbours import Neighbour
+from launcher.data.slabs import SlabPool
+from launcher.runtime import lines
+
+COUNT = 5000  # messages: more than a connection takes at once
+
+
+def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_it() -> None:
+    ours, theirs = socket.socketpair()
+    neighbour = Neighbour(ours)
+    sender = threading.Thread(target=neighbour.send_all, daemon=True)
+    sender.start()
+    slab = SlabPool(1 << 20, retire=lambda _: None).take(1)
+    for step in range(COUNT):  # in this very thread, which reads only afterwards
+        new = step in (0, COUNT - 1)
+        batch = m.Batch(run="run", step=step, slab=1, size=1, new=new, content=1)
+        neighbour.show(batch, slab)
+    neighbour.end()
+
+    data, descriptors = b"", []
+    while True:
+        piece, found, _, _ = socket.recv_fds(theirs, 65536, 8)
+        if not piece:
+            break
+        data += piece
+        descriptors += found
+    sender.join(10)
+
+    told = [m.decode(lines.decode(line)) for line in data.splitlines()]
+    assert [message.step for message in told if isinstance(message, m.Batch)] == list(range(COUNT))
+    assert len(descriptors) == 2
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def test_one_that_has_gone_is_told_nothing_and_nobody_is_harmed() -> None:
+    ours, theirs = socket.socketpair()
+    neighbour = Neighbour(ours)
+    theirs.close()
+    neighbour.tell(m.Forget(slab=1))
+    neighbour.end()
+    neighbour.send_all()
+    assert ours.fileno() == -1
+    neighbour.tell(m.Forget(slab=1))
