@@ -19,6 +19,7 @@ from launcher.data.fleet import Fleet, Lease, Worker, host_of, place_of
 from launcher.data.owners import Owners
 from launcher.data.ranking import Ranking
 from launcher.data.runs import Progress, Run, Shelf
+from launcher.errors import WireError
 
 #: Workers that die over one batch before its run is given up.
 MOST_DEATHS = 3
@@ -51,11 +52,12 @@ class Counts:
 
     @classmethod
     def of(cls, prepared: Mapping[str, int], received: Mapping[str, int]) -> Counts:
-        """The counts of a receiver, in whose JSON ranks are keys."""
-        return cls(
-            prepared=Counter(prepared),
-            received=Counter({int(rank): count for rank, count in received.items()}),
-        )
+        """The counts of a receiver, in whose JSON ranks are keys; raises WireError."""
+        try:
+            by_rank = {int(rank): count for rank, count in received.items()}
+        except ValueError as error:
+            raise WireError(f"batches of a rank that is no number: {error}") from error
+        return cls(prepared=Counter(prepared), received=Counter(by_rank))
 
 
 class Ledger:
@@ -69,7 +71,7 @@ class Ledger:
         self._shelves: dict[str, Shelf] = {}
         self._wanting: Ranking[Run] = Ranking()
         self._late: dict[Lease, None] = {}  # to be leased once more, in this order
-        self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
+        self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # of runs not open yet
         self._poisoned: list[Lease] = []
         self._missing: dict[str, tuple[float, Lease]] = {}  # since when, and at work on what
         self.counts: dict[str, Counts] = {}
@@ -98,6 +100,7 @@ class Ledger:
             self._note_death(other)  # and this is who replaces it
         worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
+        self._owners.welcome_back(worker, self._runs.values())
         for run_id, steps in (holds or {}).items():
             for step in steps:
                 self._claim(worker, run_id, step, now)
@@ -107,9 +110,14 @@ class Ledger:
     def _claim(self, worker: Worker, run_id: str, step: int, now: float) -> None:
         worker.leases[run_id, step] = now
         if (run := self._runs.get(run_id)) is None:
-            self._unclaimed.setdefault(run_id, []).append((step, worker.name))
+            self._unclaimed.setdefault(run_id, {})[step, worker.name] = None
         elif run.lease(step, worker.name):
             self._owners.own(worker, run)
+
+    def forget_claims(self, runs: Iterable[str]) -> None:
+        """Runs that workers hold steps of will not be opened."""
+        for run in runs:
+            self._unclaimed.pop(run, None)
 
     def remove_worker(self, name: str, *, lost_at: float | None = None) -> list[Lease]:
         """Forget a worker; returns the leases it held, which go to others.
@@ -232,13 +240,15 @@ class Ledger:
                 touched=now,
                 is_lane=is_lane,
             )
+            before = self._runs.get(after or "")
             self._runs[name] = run
-            if after is not None and (before := self._runs.get(after)):
+            if before is not None and before.follower is None:
                 run.after, run.largest, before.follower = before, before.largest, run
         if progress is not None:
             run.set_progress(progress)
-        for step, holder in self._unclaimed.pop(name, []):
-            if worker := self._fleet.get(holder):
+        for step, holder in self._unclaimed.pop(name, ()):
+            worker = self._fleet.get(holder)
+            if worker is not None and (name, step) in worker.leases:  # it has not done with it
                 self._claim(worker, name, step, now)
         self._share(run.shelf)
 
