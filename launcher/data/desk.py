@@ -8,8 +8,9 @@ from typing import Any
 
 from launcher.contract import DataPart
 from launcher.data import messages as m
+from launcher.data.counts import Counts
 from launcher.data.fleet import host_of
-from launcher.data.ledger import Counts, Ledger
+from launcher.data.ledger import Ledger
 from launcher.data.metrics import Metrics, Snapshot
 from launcher.data.peer import Peer
 from launcher.data.runs import LAST_WINDOW, Progress

@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from launcher.data.counts import Counts
 from launcher.data.fleet import SILENCE
+from launcher.data.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
 from launcher.data.ledger import (
-    FIRST_LATE_AFTER,
-    LATE_AFTER,
-    LATE_FACTOR,
     MOST_DEATHS,
     RETURNS_WITHIN,
-    Counts,
     Ledger,
 )
 from launcher.data.runs import FIRST_WINDOW, LAST_WINDOW, Progress

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from launcher.data.fleet import SILENCE
-from launcher.data.ledger import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR, Ledger
+from launcher.data.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
+from launcher.data.ledger import Ledger
 from launcher.data.owners import EARLY
 from launcher.data.shards import ENDLESS
 
