@@ -8,15 +8,16 @@ from typing import Any
 
 from launcher.contract import DataPart
 from launcher.data import messages as m
+from launcher.data.counts import Counts
 from launcher.data.fleet import host_of
-from launcher.data.ledger import Counts, Ledger
+from launcher.data.ledger import Ledger
 from launcher.data.metrics import Metrics, Snapshot
 from launcher.data.peer import Peer
-from launcher.data.runs import Progress
+from launcher.data.runs import LAST_WINDOW, Progress
 from launcher.data.served import Lengths, Streams
 from launcher.data.shards import LanePlan
 from launcher.data.troubles import IDLE_AFTER, Troubles
-from launcher.errors import DataError
+from launcher.errors import DataError, WireError
 from launcher.runtime.events import emit
 
 #: Seconds that a receiver has to come back before its runs are closed.
@@ -160,11 +161,11 @@ class Desk:
         peer.name = hello.host
         self._receivers[peer.name] = peer
         self._addresses[peer.name] = (hello.address[0], hello.address[1])
+        self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
         opened = [m.decode(raw) for raw in hello.runs]
         runs = [message for message in opened if isinstance(message, m.OpenRun)]
         for run in set(self._ledger.runs_of(peer.name)) - {message.run for message in runs}:
             self._close_run(run)
-        self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
         for message in runs:
             if message.taken:
                 self._troubles.had_workers()
@@ -184,7 +185,9 @@ class Desk:
             asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
 
     def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
-        worker.send(*(m.CloseRun(run=run) for run in runs if run not in self._plans))
+        closed = [run for run in runs if run not in self._plans]
+        self._ledger.forget_claims(closed)
+        worker.send(*(m.CloseRun(run=run) for run in closed))
 
     def _close_runs(self, receiver: str) -> None:
         if receiver not in self._receivers:
@@ -286,7 +289,7 @@ class Desk:
             is_lane=isinstance(plan, LanePlan),
             now=self._now(),
             after=opened.after,
-            progress=_progress(opened),
+            progress=_progress(opened, plan.steps),
         )
 
     def _close_run(self, run: str) -> None:
@@ -319,7 +322,13 @@ class Desk:
         return m.DefineRun(run=run, plan=self._plans[run], address=address)
 
 
-def _progress(opened: m.OpenRun) -> Progress:
+def _progress(opened: m.OpenRun, steps: int) -> Progress:
+    """How far a run is; raises WireError for what cannot be."""
+    taken = opened.taken + len(opened.early)
+    beyond = [*opened.early, *(step for step, _ in opened.arrived)]
+    possible = range(opened.taken, min(steps, taken + LAST_WINDOW))
+    if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
+        raise WireError(f"a place that run {opened.run} cannot be at: {opened.taken} of {steps}")
     return Progress(
         taken=opened.taken,
         early=opened.early,

@@ -74,13 +74,15 @@ class Dispatcher:
         server = await asyncio.start_server(self._attend, *address, limit=_READ_LIMIT, backlog=1024)
         async with server:
             duties = [asyncio.create_task(each) for each in (self._tick(), publisher.run())]
-            await stop.wait()
+            await _wait_while(duties, stop)
             await self._last_words()
             for duty in duties:
                 duty.cancel()
-            self._desk.report()
-            publisher.last_words()
-            await self._desk.close()
+            try:
+                self._desk.report()
+                publisher.last_words()
+            finally:
+                await self._desk.close()
 
     async def _last_words(self, patience: float = 2.0) -> None:
         """Let the receivers, which close first, report what their ranks took last."""
@@ -135,6 +137,18 @@ class Dispatcher:
     def _assign(self) -> None:
         self._is_stirred = False
         self._desk.assign()
+
+
+async def _wait_while(duties: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
+    """Wait for the end, and raise what a duty raises: a dispatcher without a clock leases nothing
+    anew, and one that has died is started again.
+    """
+    stopped = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({stopped, *duties}, return_when=asyncio.FIRST_COMPLETED)
+    if stopped not in done:
+        stopped.cancel()
+    for task in done:
+        task.result()
 
 
 async def _serve(environment: Environment) -> None:

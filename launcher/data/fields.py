@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -30,7 +31,7 @@ def _check(annotation: Any) -> Check:
     if annotation is Any:
         return lambda value: True
     if annotation is float:
-        return lambda value: type(value) in (float, int)
+        return lambda value: type(value) in (float, int) and -math.inf < value < math.inf
     if origin is Literal:
         return lambda value: type(value) is str and value in arguments
     if origin in (Union, types.UnionType):

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 from launcher.data.plan import Place
 from launcher.data.shards import LanePlan, ShardPlan
+from launcher.data.structure import Array
 from launcher.errors import DataError, WireError
 
 #: A batch as its tree and its arrays.
-Parts = tuple[Any, list[Any]]
+Parts = tuple[Any, list[Array]]
 
 
 @dataclass(kw_only=True)
@@ -33,6 +34,10 @@ class Portion:
         assert self.parts is not None  # they are taken once
         parts, self.parts = self.parts, None
         return parts
+
+
+#: Which step a batch is; of an iterable dataset, the portion that it was.
+Step = int | Portion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,15 @@ class LaneReader(Protocol):
 
 #: Begins to read a lane; how, is for the source of batches to know.
 OpenLane = Callable[[LanePlan], LaneReader]
+
+
+def read_parts(
+    plan: ShardPlan, open_lane: OpenLane
+) -> Generator[tuple[Portion, Parts], None, None]:
+    """The steps of a rank's epoch with what is in them."""
+    with closing(read_epoch(plan, open_lane)) as portions:
+        for portion in portions:
+            yield portion, portion.take()
 
 
 def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[Portion, None, None]:

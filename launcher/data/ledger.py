@@ -13,49 +13,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
+from launcher.data.counts import Counts
 from launcher.data.fleet import Fleet, Lease, Worker, host_of, place_of
+from launcher.data.leases import Assignment, Leases
 from launcher.data.owners import Owners
-from launcher.data.ranking import Ranking
 from launcher.data.runs import Progress, Run, Shelf
 
 #: Workers that die over one batch before its run is given up.
 MOST_DEATHS = 3
 #: Seconds in which a worker that lost its connection comes back; else it has died.
 RETURNS_WITHIN = 5.0
-#: A batch is late after this many times the usual seconds, and at least LATE_AFTER.
-LATE_FACTOR = 4.0
-LATE_AFTER = 0.25
-#: The same for the first batch of a run: workers may have to build the dataset.
-FIRST_LATE_AFTER = 3.0
-#: Batches ahead of a rank that are looked at for being late.
-FORESIGHT = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """Batches of one run for one worker."""
-
-    worker: str
-    run: str
-    steps: tuple[int, ...]
-
-
-@dataclass(kw_only=True)
-class Counts:
-    """Batches that the ranks of one receiver have taken: by who prepared them, and by rank."""
-
-    prepared: Counter[str] = field(default_factory=Counter)
-    received: Counter[int] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, prepared: Mapping[str, int], received: Mapping[str, int]) -> Counts:
-        """The counts of a receiver, in whose JSON ranks are keys."""
-        return cls(
-            prepared=Counter(prepared),
-            received=Counter({int(rank): count for rank, count in received.items()}),
-        )
 
 
 class Ledger:
@@ -67,14 +35,11 @@ class Ledger:
         self._owners = Owners(self._fleet)
         self._runs: dict[str, Run] = {}
         self._shelves: dict[str, Shelf] = {}
-        self._wanting: Ranking[Run] = Ranking()
-        self._late: dict[Lease, None] = {}  # to be leased once more, in this order
-        self._unclaimed: dict[str, list[tuple[int, str]]] = {}  # held, of runs not open yet
+        self._leases = Leases(self._fleet, self._owners, self._runs)
+        self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # of runs not open yet
         self._poisoned: list[Lease] = []
         self._missing: dict[str, tuple[float, Lease]] = {}  # since when, and at work on what
         self.counts: dict[str, Counts] = {}
-        #: Leases of batches that others held already, and were late with.
-        self.late_leases = 0
 
     # Workers ------------------------------------------------------------------------------
 
@@ -98,18 +63,24 @@ class Ledger:
             self._note_death(other)  # and this is who replaces it
         worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
+        self._owners.welcome_back(worker, self._runs.values())
         for run_id, steps in (holds or {}).items():
             for step in steps:
                 self._claim(worker, run_id, step, now)
         for run in self._owners.share(worker, self._runs.values()):
-            self._want(run)
+            self._leases.want(run)
 
     def _claim(self, worker: Worker, run_id: str, step: int, now: float) -> None:
         worker.leases[run_id, step] = now
         if (run := self._runs.get(run_id)) is None:
-            self._unclaimed.setdefault(run_id, []).append((step, worker.name))
+            self._unclaimed.setdefault(run_id, {})[step, worker.name] = None
         elif run.lease(step, worker.name):
             self._owners.own(worker, run)
+
+    def forget_claims(self, runs: Iterable[str]) -> None:
+        """Runs that workers hold steps of will not be opened."""
+        for run in runs:
+            self._unclaimed.pop(run, None)
 
     def remove_worker(self, name: str, *, lost_at: float | None = None) -> list[Lease]:
         """Forget a worker; returns the leases it held, which go to others.
@@ -123,7 +94,7 @@ class Ledger:
             # The first lease is what it was at work on; the others only waited behind it.
             at_work_on = min(worker.leases, key=worker.leases.__getitem__)
             self._missing[name] = (lost_at, at_work_on)
-        self._give_back(worker, worker.leases)
+        self._leases.give_back(worker, worker.leases)
         return sorted(worker.leases)
 
     def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
@@ -131,7 +102,7 @@ class Ledger:
         if worker := self._fleet.get(name):
             worker.leaving = True
             kept = {(run, step) for run, steps in keeps.items() for step in steps}
-            self._give_back(worker, worker.leases.keys() - kept)
+            self._leases.give_back(worker, worker.leases.keys() - kept)
 
     def _note_death(self, name: str) -> None:
         _, (run_id, step) = self._missing.pop(name)
@@ -153,11 +124,11 @@ class Ledger:
         worker.seconds = seconds
         # What was sent a beat ago and has not arrived is lost on its way, or was a second copy.
         lost, worker.sent = worker.sent, {lease for lease in done if lease in worker.leases}
-        self._give_back(worker, lost)
+        self._leases.give_back(worker, lost)
         for lease in lost:
             worker.leases.pop(lease, None)
         self._fleet.seen(worker, now)
-        self._offer(worker)
+        self._leases.offer(worker)
 
     def seen(self, name: str, now: float) -> None:
         if worker := self._fleet.get(name):
@@ -167,26 +138,6 @@ class Ledger:
     def signs_of_life(self) -> list[float]:
         """When each worker was heard of last."""
         return [worker.last_seen for worker in self._fleet]
-
-    def _give_back(self, worker: Worker, leases: Iterable[Lease]) -> None:
-        # They stay with the worker, which may still be at work on them.
-        for run_id, step in leases:
-            if run := self._runs.get(run_id):
-                run.give_back(step, worker.name)
-                self._want(run)
-        self._want_lanes(worker)
-
-    def _offer(self, worker: Worker) -> None:
-        """A worker may have room for more."""
-        self._fleet.offer(worker)
-        if worker.is_hungry:
-            self._want_lanes(worker)
-
-    def _want_lanes(self, worker: Worker) -> None:
-        """Lanes wait for their owner alone, and for another when it has gone."""
-        for name in worker.lanes:
-            if run := self._runs.get(name):
-                self._want(run)
 
     def leases_by_host(self) -> Counter[str]:
         """Batches in the hands of each host's workers."""
@@ -232,13 +183,15 @@ class Ledger:
                 touched=now,
                 is_lane=is_lane,
             )
+            before = self._runs.get(after or "")
             self._runs[name] = run
-            if after is not None and (before := self._runs.get(after)):
+            if before is not None and before.follower is None:
                 run.after, run.largest, before.follower = before, before.largest, run
         if progress is not None:
             run.set_progress(progress)
-        for step, holder in self._unclaimed.pop(name, []):
-            if worker := self._fleet.get(holder):
+        for step, holder in self._unclaimed.pop(name, ()):
+            worker = self._fleet.get(holder)
+            if worker is not None and (name, step) in worker.leases:  # it has not done with it
                 self._claim(worker, name, step, now)
         self._share(run.shelf)
 
@@ -250,9 +203,9 @@ class Ledger:
             for holder in holders:
                 if worker := self._fleet.get(holder):
                     worker.leases.pop((name, step), None)
-                    self._offer(worker)
+                    self._leases.offer(worker)
         self._owners.disown(run)
-        self._wanting.drop(run)
+        self._leases.drop(run)
         self._unlink(run)
         self._share(run.shelf)
 
@@ -269,7 +222,7 @@ class Ledger:
         runs = [run for run in self._runs.values() if run.shelf is shelf]
         shelf.readers = sum(run.active and run.after is None for run in runs)
         for run in runs:
-            self._want(run)
+            self._leases.want(run)
 
     # Batches ------------------------------------------------------------------------------
 
@@ -278,7 +231,7 @@ class Ledger:
         deliverer = self._fleet.get(worker)
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
         if deliverer:
-            self._offer(deliverer)
+            self._leases.offer(deliverer)
         run = self._runs.get(run_id)
         if run is None:
             return
@@ -288,16 +241,16 @@ class Ledger:
         if run.arrive(step, worker, size) and seconds is not None:
             run.learn(seconds)
         if grew:  # its window has changed
-            self._want(run)
+            self._leases.want(run)
 
     def damaged(self, run_id: str, worker: str) -> None:
         """A worker's connection was closed: what it has sent of a run may not arrive."""
         if holder := self._fleet.get(worker):
             lost = [lease for lease in holder.leases if lease[0] == run_id]
-            self._give_back(holder, lost)
+            self._leases.give_back(holder, lost)
             for lease in lost:
                 del holder.leases[lease]
-            self._offer(holder)
+            self._leases.offer(holder)
 
     def taken(self, run_id: str, step: int, now: float) -> None:
         """A rank has taken a batch."""
@@ -309,7 +262,7 @@ class Ledger:
         counts.prepared[host] += 1
         counts.received[run.rank] += 1
         if run.active:
-            self._want(run)
+            self._leases.want(run)
         else:
             run.active = True
             self._share(run.shelf)
@@ -341,86 +294,17 @@ class Ledger:
     def look(self, now: float) -> None:
         """Notice who is silent or dead and what is late; to be called a few times a second."""
         for worker in self._fleet.look(now):
-            self._give_back(worker, worker.leases)
+            self._leases.give_back(worker, worker.leases)
         for name, (since, _) in list(self._missing.items()):
             if now - since > RETURNS_WITHIN:
                 self._note_death(name)
-        for run in self._runs.values():
-            for step in run.awaited(FORESIGHT):
-                if self._is_late(run, step, now):
-                    self._late[run.name, step] = None
-
-    def _is_late(self, run: Run, step: int, now: float) -> bool:
-        """Whether all who hold a batch take too long; each further one gets more time."""
-        holders = [w for name in run.holders[step] if (w := self._fleet.get(name))]
-        usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
-        if run.is_lane:  # another would need as long to come to it
-            usual += step * run.usual
-        patience = usual * 2 ** (len(holders) - 1)
-        return all(now - holder.begun((run.name, step)) > patience for holder in holders)
+        self._leases.look(now)
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease what is late, a second time; then what can be leased."""
-        grants: dict[tuple[str, str], list[int]] = {}
-        for run_id, step in list(self._late):
-            self._lease_again(run_id, step, now, grants)
-        unserved = []
-        while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
-            worker = self._owners.worker_for(run)
-            if worker is None:
-                if run.owner is None:  # those with room serve another receiver
-                    unserved.append(run)
-                continue  # a lane waits until its owner has room
-            self._lease_block(worker, run, now, grants)
-            self._fleet.put_back(worker)
-            self._want(run)
-        for run in unserved:
-            self._want(run)
-        return [
-            Assignment(worker=worker, run=run, steps=tuple(steps))
-            for (worker, run), steps in grants.items()
-        ]
+        return self._leases.assign(now)
 
-    def _lease_again(
-        self, run_id: str, step: int, now: float, grants: dict[tuple[str, str], list[int]]
-    ) -> None:
-        run = self._runs.get(run_id)
-        holders = run.holders.get(step) if run else None
-        if run is not None and holders is not None:  # still wanted
-            worker = self._owners.another_for(run, holders)
-            if worker is None:
-                return  # when somebody has room
-            self._lease(worker, run, step, now, grants)
-            self.late_leases += 1
-            self._fleet.put_back(worker)
-        del self._late[run_id, step]
-
-    def _lease_block(
-        self, worker: Worker, run: Run, now: float, grants: dict[tuple[str, str], list[int]]
-    ) -> None:
-        for _ in range(worker.block):
-            if (step := run.next_step()) is None:
-                return
-            self._lease(worker, run, step, now, grants)
-
-    def _lease(
-        self,
-        worker: Worker,
-        run: Run,
-        step: int,
-        now: float,
-        grants: dict[tuple[str, str], list[int]],
-    ) -> None:
-        worker.leases[run.name, step] = now
-        run.lease(step, worker.name)
-        self._owners.own(worker, run)
-        grants.setdefault((worker.name, run.name), []).append(step)
-
-    def _want(self, run: Run) -> None:
-        """Note what a run wants next; runs that are read come before those that follow them."""
-        if (step := run.next_step()) is not None:
-            self._wanting.put(run, (run.after is not None, step - run.head))
-            return
-        self._wanting.drop(run)
-        if run.follower is not None:  # it may have what this one does not want
-            self._want(run.follower)
+    @property
+    def late_leases(self) -> int:
+        """Leases of batches that others held already, and were late with."""
+        return self._leases.late

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from weakref import finalize
 
 from launcher.data import structure
-from launcher.data.meters import StreamMeter
+from launcher.data.meters import StreamMeter, epochs_so_far
 from launcher.data.pinning import open_pinning
 from launcher.data.plan import Place, Plan, make_plan
 from launcher.data.reading import Reading
@@ -120,7 +120,7 @@ class DataLoader:
         self._process = os.getpid()
         self._source: Source | None = None
         self._dataset: Description | None = None
-        self._meter = StreamMeter(self._report)
+        self._meter = StreamMeter(epochs_so_far(self._spec.name), self._report)
         self._next = Place(epoch=0)  # where the next `for` begins
         self._latest: Reading | None = None
         self._batches: Generator[Any, None, None] | None = None  # of the latest reading

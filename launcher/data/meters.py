@@ -7,6 +7,7 @@ behind. Its numbers only grow, from the start of its process, so that a lost rep
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 import time
@@ -100,17 +101,22 @@ class EpochClock:
         }
 
 
+@functools.cache
+def epochs_so_far(stream: str) -> dict[str, float]:
+    """What this process has read of a stream: its loaders, one after the other, count together."""
+    return dict.fromkeys(("steps", "epochs", "wait", "total", "startup", "first_waits"), 0.0)
+
+
 class StreamMeter:
     """One rank's reading of one stream, over its epochs.
 
+    past: what was counted before, to which this adds.
     say: given the numbers at most once in REPORT_SECONDS, between two batches.
     """
 
-    def __init__(self, say: Callable[[Mapping[str, float]], None]) -> None:
+    def __init__(self, past: dict[str, float], say: Callable[[Mapping[str, float]], None]) -> None:
+        self._past = past
         self._say = say
-        self._past = dict.fromkeys(
-            ("steps", "epochs", "wait", "total", "startup", "first_waits"), 0.0
-        )
         self.due = 0.0
 
     def begin(self) -> EpochClock:
@@ -123,9 +129,9 @@ class StreamMeter:
 
     def end(self, clock: EpochClock) -> None:
         """Add an epoch to those before; the numbers are said."""
-        self._past = self._with(clock, clock.total)
+        self._past.update(self._with(clock, clock.total))
         self._past["epochs"] += 1
-        self._say(self._past)
+        self._say(dict(self._past))
 
     def _with(self, clock: EpochClock, total: float) -> dict[str, float]:
         past = self._past

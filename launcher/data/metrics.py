@@ -1,7 +1,8 @@
 """The numbers of a whole data service: what its processes report, kept by the dispatcher. Pure.
 
 Reports carry totals since their process began. A process that is gone leaves its totals to its
-host, or its rank, so that a figure never goes down when a worker is replaced.
+host, or its rank, so that a figure never goes down when a worker is replaced; one that has but lost
+its connection goes on with its own, so that nothing counts twice.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _CURRENT = {
 _SHARED = frozenset({"cpus", "high", "budget"})
 #: Event lines stay below the 4096 bytes that a pipe takes in one piece.
 _NAMES_PER_LINE = 10
+#: Workers of a host that are gone and may come back, at most.
+_MOST_AWAY = 256
 
 
 @dataclass
@@ -38,10 +41,27 @@ class _Subject:
 
     past: Figures = field(default_factory=dict)
     living: dict[str, Figures] = field(default_factory=dict)
+    away: dict[str, Figures] = field(default_factory=dict)  # the latest last
     most: int = 0  # processes at once
 
-    def retire(self, process: str, growing: Iterable[str]) -> None:
-        gone = self.living.pop(process, {})
+    def hear(self, process: str, figures: Figures) -> None:
+        self.away.pop(process, None)
+        self.living[process] = figures
+        self.most = max(self.most, len(self.living))
+
+    def lose(self, process: str, growing: Iterable[str]) -> None:
+        """The connection of a process has ended."""
+        if process in self.living:
+            self.away[process] = self.living.pop(process)
+        if len(self.away) > _MOST_AWAY:
+            self._retire(self.away.pop(next(iter(self.away))), growing)
+
+    def replace(self, process: str, growing: Iterable[str]) -> None:
+        """This process has taken the place of any other."""
+        for other in self.living.keys() - {process}:
+            self._retire(self.living.pop(other), growing)
+
+    def _retire(self, gone: Figures, growing: Iterable[str]) -> None:
         for name in growing:
             self.past[name] = self.past.get(name, 0.0) + gone.get(name, 0.0)
         for name in _SHARED & gone.keys():
@@ -94,15 +114,13 @@ class Metrics:
         figures = {name: report.figures[name] for name in names if _is_figure(report.figures, name)}
         subject = self._subjects[report.kind].setdefault(report.of, _Subject())
         if report.kind != "worker":  # of a rank, or a receiver, there is one process at a time
-            for process in [other for other in subject.living if other != report.process]:
-                subject.retire(process, _GROWING[report.kind])
-        subject.living[report.process] = figures
-        subject.most = max(subject.most, len(subject.living))
+            subject.replace(report.process, _GROWING[report.kind])
+        subject.hear(report.process, figures)
 
     def forget_worker(self, worker: str) -> None:
-        """A worker is gone; its totals stay with its host."""
+        """A worker is gone, or will come back; its totals stay with its host."""
         for subject in self._subjects["worker"].values():
-            subject.retire(worker, _GROWING["worker"])
+            subject.lose(worker, _GROWING["worker"])
 
     def snapshot(self, leases: Mapping[str, int], late_leases: int) -> Snapshot:
         """leases: in the hands of each host's workers now. late_leases: given twice, so far."""
@@ -137,12 +155,10 @@ def _is_figure(figures: Mapping[str, object], name: str) -> bool:
 
 def _merged(subject: _Subject, growing: Iterable[str], current: Iterable[str]) -> Figures:
     living = subject.living.values()
-    totals = {
-        name: subject.past.get(name, 0.0) + sum(each.get(name, 0.0) for each in living)
-        for name in growing
-    }
+    known = [subject.past, *subject.away.values(), *living]
+    totals = {name: sum(each.get(name, 0.0) for each in known) for name in growing}
     now = {
-        name: max([subject.past.get(name, 0.0), *(each.get(name, 0.0) for each in living)])
+        name: max(each.get(name, 0.0) for each in known)
         if name in _SHARED
         else sum(each.get(name, 0.0) for each in living)
         for name in current

@@ -43,6 +43,10 @@ class Owners:
             run.owner = worker.name
             worker.lanes.add(run.name)
 
+    def welcome_back(self, worker: Worker, runs: Iterable[Run]) -> None:
+        """A worker that lost its connection has kept its iterators."""
+        worker.lanes.update(run.name for run in runs if run.owner == worker.name)
+
     def disown(self, run: Run) -> None:
         """Nobody goes on with a lane."""
         if owner := self._fleet.get(run.owner or ""):

@@ -100,9 +100,14 @@ class Run:
             return self.fresh
         return None
 
+    @property
+    def end(self) -> int:
+        """No step from here on can have been leased, by us or by a dispatcher before us."""
+        return min(self.steps, self.taken + LAST_WINDOW)
+
     def lease(self, step: int, worker: str) -> bool:
-        """Note who holds a step; False when it is not wanted any more."""
-        if self._is_over(step):
+        """Note who holds a step; False when it is not wanted, or cannot be."""
+        if step >= self.end or self._is_over(step):
             return False
         self._reach(step)
         self.holders.setdefault(step, set()).add(worker)
@@ -137,8 +142,8 @@ class Run:
     # What receivers say -------------------------------------------------------------------
 
     def arrive(self, step: int, worker: str, size: int) -> bool:
-        """A batch has arrived; False when that was known."""
-        if self._is_over(step):
+        """A batch has arrived; False when that was known, or cannot be."""
+        if step >= self.end or self._is_over(step):
             return False
         self._reach(step)
         self.largest = max(self.largest, size)

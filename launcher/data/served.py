@@ -37,9 +37,11 @@ class Lengths:
         return self._known.get(dataset)
 
     def answer(self, length: m.Length) -> set[str]:
-        """Note a worker's answer; returns who waits for it."""
-        self._known[length.dataset] = length
-        return self._askers.pop(length.dataset, set())
+        """Note the first worker's answer, which is the same for all; returns who waits for it."""
+        askers = self._askers.pop(length.dataset, set())
+        if askers:
+            self._known[length.dataset] = length
+        return askers
 
     def give_up(self, message: str) -> list[tuple[str, m.Length]]:
         """Nobody can answer: (asker, answer) for all who wait."""

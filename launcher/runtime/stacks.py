@@ -25,7 +25,7 @@ _ENTRY = ("launcher/runtime/rank.py", "main")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Where a process waits for others, and nothing else.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
-_LOADER_FILE = "/launcher/data/sources.py"
+_LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/borrower.py")
 #: The same in a line of the user's own: a wait in C has no Python frame.
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
 _PATIENCE = 3.0
@@ -49,7 +49,7 @@ class Frame:
     @property
     def is_loader(self) -> bool:
         """Whether it is the data loader's, where that talks to the data service."""
-        return self.file.endswith(_LOADER_FILE)
+        return self.file.endswith(_LOADER_FILES)
 
 
 def is_wait(inside: Sequence[Frame]) -> bool:

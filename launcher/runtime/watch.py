@@ -28,6 +28,10 @@ _LONGEST_PAUSE = 5.0
 _LONGEST_GAP = 0.5
 #: A backward pass that takes this share of a CPU computes, and does not wait.
 _BUSY = 0.5
+#: Frames that tell what a thread waits for: between the socket and the loader's source are four.
+_DEPTH = 6
+#: The functions of the loader's source that wait for hosts to start.
+_FIRST_CONTACT = ("describe", "_connect")
 
 
 def start(timeout: float, folder: Path, rank: int) -> None:
@@ -75,12 +79,12 @@ class Watch:
 
 
 def _waits(frame: FrameType) -> bool:
-    inside = list(islice(_outwards(frame), 4))
+    inside = list(islice(_outwards(frame), _DEPTH))
     if not is_wait(inside):
         return False
     if any(each.is_loader for each in inside):
         # The first answer of the data service may take as long as hosts start apart.
-        return all(each.function != "length" for each in inside)
+        return all(each.function not in _FIRST_CONTACT for each in inside)
     return _is_distributed()
 
 

@@ -14,8 +14,11 @@ from waiting import wait_until
 from launcher.contract import DataPart, parse_event
 from launcher.data import messages as m
 from launcher.data import troubles
+from launcher.data.desk import Desk
 from launcher.data.dispatcher import Dispatcher
 from launcher.data.plan import Plan
+from launcher.data.publishing import Publisher
+from launcher.data.served import Lengths
 from launcher.data.streams import StreamSpec
 from launcher.runtime import lines
 
@@ -31,7 +34,8 @@ class Player:
         connection = lines.connect(address, TOKEN, patience=10.0, what="the dispatcher")
         self._lines = lines.LineConnection(connection)
         self.say(hello)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         try:
@@ -51,6 +55,10 @@ class Player:
         return self.all(kind)[count - 1]
 
     @property
+    def is_connected(self) -> bool:
+        return self._listener.is_alive()
+
+    @property
     def steps(self) -> list[int]:
         return [step for lease in self.all(m.Lease) for step in lease.steps]
 
@@ -67,8 +75,23 @@ class Meeting:
         self._players: list[Player] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self.error: RuntimeError | None = None
+        self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except RuntimeError as error:
+            self.error = error
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -79,10 +102,9 @@ class Meeting:
     def end(self) -> None:
         for player in self._players:
             player.leave()
-        assert self._loop is not None
-        if not self._thread.is_alive():
+        if self.has_ended:
             return
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self.stop()
         self._thread.join(20)
         assert not self._thread.is_alive()
 
@@ -226,3 +248,55 @@ def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
         assert stranger.recv(1) == b""
     there.say(opened())
     assert here.wait_for(m.Lease).steps == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"taken": 11},
+        {"taken": -1},
+        {"early": [1 << 60]},
+        {"arrived": [[1 << 60, "data/0"]]},
+    ],
+)
+def test_a_place_that_cannot_be_ends_its_connection_and_nothing_else(
+    meeting: Meeting, damage: dict[str, Any]
+) -> None:
+    lost, here = meeting.receiver(), meeting.worker()
+    lost.say(opened(**damage))
+    wait_until(lambda: not lost.is_connected, what="the end of the connection")
+    meeting.receiver(runs=[opened("other").encode()])
+    assert here.wait_for(m.Lease).run == "other"
+
+
+def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
+    """Ranks that differ in it would read different samples, without a word."""
+    lengths = Lengths(("a",))
+    assert lengths.ask("train", "a") is None
+    first = m.Length(dataset="a", length=10)
+    assert lengths.answer(first) == {"train"}
+    assert lengths.answer(m.Length(dataset="a", length=9)) == set()
+    assert lengths.ask("other", "a") == first
+
+
+def test_workers_are_told_of_the_end_when_the_last_words_fail(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Publisher, "last_words", nothing_to_say)
+    here = meeting.worker()
+    here.wait_for(m.Alive)
+    meeting.stop()
+    here.wait_for(m.Close)
+
+
+def test_a_dispatcher_whose_clock_has_stopped_ends(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host starts another one, which leases what is lost; it would lease nothing."""
+    monkeypatch.setattr(Desk, "look", nothing_to_say)
+    wait_until(lambda: meeting.has_ended, what="the end of the dispatcher")
+    assert isinstance(meeting.error, RuntimeError)
+
+
+def nothing_to_say(*_: object) -> None:
+    raise RuntimeError("nothing to say")

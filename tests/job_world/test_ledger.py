@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from launcher.data.counts import Counts
 from launcher.data.fleet import SILENCE
+from launcher.data.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
 from launcher.data.ledger import (
-    FIRST_LATE_AFTER,
-    LATE_AFTER,
-    LATE_FACTOR,
     MOST_DEATHS,
     RETURNS_WITHIN,
-    Counts,
     Ledger,
 )
-from launcher.data.runs import FIRST_WINDOW, Progress
+from launcher.data.runs import FIRST_WINDOW, LAST_WINDOW, Progress
+from launcher.data.shards import ENDLESS
 
 BUDGET = 1000
 
@@ -383,6 +382,37 @@ def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool
     ledger.taken("run", 2, 0.0)  # nobody has said that it arrived: it is not counted
     ledger.taken("run", 3, 0.0)
     assert ledger.total().prepared == {"data": 1}
+
+
+def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> None:
+    ledger = Ledger(BUDGET)
+    ledger.add_worker("data/one", 0.0, holds={"run": [0, 1]})
+    ledger.beat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
+    ledger.beat("data/one", 1.1, seconds=0.0, done=[])
+    progress = Progress(taken=1, arrived={1: "data/one"}, largest=100)
+    ledger.open_run("run", receiver="host", rank=0, steps=10, now=1.2, progress=progress)
+    assert grants(ledger, 1.2) == {"data/one": [2, 3]}
+
+
+@pytest.mark.parametrize("step", [-1, 10, LAST_WINDOW, 1 << 60])
+@pytest.mark.parametrize("steps", [10, ENDLESS])
+def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
+    ledger = Ledger(BUDGET)
+    ledger.open_run("run", receiver="host", rank=0, steps=steps, now=0.0)
+    if 0 <= step < min(steps, LAST_WINDOW):
+        return
+    ledger.add_worker("one", 0.0, holds={"run": [step]})
+    ledger.arrived("run", step, "one", 100, 0.0)
+    ledger.taken("run", step, 0.0)
+    assert grants(ledger, 0.0) == {"one": [0, 1]}
+    assert ledger.total().prepared == {}
+
+
+def test_a_run_that_follows_itself_is_read_like_any_other() -> None:
+    ledger = Ledger(BUDGET)
+    ledger.add_worker("one", 0.0)
+    ledger.open_run("run", receiver="host", rank=0, steps=10, now=0.0, after="run")
+    assert grants(ledger, 0.0) == {"one": [0, 1]}
 
 
 # Memory --------------------------------------------------------------------------------------

@@ -310,8 +310,8 @@ def test_a_fork_cannot_use_its_parents_loader(make: Make) -> None:
 
 
 WAITING = """
-from launcher.data import DataLoader, sources
-sources._SAY_EVERY = 1
+from launcher.data import DataLoader, service
+service._SAY_EVERY = 1
 len(DataLoader("pipeline:train_set"))
 """
 

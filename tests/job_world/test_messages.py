@@ -177,6 +177,8 @@ def test_what_is_no_message_is_refused(raw: dict[str, Any], message: str) -> Non
         ({"type": "Taken", "run": "r", "step": True}, "step"),
         ({"type": "Taken", "run": "r", "step": 1.0}, "step"),
         ({"type": "Beat", "seconds": "1", "done": {}}, "seconds"),
+        ({"type": "Beat", "seconds": float("nan"), "done": {}}, "seconds"),
+        ({"type": "Beat", "seconds": float("inf"), "done": {}}, "seconds"),
         ({"type": "Beat", "seconds": 1, "done": {"r": {"1": 2}}}, "done"),
         ({"type": "HelloReceiver", "host": "h", "address": ["h"]}, "address"),
         ({"type": "HelloReceiver", "host": "h", "address": "ab"}, "address"),

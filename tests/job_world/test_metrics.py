@@ -21,7 +21,7 @@ from waiting import wait_until
 from launcher.contract import format_event, parse_event
 from launcher.data import messages as m
 from launcher.data.cpu import cpu_seconds
-from launcher.data.meters import StreamMeter, Waits
+from launcher.data.meters import StreamMeter, Waits, epochs_so_far
 from launcher.data.metrics import Metrics, Snapshot
 from launcher.data.prometheus import render
 from launcher.data.scrape import Scrape
@@ -45,9 +45,11 @@ def test_without_waits_there_is_no_quantile() -> None:
 
 def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
     said: list[dict[str, float]] = []
-    meter = StreamMeter(lambda figures: said.append(dict(figures)))
+    past = dict.fromkeys(epochs_so_far("a stream"), 0.0)
     firsts = []
-    for _ in range(3):
+    for number in range(3):
+        if number != 1:  # a loader is made anew, of the same stream
+            meter = StreamMeter(past, lambda figures: said.append(dict(figures)))
         clock = meter.begin()
         for _ in range(4):
             with clock:
@@ -96,19 +98,27 @@ def test_a_host_is_the_sum_of_its_workers() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.booleans())))
-def test_figures_never_go_down_when_workers_come_and_go(
+def test_every_batch_counts_once_when_workers_come_and_go_and_come_back(
     events: list[tuple[str, int, bool]],
 ) -> None:
-    metrics, totals, before = Metrics(), dict.fromkeys("abc", 0), 0.0
+    metrics, totals = Metrics(), dict.fromkeys("abc", 0)
     for name, number, leaves in events:
-        totals[name] = 0 if leaves else totals[name] + number
         if leaves:
             metrics.forget_worker(name)
         else:
+            totals[name] += number
             metrics.hear(worker(name, batches=totals[name]))
-        after = snapshot(metrics).hosts.get("algo-1", {"batches": 0.0})["batches"]
-        assert after == before + (0 if leaves else number)
-        before = after
+        host = snapshot(metrics).hosts.get("algo-1", {"batches": 0.0})
+        assert host["batches"] == sum(totals.values())
+
+
+def test_the_totals_of_many_workers_that_died_are_kept() -> None:
+    metrics = Metrics()
+    for number in range(1000):
+        metrics.hear(worker(str(number), batches=1, cpus=8))
+        metrics.forget_worker(str(number))
+    host = snapshot(metrics).hosts["algo-1"]
+    assert (host["batches"], host["cpus"], host["most_workers"]) == (1000, 8, 1)
 
 
 def test_what_a_host_had_is_known_when_its_workers_have_left() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from launcher.data.fleet import SILENCE
-from launcher.data.ledger import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR, Ledger
+from launcher.data.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
+from launcher.data.ledger import Ledger
 from launcher.data.owners import EARLY
 from launcher.data.shards import ENDLESS
 
@@ -168,3 +169,24 @@ def test_a_rank_that_waits_for_one_lane_is_not_idle() -> None:
     assert world.ledger.idle(100.0, 10.0) == []
     world.ledger.arrived("b", 1, "two", 1, 0.2)
     assert {run.name for run in world.ledger.idle(100.0, 10.0)} == {"a", "b"}
+
+
+def test_a_worker_whose_connection_broke_goes_on_with_all_its_lanes() -> None:
+    world = World(("one", "two"), lanes="abcdefgh")
+    seen = world.read(20)
+    held = world.grants(0.2)
+    waiting = seen["one"] - held["one"].keys()
+    assert waiting  # more lanes than it has room for
+    world.ledger.add_worker("one", 0.2, holds=held["one"])
+    leases = {"two": held["two"]}
+    for _ in range(5):  # the other has room meanwhile
+        world.deliver(leases, 0.3)
+        leases = world.grants(0.3)
+    world.deliver({"one": held["one"]}, 0.3)
+    found: set[str] = set()
+    for _ in range(20):
+        for lane, steps in world.grants(0.3).get("one", {}).items():
+            found.add(lane)
+            for step in steps:
+                world.ledger.arrived(lane, step, "one", 1, 0.3)  # its rank waits for the others
+    assert waiting <= found

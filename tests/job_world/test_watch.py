@@ -8,11 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import pytest
 
+from launcher.data import service
+from launcher.data.borrower import Borrower
+from launcher.data.service import ServiceSource
 from launcher.runtime.watch import Watch
 
 COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
@@ -111,12 +114,18 @@ def test_a_backward_pass_hangs_only_when_it_does_not_compute(cpu: float, hangs: 
 
 
 @pytest.mark.parametrize(
-    ("function", "hangs"), [("_receive", True), ("length", False)], ids=["a batch", "first contact"]
+    ("function", "hangs"),
+    [
+        (Borrower._read_more, True),
+        (ServiceSource.describe, False),
+        (service._connect, False),
+    ],
+    ids=["a batch", "what a dataset is", "the receiver"],
 )
 def test_the_first_word_of_the_data_service_may_take_as_long_as_hosts_start_apart(
-    function: str, hangs: bool
+    function: FunctionType, hangs: bool
 ) -> None:
-    with stopped_in("/opt/ml/lib/launcher/data/sources.py", function) as frame:
+    with stopped_in(function.__code__.co_filename, function.__name__) as frame:
         assert looks(lambda: frame)[-1] is hangs
 
 

@@ -1,0 +1,85 @@
+"""A rank's or a local worker's end of its connection to the receiver: messages, and slabs."""
+
+from __future__ import annotations
+
+import collections
+import socket
+import struct
+from weakref import finalize
+
+from launcher.data import messages as m
+from launcher.data.slabs import SlabViews
+from launcher.errors import DataServiceUnavailable
+from launcher.runtime import lines
+
+_TIME = struct.Struct("@ll")
+_MESSAGE_BYTES = 65536
+#: Descriptors that may travel with one read of the socket.
+_MOST_DESCRIPTORS = 250
+
+
+class Borrower:
+    """One Unix connection, for one thread. What it is shown or lent is mapped into `views`.
+
+    patience: seconds that `hear` waits for news, None for ever. Raises OSError when the receiver
+    is not there.
+    """
+
+    def __init__(self, receiver: str, views: SlabViews, patience: int | None = None) -> None:
+        self._views = views
+        self._buffer = bytearray()
+        self._descriptors: collections.deque[int] = collections.deque()
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.connect(f"\0{receiver}")
+        except OSError:
+            self._socket.close()
+            raise
+        finalize(self, self._socket.close)
+        if patience is not None:
+            time = _TIME.pack(patience, 0)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+
+    def say(self, *messages: m.Message) -> None:
+        """Send messages; raises OSError when the receiver is gone."""
+        self._socket.sendall(b"".join(lines.encode(message.encode()) for message in messages))
+
+    def hear(self) -> m.Message | None:
+        """The next message, or None when nothing has come for a while.
+
+        Raises OSError when the receiver is gone, and DataServiceUnavailable when this process may
+        open no more files.
+        """
+        while (end := self._buffer.find(b"\n")) < 0:
+            if not self._read_more():
+                return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        message = m.decode(lines.decode(line))
+        if isinstance(message, m.Batch | m.Lent) and message.new and message.slab is not None:
+            self._views.add(message.slab, self._descriptors.popleft())
+        elif isinstance(message, m.Forget):
+            self._views.forget(message.slab)
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _read_more(self) -> bool:
+        """Read what has come; False when nothing has."""
+        try:
+            data, descriptors, flags, _ = socket.recv_fds(
+                self._socket, _MESSAGE_BYTES, _MOST_DESCRIPTORS
+            )
+        except BlockingIOError:
+            return False
+        if flags & socket.MSG_CTRUNC:
+            raise DataServiceUnavailable(
+                "this process has too many open files for another batch: let go of batches, or "
+                "raise the limit (ulimit -n)"
+            )
+        if not data:
+            raise ConnectionError("the receiver of this host is gone")
+        self._buffer += data
+        self._descriptors.extend(descriptors)
+        return True
