@@ -148,12 +148,16 @@ STRANGERS = [
 
 
 class Saboteur:
-    """A worker that takes a lease, sends anything but the batch, and is gone."""
+    """A worker that takes a lease, sends anything but the batch, and is gone.
+
+    Each frame is sent once: a run whose batches are damaged again and again is given up.
+    """
 
     def __init__(self, hosts: Hosts) -> None:
         self._token = hosts.token
         self._address = hosts.addresses["algo-2"]
         self._ports = Ports(hosts.port_base)
+        self._sent = 0
         self._done = False
 
     def work(self) -> None:
@@ -165,8 +169,9 @@ class Saboteur:
             name = f"saboteur/0/{os.getpid()}"
             control.send(m.HelloWorker(worker=name, pid=os.getpid()).encode())
             lease = self._next_lease(control)
-            for data in sabotage(name, lease.run, lease.steps[0]):
+            for data in sabotage(name, lease.run, lease.steps[0])[self._sent :]:
                 self._send(data)
+                self._sent += 1
             control.send({"type": "Beat", "seconds": 0.1, "done": {lease.run: {"a": []}}})
         self._done = True
 
