@@ -84,6 +84,8 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     assert set(hosts.wait(90).values()) == {0}, hosts.output()
     for attack in attacks.values():
         attack.join(30)
+    while HELD:
+        HELD.pop().close()
 
     assert hashes(hosts) == hashes(calm)
     assert {name: a.unexpected for name, a in attacks.items() if a.unexpected} == {}
