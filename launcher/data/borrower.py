@@ -10,7 +10,6 @@ from weakref import finalize
 from launcher.data import messages as m
 from launcher.data.slabs import SlabViews
 from launcher.errors import DataServiceUnavailable
-from launcher.runtime import lines
 
 _TIME = struct.Struct("@ll")
 _MESSAGE_BYTES = 65536
@@ -42,7 +41,7 @@ class Borrower:
 
     def say(self, *messages: m.Message) -> None:
         """Send messages; raises OSError when the receiver is gone."""
-        self._socket.sendall(b"".join(lines.encode(message.encode()) for message in messages))
+        self._socket.sendall(m.to_lines(*messages))
 
     def hear(self) -> m.Message | None:
         """The next message, or None when nothing has come for a while.
@@ -55,7 +54,7 @@ class Borrower:
                 return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
-        message = m.decode(lines.decode(line))
+        message = m.from_line(line)
         if isinstance(message, m.Batch | m.Lent) and message.new and message.slab is not None:
             self._views.add(message.slab, self._descriptors.popleft())
         elif isinstance(message, m.Forget):

@@ -26,6 +26,7 @@ from launcher.data.plan import Plan
 from launcher.data.shards import LanePlan
 from launcher.data.streams import StreamSpec
 from launcher.errors import WireError
+from launcher.runtime import lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,6 +317,16 @@ def decode(raw: dict[str, Any]) -> Message:
         return kind(**raw)
     except TypeError as error:
         raise WireError(f"a damaged message {name}: {error}") from error
+
+
+def to_lines(*messages: Message) -> bytes:
+    """Messages as they are sent, to be written in one go."""
+    return b"".join(lines.encode(message.encode()) for message in messages)
+
+
+def from_line(line: bytes) -> Message:
+    """The inverse, for one message; raises WireError for what is not one."""
+    return decode(lines.decode(line))
 
 
 def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:

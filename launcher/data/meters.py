@@ -164,11 +164,14 @@ class WorkerMeter:
         """A batch is begun; by the preparing thread, as are the next two."""
         self._since = time.perf_counter()
 
-    def prepared(self) -> None:
+    def prepared(self) -> float:
+        """Seconds since the batch was begun."""
         now = time.perf_counter()
-        self._preparing += now - self._since
+        seconds = now - self._since
+        self._preparing += seconds
         self._since = now
         self._given += 1
+        return seconds
 
     def handed_over(self) -> None:
         """The sending thread has the batch, so that the next can be begun."""

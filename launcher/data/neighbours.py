@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from launcher.data import messages as m
 from launcher.data.slabs import Slab
-from launcher.runtime import lines
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
@@ -50,7 +49,7 @@ class Neighbour:
     _is_sending: bool = False  # the thread, what it took out of `_left`
 
     def tell(self, message: m.Message) -> None:
-        self._put(_Entry(lines.encode(message.encode()), None))
+        self._put(_Entry(m.to_lines(message), None))
 
     def lend(self, slab: Slab) -> bool:
         """Note that it has the slab; True when its descriptor must travel with the message."""
@@ -61,7 +60,7 @@ class Neighbour:
 
     def show(self, message: m.Batch | m.Lent, slab: Slab) -> None:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""
-        line = lines.encode(message.encode())
+        line = m.to_lines(message)
         self._put(_Entry(line, slab.descriptor if message.new else None))
 
     def forget(self, slab: Slab) -> None:

@@ -35,7 +35,7 @@ class Peer:
             if len(rest) > lines.MESSAGE_LIMIT:
                 raise WireError("a message beyond the limit")
             if whole:
-                yield [m.decode(lines.decode(line)) for line in whole]
+                yield [m.from_line(line) for line in whole]
 
     async def _read(self) -> bytes:
         with contextlib.suppress(OSError):
@@ -44,7 +44,7 @@ class Peer:
 
     def send(self, *messages: m.Message) -> None:
         if messages and not self._writer.is_closing():
-            self._writer.write(b"".join(lines.encode(message.encode()) for message in messages))
+            self._writer.write(m.to_lines(*messages))
 
     def drop(self) -> None:
         """End the connection at once: its other side has a newer one, or is gone."""

@@ -128,7 +128,6 @@ class Worker:
         try:
             self._check_served(plan.spec.dataset)
             prepare = self._at_work_on(run, plan, step)
-            started = time.perf_counter()
             self._meter.begin()
             tree, arrays = prepare()
             frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
@@ -136,8 +135,7 @@ class Worker:
             self._holdings.finish(run, step)
             self._report(run, step, error)
             return
-        self._holdings.took("prepare", time.perf_counter() - started)
-        self._meter.prepared()
+        self._holdings.took("prepare", self._meter.prepared())
         self._outbox.put(frame)
         self._meter.handed_over()
 
