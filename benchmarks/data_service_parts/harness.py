@@ -17,6 +17,9 @@ from data_service_parts.processes import Tree
 _GB = 1e9
 #: Seconds that a consumer may take between two words.
 _PATIENCE = 180.0
+#: Seconds that a look at the processor time of what waits takes, the share of a processor that
+#: waiting may use, and the seconds that refilling buffers may take.
+_LOOK, _IDLE, _SETTLE = 0.2, 0.15, 20.0
 
 
 class Invalid(Exception):
@@ -83,6 +86,7 @@ class Harness:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._consumers: dict[str, Any] = {}
+        self._sides: dict[str, Side] = {}
 
     def start(self, side: Side, variables: Mapping[str, str], patience: float = 90.0) -> None:
         """Start a side; returns when its consumer is there."""
@@ -97,14 +101,17 @@ class Harness:
     def await_consumer(self, side: Side, patience: float = 90.0) -> None:
         """Until the consumer of a side that was started is there."""
         self._consumers[side.name] = self._await(side, patience)
+        self._sides[side.name] = side
 
     def stop(self, side: Side) -> None:
         if lines := self._consumers.pop(side.name, None):
             lines.close()
+        self._sides.pop(side.name, None)
         side.stop()
 
     def measure(self, side: Side, order: Order) -> Window:
         """One window of a side; raises Invalid when a batch was not what it should be."""
+        self._settle()
         self._say(side, vars(order))
         before = self._note(side)
         closing = self._note(side)
@@ -132,6 +139,22 @@ class Harness:
         return self._hear(side)
 
     # ---------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Wait until all sides have refilled their buffers, at whose cost it would be measured."""
+        deadline = time.monotonic() + _SETTLE
+        before = self._used()
+        while time.monotonic() < deadline:
+            time.sleep(_LOOK)
+            now = self._used()
+            if now - before <= _IDLE * _LOOK:
+                return
+            before = now
+        raise Invalid(f"a side does not come to rest: {', '.join(self._sides)}")
+
+    def _used(self) -> float:
+        trees = [tree for side in self._sides.values() for tree in (side.trainer, side.data)]
+        return sum(tree.cpu_seconds().total() for tree in trees)
 
     def _note(self, side: Side) -> _Note:
         """Hear that a window opens or closes, read the clocks, and let the consumer go on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from launcher.data import messages as m
@@ -99,16 +100,17 @@ class Account:
         with self._changed:
             self._tell(m.Damaged(run=run, step=step, worker=worker))
 
-    def taken(self, run: str, step: int) -> None:
-        """A rank has taken a batch out of the loader."""
+    def taken(self, run: str, steps: Iterable[int]) -> None:
+        """A rank has taken batches out of the loader."""
         with self._changed:
-            standing = self._runs.get(run)
-            worker = standing.take(step) if standing else None
-            if standing is not None and worker is not None:
-                self._prepared[host_of(worker)] += 1
-                self._received[str(standing.opened.rank)] += 1
-                self._progress.taken.setdefault(run, []).append(step)
-                self._count()
+            if (standing := self._runs.get(run)) is None:
+                return
+            for step in steps:
+                if (worker := standing.take(step)) is not None:
+                    self._prepared[host_of(worker)] += 1
+                    self._received[str(standing.opened.rank)] += 1
+                    self._progress.taken.setdefault(run, []).append(step)
+                    self._count()
 
     def pass_on(self, report: m.Report) -> None:
         """What a rank has counted; a dispatcher that was started again is told it as well."""

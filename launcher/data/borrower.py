@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import socket
 import struct
@@ -12,19 +13,19 @@ from launcher.data.slabs import SlabViews
 from launcher.errors import DataServiceUnavailable
 
 _TIME = struct.Struct("@ll")
-_MESSAGE_BYTES = 65536
-#: Descriptors that may travel with one read of the socket.
-_MOST_DESCRIPTORS = 250
+_MESSAGE_BYTES = 16384
+#: Room for the descriptors that may travel with one read of the socket.
+_RIGHTS_BYTES = socket.CMSG_SPACE(250 * array.array("i").itemsize)
+_TRUNCATED = int(socket.MSG_CTRUNC)
 
 
 class Borrower:
     """One Unix connection, for one thread. What it is shown or lent is mapped into `views`.
 
-    patience: seconds that `hear` waits for news, None for ever. Raises OSError when the receiver
-    is not there.
+    Raises OSError when the receiver is not there.
     """
 
-    def __init__(self, receiver: str, views: SlabViews, patience: int | None = None) -> None:
+    def __init__(self, receiver: str, views: SlabViews) -> None:
         self._views = views
         self._buffer = bytearray()
         self._descriptors: collections.deque[int] = collections.deque()
@@ -35,21 +36,20 @@ class Borrower:
             self._socket.close()
             raise
         finalize(self, self._socket.close)
-        if patience is not None:
-            time = _TIME.pack(patience, 0)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+        self._patience = 0.0
 
     def say(self, *messages: m.Message) -> None:
         """Send messages; raises OSError when the receiver is gone."""
         self._socket.sendall(m.to_lines(*messages))
 
-    def hear(self) -> m.Message | None:
-        """The next message, or None when nothing has come for a while.
+    def hear(self, patience: float = 0.0) -> m.Message | None:
+        """The next message, or None when nothing has come for so many seconds; 0: wait for ever.
 
         Raises OSError when the receiver is gone, and DataServiceUnavailable when this process may
         open no more files.
         """
         while (end := self._buffer.find(b"\n")) < 0:
+            self._set_patience(patience)
             if not self._read_more():
                 return None
         line = bytes(self._buffer[:end])
@@ -64,15 +64,21 @@ class Borrower:
     def close(self) -> None:
         self._socket.close()
 
+    def _set_patience(self, seconds: float) -> None:
+        if seconds != self._patience:
+            self._patience = seconds
+            time = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+
     def _read_more(self) -> bool:
         """Read what has come; False when nothing has."""
         try:
-            data, descriptors, flags, _ = socket.recv_fds(
-                self._socket, _MESSAGE_BYTES, _MOST_DESCRIPTORS
-            )
+            data, rights, flags, _ = self._socket.recvmsg(_MESSAGE_BYTES, _RIGHTS_BYTES)
         except BlockingIOError:
             return False
-        if flags & socket.MSG_CTRUNC:
+        for _, _, descriptors in rights:
+            self._descriptors.extend(array.array("i", descriptors))
+        if flags & _TRUNCATED:
             raise DataServiceUnavailable(
                 "this process has too many open files for another batch: let go of batches, or "
                 "raise the limit (ulimit -n)"
@@ -80,5 +86,4 @@ class Borrower:
         if not data:
             raise ConnectionError("the receiver of this host is gone")
         self._buffer += data
-        self._descriptors.extend(descriptors)
         return True

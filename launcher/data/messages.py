@@ -6,7 +6,7 @@ receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, 
                            Farewell, Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Alive, Close
-rank      <-> receiver     Describe, OpenRun, Taken, Release, CloseRun, Report
+rank      <-> receiver     Describe, OpenRun, Taken, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
 
@@ -206,17 +206,10 @@ class Damaged(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Taken(Message):
-    """A rank has taken a batch out of the loader."""
+    """A rank has taken batches out of the loader."""
 
     run: str
-    step: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Release(Message):
-    """A rank no longer looks at these slabs."""
-
-    slabs: list[int]
+    steps: list[int]
 
 
 @dataclass(frozen=True, kw_only=True)

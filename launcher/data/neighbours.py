@@ -53,10 +53,18 @@ class Neighbour:
 
     def lend(self, slab: Slab) -> bool:
         """Note that it has the slab; True when its descriptor must travel with the message."""
+        slab.lend()
         self.lent[slab.number] = slab
         new = slab.number not in self.seen
         self.seen.add(slab.number)
         return new
+
+    def returned(self) -> list[Slab]:
+        """The slabs that it has given back since this was asked last."""
+        marked = [slab for slab in self.lent.values() if slab.is_returned]
+        for slab in marked:
+            del self.lent[slab.number]
+        return marked
 
     def show(self, message: m.Batch | m.Lent, slab: Slab) -> None:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""

@@ -148,9 +148,7 @@ class Receiver:
             self._account.close(run_id)
 
     def _hear(self, neighbour: Neighbour, message: m.Message) -> None:
-        if isinstance(message, m.Release):
-            self._store.take_back(neighbour, message.slabs)
-        elif isinstance(message, m.NeedSlab):
+        if isinstance(message, m.NeedSlab):
             self._store.lend(neighbour, message)
         elif isinstance(message, m.Filled):
             self._store.take_filled(neighbour, message)
@@ -160,7 +158,7 @@ class Receiver:
     def _hear_rank(self, rank: Neighbour, message: m.Message) -> None:
         """What is said about runs, which the dispatcher hears too."""
         if isinstance(message, m.Taken):
-            self._account.taken(message.run, message.step)
+            self._account.taken(message.run, message.steps)
         elif isinstance(message, m.Report):
             self._account.pass_on(message)
         elif isinstance(message, m.OpenRun):

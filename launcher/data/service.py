@@ -25,7 +25,13 @@ from launcher.runtime.events import emit
 #: Seconds for the receiver of this host to open its socket; it starts together with the ranks.
 _RECEIVER_PATIENCE = 60.0
 #: Seconds without any news from the receiver after which the log says what is awaited.
-_SAY_EVERY = 30
+_SAY_EVERY = 30.0
+#: What was taken is said at once, but not again within so many seconds, so many batches, and so
+#: many seconds of waiting: each word costs as much CPU time as receiving half a megabyte.
+_SAY_TAKEN_EVERY = 0.02
+_MOST_UNSAID = 8
+_SAY_WHEN_STARVED = 0.004
+_GONE = "the receiver of this host is gone"
 
 
 @dataclass(eq=False)
@@ -48,6 +54,8 @@ class ServiceSource:
     def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
         self._process = os.getpid()
+        self._unsaid: dict[str, list[int]] = {}  # steps that were taken, by run
+        self._next_saying = 0.0
         self._released: collections.deque[int] = collections.deque()
         # The method holds on to this object, and so to the connection, while arrays live: the
         # receiver uses a slab again when it is told to, or when the connection has ended.
@@ -76,7 +84,7 @@ class ServiceSource:
         try:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
-                self._say(m.Taken(run=run.name, step=batch.step))
+                self._take(run, batch.step)
                 yield batch.step, self._parts(batch)
         finally:
             self._close(run)
@@ -129,6 +137,7 @@ class ServiceSource:
             self._say(m.CloseRun(run=run.name))
 
     def _next_batch(self, run: _Run) -> m.Batch:
+        self._give_back()
         while not run.batches:
             if run.failed is not None:
                 raise _as_error(run.failed)
@@ -153,20 +162,46 @@ class ServiceSource:
     def _note_release(self, slab: int) -> None:
         self._released.append(slab)  # called by destructors: no lock, no I/O
 
-    def _say(self, message: m.Message) -> None:
+    def _give_back(self) -> None:
+        """Let the receiver use the slabs again that nobody looks at any more."""
         slabs = [self._released.popleft() for _ in range(len(self._released))]
         if self._pinning is not None:
             slabs = self._pinning.copied(slabs)
-        released = [m.Release(slabs=slabs)] if slabs else []
-        with _receiver_there():
-            self._borrower.say(*released, message)
+        for slab in slabs:
+            self._views.give_back(slab)
+
+    def _take(self, run: _Run, step: int) -> None:
+        """Note that the script has a batch, and say so soon."""
+        unsaid = self._unsaid.setdefault(run.name, [])
+        unsaid.append(step)
+        if len(unsaid) >= _MOST_UNSAID or time.monotonic() >= self._next_saying:
+            self._say()
+
+    @property
+    def _patience(self) -> float:
+        return _SAY_WHEN_STARVED if self._unsaid else _SAY_EVERY
+
+    def _say(self, *messages: m.Message) -> None:
+        """Say what was taken, and more."""
+        taken = [m.Taken(run=run, steps=steps) for run, steps in self._unsaid.items()]
+        self._unsaid = {}
+        self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY
+        try:
+            self._borrower.say(*taken, *messages)
+        except OSError as error:
+            raise DataServiceUnavailable(_GONE) from error
 
     def _hear(self, awaited: str) -> m.Message:
         """The next message; says in the log what is awaited, as long as nothing comes."""
         since = time.monotonic()
-        with _receiver_there():
-            while (message := self._borrower.hear()) is None:
-                emit("data_awaited", what=awaited, seconds=round(time.monotonic() - since))
+        try:
+            while (message := self._borrower.hear(self._patience)) is None:
+                if self._unsaid:
+                    self._say()
+                else:
+                    emit("data_awaited", what=awaited, seconds=round(time.monotonic() - since))
+        except OSError as error:
+            raise DataServiceUnavailable(_GONE) from error
         return message
 
 
@@ -184,27 +219,18 @@ class _ServiceLane:
         batch = self._source._next_batch(self._run)
         item = unpack(*self._source._parts(batch))
         if isinstance(item, Portion):
-            self._source._say(m.Taken(run=self._run.name, step=batch.step))
+            self._source._take(self._run, batch.step)
         return item
 
     def close(self) -> None:
         self._source._close(self._run)
 
 
-@contextlib.contextmanager
-def _receiver_there() -> Iterator[None]:
-    """Raise DataServiceUnavailable when the receiver has gone."""
-    try:
-        yield
-    except OSError as error:
-        raise DataServiceUnavailable("the receiver of this host is gone") from error
-
-
 def _connect(receiver: str, views: SlabViews) -> Borrower:
     deadline = time.monotonic() + _RECEIVER_PATIENCE
     while True:
         try:
-            return Borrower(receiver, views, patience=_SAY_EVERY)
+            return Borrower(receiver, views)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise DataServiceUnavailable(

@@ -3,6 +3,9 @@
 A slab is a memfd: it has no name, so nothing is left behind after a kill -9, and it is not bound
 by the size of /dev/shm. Slabs are used again, the latest first: fresh memory for every batch of
 38 MB was measured to cost 3.5x the rate.
+
+The last byte of a slab is a mark by which a rank gives it back. The receiver looks at it when it
+needs a slab; a message would wake a thread for each batch, which fights the one that receives.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ _WASTE = 4
 
 
 def rounded(size: int) -> int:
-    """The size of the slab for a payload: whole 64 KiB up to 1 MiB, then whole MiB."""
-    unit = _KIB_64 if size <= _MIB else _MIB
-    return max(unit, -(-size // unit) * unit)
+    """The size of the slab for a payload and the mark: whole 64 KiB up to 1 MiB, then whole MiB."""
+    unit = _KIB_64 if size < _MIB else _MIB
+    return (size // unit + 1) * unit
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,15 @@ class Slab:
     descriptor: int
     memory: mmap.mmap
     size: int
+
+    def lend(self) -> None:
+        """Take the mark away."""
+        self.memory[-1] = 0
+
+    @property
+    def is_returned(self) -> bool:
+        """Whether who was lent the slab has marked it."""
+        return bool(self.memory[-1])
 
 
 class SlabPool:
@@ -128,6 +140,10 @@ class SlabViews:
             os.close(descriptor)
         if self._pinning is not None:
             self._pinning.register(self._memory[number])
+
+    def give_back(self, number: int) -> None:
+        """Mark a slab: nobody here looks at it any more."""
+        self._memory[number][-1] = 1
 
     def forget(self, number: int) -> None:
         """A slab will not be shown again."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from launcher.data import messages as m
@@ -60,6 +59,11 @@ class Store:
 
     def take(self, run_id: str, size: int) -> Slab:
         """Memory for a batch. Raises OSError, and the rank, which would wait, hears of it."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            returned = run.rank.returned() if run else []
+        for slab in returned:
+            self._pool.give(slab)
         try:
             return self._pool.take(size)
         except OSError as error:
@@ -87,6 +91,11 @@ class Store:
 
     def figures(self) -> dict[str, float]:
         """What has come in, and how much of it is here."""
+        with self._lock:
+            neighbours = list(self.neighbours)
+            returned = [slab for neighbour in neighbours for slab in neighbour.returned()]
+        for slab in returned:
+            self._pool.give(slab)
         return self._meter.numbers(self._pool.used_bytes)
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
@@ -170,22 +179,19 @@ class Store:
         if slab is None:
             neighbour.tell(m.Lent(slab=None))
         else:
-            neighbour.show(m.Lent(slab=slab.number, new=neighbour.lend(slab)), slab)
+            with self._lock:
+                is_new = neighbour.lend(slab)
+            neighbour.show(m.Lent(slab=slab.number, new=is_new), slab)
 
     def take_filled(self, neighbour: Neighbour, filled: m.Filled) -> None:
         """Take in a batch that a local worker has written."""
-        slab = neighbour.lent.pop(filled.slab, None)
+        with self._lock:
+            slab = neighbour.lent.pop(filled.slab, None)
         header = wire.Header(
             run=filled.run, step=filled.step, worker=filled.worker, content_bytes=filled.content
         )
         if slab is not None and not self.keep(header, slab, filled.size):
             self._pool.give(slab)
-
-    def take_back(self, neighbour: Neighbour, numbers: Iterable[int]) -> None:
-        """A neighbour no longer looks at some slabs."""
-        for number in numbers:
-            if slab := neighbour.lent.pop(number, None):
-                self._pool.give(slab)
 
     def forget(self, neighbour: Neighbour) -> list[str]:
         """A neighbour is gone: returns its runs, which end; its slabs can be used by others."""
@@ -193,8 +199,12 @@ class Store:
             runs = [run_id for run_id, run in self._runs.items() if run.rank is neighbour]
         for run_id in runs:
             self.close_run(run_id)
-        self.take_back(neighbour, list(neighbour.lent))
-        self.neighbours.discard(neighbour)
+        with self._lock:
+            lent = list(neighbour.lent.values())
+            neighbour.lent.clear()
+            self.neighbours.discard(neighbour)
+        for slab in lent:
+            self._pool.give(slab)
         return runs
 
     def _retire(self, slab: Slab) -> None:

@@ -48,6 +48,10 @@ _DTYPE = re.compile(
 #: Receiving in pieces of this size was measured faster than whole batches of 38-64 MB, and to take
 #: a tenth less CPU time than pieces of 1 MiB.
 _PIECE = 4 << 20
+#: Bytes that the kernel gathers before it wakes who receives a frame; the last ones of them, in
+#: smaller steps, so that none waits for bytes that are not to come. A wake-up for each segment was
+#: measured to cost a quarter to a third of the CPU time.
+_LOW_WATER = (1 << 20, 128 << 10, 1)
 #: sendmsg takes at most IOV_MAX buffers.
 _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)
@@ -211,11 +215,18 @@ def read_header(data: bytes | bytearray) -> Header:
 def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
     """Fill a buffer; False when the other side ended before it was full."""
     received = 0
-    while received < len(target):
-        count = connection.recv_into(target[received : received + _PIECE], 0, socket.MSG_WAITALL)
-        if count == 0:
-            return False
-        received += count
+    for low_water in _LOW_WATER:
+        end = len(target) - low_water + 1
+        if end <= received:
+            continue
+        if len(target) > _LOW_WATER[-2]:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
+        while received < end:
+            piece = target[received : min(end, received + _PIECE)]
+            count = connection.recv_into(piece, 0, socket.MSG_WAITALL)
+            if count == 0:
+                return False
+            received += count
     return True
 
 

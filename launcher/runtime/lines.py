@@ -20,6 +20,9 @@ MESSAGE_LIMIT = 64 * 1024 * 1024
 #: Seconds without an answer from the other side's kernel after which a connection is broken. Linux
 #: would wait for 2 hours and more (tcp(7): tcp_keepalive_time, tcp_retries2).
 SILENCE = 30
+#: json.dumps makes one for each call, which costs as much again.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+_DECODER = json.JSONDecoder()
 #: Of its own: the global generator belongs to the user's code, which another thread may be in.
 _coin = random.Random()
 
@@ -69,16 +72,17 @@ class LineConnection:
 
 def encode(message: Mapping[str, Any]) -> bytes:
     """One message as its line."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    return _ENCODER.encode(message).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
     """One message from its line; raises WireError when it is not a JSON object."""
     try:
-        message = json.loads(line)
+        text = line.decode()
+        message, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a message: {line[:80]!r}") from error
-    if not isinstance(message, dict):
+    if not isinstance(message, dict) or end != len(text):
         raise WireError(f"not a message: {line[:80]!r}")
     return message
 

@@ -228,6 +228,46 @@ def test_arrays_are_views_of_their_payload() -> None:
     assert payload[4:6].tolist() == [1, 2]
 
 
+#: Bytes around the steps in which the kernel gathers them.
+_NEAR_STEPS = [near + more for near in (1 << 17, 1 << 20) for more in (-1, 0, 1)]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size", [0, 1, *_NEAR_STEPS, (4 << 20) + (1 << 20), (9 << 20) + 5])
+def test_a_frame_is_complete_with_its_last_byte_and_not_one_later(size: int) -> None:
+    """The kernel wakes the receiver for many bytes at once; the last are never waited for."""
+    sent = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        here = socket.create_connection(listener.getsockname())
+        there, _ = listener.accept()
+    with here, there:
+        here.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def send() -> None:  # what is left at the end comes in dribbles
+            most = max(0, size - 1000)
+            here.sendall(sent[:most])
+            for first in range(most, size, 100):
+                here.sendall(sent[first : first + 100])
+
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        received = np.zeros(size, np.uint8)
+        assert wire.receive_exactly(there, memoryview(received))
+        assert np.array_equal(received, sent)
+        here.sendall(b"x")  # the next frame is heard from its first byte on
+        assert wire.receive_exactly(there, memoryview(bytearray(1)))
+        sender.join()
+
+
+@pytest.mark.timeout(60)
+def test_who_ends_within_a_frame_is_noticed() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        here.sendall(bytes(1000))
+        here.shutdown(socket.SHUT_WR)
+        assert not wire.receive_exactly(there, memoryview(bytearray(3 << 20)))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_batch_above_2_gib_survives() -> None:

@@ -77,8 +77,7 @@ WIRE: list[dict[str, Any]] = [
     {"type": "Leaving", "keeps": {"r": [1]}},
     {"type": "Progress", "arrived": {"r": [[1, "algo-1/0/7", 3]]}, "taken": {"r": [0]}},
     {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
-    {"type": "Taken", "run": "r", "step": 1},
-    {"type": "Release", "slabs": [1]},
+    {"type": "Taken", "run": "r", "steps": [1]},
     {"type": "NeedSlab", "run": "r", "step": 2, "size": 5},
     {"type": "Lent", "slab": 1, "new": True},
     {
@@ -129,8 +128,8 @@ def test_every_message_is_known() -> None:
 
 
 def test_messages_of_equal_parts_are_equal() -> None:
-    assert messages.Taken(run="r", step=1) == messages.Taken(run="r", step=1)
-    assert messages.Taken(run="r", step=1) != messages.Taken(run="r", step=2)
+    assert messages.Taken(run="r", steps=[1]) == messages.Taken(run="r", steps=[1])
+    assert messages.Taken(run="r", steps=[1]) != messages.Taken(run="r", steps=[2])
 
 
 @pytest.mark.parametrize("raw", [raw for raw in WIRE if len(raw) > 1], ids=lambda raw: raw["type"])
@@ -174,8 +173,8 @@ def test_what_is_no_message_is_refused(raw: dict[str, Any], message: str) -> Non
     [
         ({"type": "Lease", "run": "r", "steps": [1, "2"]}, "steps"),
         ({"type": "Lease", "run": ["r"], "steps": []}, "run"),
-        ({"type": "Taken", "run": "r", "step": True}, "step"),
-        ({"type": "Taken", "run": "r", "step": 1.0}, "step"),
+        ({"type": "Taken", "run": "r", "steps": [True]}, "steps"),
+        ({"type": "Taken", "run": "r", "steps": [1.0]}, "steps"),
         ({"type": "Beat", "seconds": "1", "done": {}}, "seconds"),
         ({"type": "Beat", "seconds": float("nan"), "done": {}}, "seconds"),
         ({"type": "Beat", "seconds": float("inf"), "done": {}}, "seconds"),

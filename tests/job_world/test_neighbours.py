@@ -8,7 +8,7 @@ import threading
 
 from launcher.data import messages as m
 from launcher.data.neighbours import Neighbour
-from launcher.data.slabs import SlabPool
+from launcher.data.slabs import SlabPool, SlabViews
 from launcher.runtime import lines
 
 COUNT = 5000  # messages: more than a connection takes at once
@@ -51,3 +51,34 @@ def test_one_that_has_gone_is_told_nothing_and_nobody_is_harmed() -> None:
     neighbour.send_all()
     assert ours.fileno() == -1
     neighbour.tell(m.Forget(slab=1))
+
+
+def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        neighbour = Neighbour(ours)
+        pool = SlabPool(1 << 20, retire=lambda _: None)
+        slab = pool.take(100)
+        assert neighbour.lend(slab)
+        gone: list[int] = []
+        views = SlabViews(gone.append)
+        views.add(slab.number, os.dup(slab.descriptor))
+        whole = views.payload(slab.number, 100)
+        part = whole[10:20]
+        part[:] = 255  # what the script writes is no mark
+        del whole
+        assert gone == neighbour.returned() == []
+        del part
+        assert gone == [slab.number]
+        views.give_back(slab.number)
+        assert neighbour.returned() == [slab]
+        assert neighbour.returned() == []  # once
+
+        assert not neighbour.lend(slab)  # it has the descriptor
+        assert neighbour.returned() == []  # the old mark does not count
+
+
+def test_no_payload_covers_the_mark() -> None:
+    pool = SlabPool(1 << 20, retire=lambda _: None)
+    for size in (0, 1, (1 << 16) - 1, 1 << 16, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20):
+        assert len(pool.take(size).memory) > size
