@@ -61,7 +61,7 @@ class Arrivals:
     ) -> bool:
         size = prefix.payload_bytes
         total = header.part.total if header.part else size
-        if self._store.wants(header) and not self._store.could_hold(header, total):
+        if not self._store.could_hold(header, total):
             return False
         arrival = self._join(header, size)
         if arrival is None:

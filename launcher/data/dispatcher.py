@@ -19,7 +19,7 @@ from launcher.errors import AuthenticationError, LauncherError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.events import emit
-from launcher.runtime.processes import CLOSE_SIGNAL
+from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
 
 _TICK = 0.1
 _BEAT_TICKS = 10
@@ -169,6 +169,7 @@ async def _serve(environment: Environment) -> None:
 
 
 def main() -> int:
+    wait_for_turns()
     asyncio.run(_serve(Environment.read(paths_here())))
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ class Leases:
         self._owners = owners
         self._runs = runs
         self._wanting: Ranking[Run] = Ranking()
+        # Of both, dozens of words are heard between two looks at them.
+        self._offering: dict[Worker, None] = {}
+        self._changed: dict[Run, None] = {}
+        self._turns = itertools.count(1)
         self._late: dict[Lease, None] = {}  # to be leased once more, in this order
         #: Leases of batches that others held already, and were late with.
         self.late = 0
@@ -50,9 +55,11 @@ class Leases:
 
     def offer(self, worker: Worker) -> None:
         """A worker may have room for more."""
-        self._fleet.offer(worker)
-        if worker.is_hungry:
-            self._want_lanes(worker)
+        self._offering[worker] = None
+
+    def want(self, run: Run) -> None:
+        """A run may want something else than before."""
+        self._changed[run] = None
 
     def _want_lanes(self, worker: Worker) -> None:
         """Lanes wait for their owner alone, and for another when it has gone."""
@@ -82,6 +89,7 @@ class Leases:
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease what is late, a second time; then what can be leased."""
+        self._catch_up()
         grants: dict[tuple[str, str], list[int]] = {}
         for run_id, step in list(self._late):
             self._lease_again(run_id, step, now, grants)
@@ -94,13 +102,25 @@ class Leases:
                 continue  # a lane waits until its owner has room
             self._lease_block(worker, run, now, grants)
             self._fleet.put_back(worker)
-            self.want(run)
+            self._rank(run)
         for run in unserved:
-            self.want(run)
+            self._rank(run)
         return [
             Assignment(worker=worker, run=run, steps=tuple(steps))
             for (worker, run), steps in grants.items()
         ]
+
+    def _catch_up(self) -> None:
+        """Look at the workers and the runs that something was heard of."""
+        offering, self._offering = self._offering, {}
+        for worker in offering:
+            if self._fleet.get(worker.name) is worker and worker.is_hungry:
+                self._fleet.put_back(worker)
+                self._want_lanes(worker)
+        changed, self._changed = self._changed, {}
+        for run in changed:
+            if self._runs.get(run.name) is run:
+                self._rank(run)
 
     def _lease_again(
         self, run_id: str, step: int, now: float, grants: dict[tuple[str, str], list[int]]
@@ -119,9 +139,7 @@ class Leases:
     def _lease_block(
         self, worker: Worker, run: Run, now: float, grants: dict[tuple[str, str], list[int]]
     ) -> None:
-        for _ in range(worker.block):
-            if (step := run.next_step()) is None:
-                return
+        for step in itertools.islice(run.next_steps(), worker.block):
             self._lease(worker, run, step, now, grants)
 
     def _lease(
@@ -134,14 +152,15 @@ class Leases:
     ) -> None:
         worker.leases[run.name, step] = now
         run.lease(step, worker.name)
+        run.turn = next(self._turns)
         self._owners.own(worker, run)
         grants.setdefault((worker.name, run.name), []).append(step)
 
-    def want(self, run: Run) -> None:
+    def _rank(self, run: Run) -> None:
         """Note what a run wants next; runs that are read come before those that follow them."""
         if (step := run.next_step()) is not None:
-            self._wanting.put(run, (run.after is not None, step - run.head))
+            self._wanting.put(run, (run.after is not None, step - run.head, run.turn))
             return
         self._wanting.drop(run)
         if run.follower is not None:  # it may have what this one does not want
-            self.want(run.follower)
+            self._rank(run.follower)

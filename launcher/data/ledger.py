@@ -11,7 +11,7 @@ from what receivers (`open_run`) and workers (`add_worker`) say.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from launcher.data.counts import Counts
@@ -39,7 +39,7 @@ class Ledger:
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # of runs not open yet
         self._poisoned: list[Lease] = []
         self._missing: dict[str, tuple[float, Lease]] = {}  # since when, and at work on what
-        self.counts: dict[str, Counts] = {}
+        self.counts: defaultdict[str, Counts] = defaultdict(Counts)
 
     # Workers ------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class Ledger:
         host = run.take(step, now) if run else None
         if run is None or host is None:
             return
-        counts = self.counts.setdefault(run.receiver, Counts())
+        counts = self.counts[run.receiver]
         counts.prepared[host] += 1
         counts.received[run.rank] += 1
         if run.active:

@@ -27,7 +27,7 @@ from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.events import emit
-from launcher.runtime.processes import CLOSE_SIGNAL
+from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
 
 
 class Receiver:
@@ -179,6 +179,7 @@ def _prefetch_bytes(environment: Environment) -> int:
 
 def main() -> int:
     environment = Environment.read(paths_here())
+    wait_for_turns()
     try:
         limits.check_descriptors()
         limits.check_memory(_prefetch_bytes(environment), limits.memory_bytes())

@@ -64,6 +64,7 @@ class Run:
     active: bool = False
     largest: int = 0
     usual: float = 0.0  # seconds that one batch takes a worker, lately
+    turn: int = 0  # counts the leases of all runs: when this one had its last
     fresh: int = 0  # the first step that was never leased
     head: int = 0  # the first step that is not taken
     early: set[int] = field(default_factory=set)  # taken beyond the head
@@ -90,15 +91,23 @@ class Run:
         most = LAST_WINDOW if self.active else FIRST_WINDOW
         return max(1, min(most, self.shelf.share // self.largest))
 
+    def next_steps(self) -> Iterator[int]:
+        """The steps to lease next: those that came back, then new ones inside the window.
+
+        Each must be leased before the next one is asked for.
+        """
+        while self.returned:
+            if self._is_missing(self.returned[0]):
+                yield self.returned[0]
+            else:
+                heapq.heappop(self.returned)
+        limit = min(self.steps, self.taken + self.window)
+        while self.fresh < limit:
+            yield self.fresh
+
     def next_step(self) -> int | None:
-        """The step to lease next: one that came back, or a new one inside the window."""
-        while self.returned and not self._is_missing(self.returned[0]):
-            heapq.heappop(self.returned)
-        if self.returned:
-            return self.returned[0]
-        if self.fresh < min(self.steps, self.taken + self.window):
-            return self.fresh
-        return None
+        """The first of them."""
+        return next(self.next_steps(), None)
 
     @property
     def end(self) -> int:

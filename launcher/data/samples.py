@@ -92,14 +92,13 @@ class Skipped:
 def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
     """The batch of a step; the same bytes wherever and whenever it is computed.
 
-    With on_error="skip", a pair of the batch and a dict with what was Skipped. Leaves the
-    process's random states alone. Raises SampleError when the dataset raises.
+    With on_error="skip", a pair of the batch and a dict with what was Skipped. Sets the process's
+    random states. Raises SampleError when the dataset raises.
     """
-    with seeding.states_kept():
-        loaded, skipped = _load_samples(dataset, plan, step)
-        batch = make_batch(
-            loaded, plan.spec, plan.epoch, plan.positions(step)[0], lambda: plan.named(step)
-        )
+    loaded, skipped = _load_samples(dataset, plan, step)
+    batch = make_batch(
+        loaded, plan.spec, plan.epoch, plan.positions(step)[0], lambda: plan.named(step)
+    )
     return batch if skipped is None else (batch, vars(skipped))
 
 

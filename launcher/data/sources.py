@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from typing import Protocol
 
 from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
-from launcher.data import alone, laps, samples, structure
+from launcher.data import alone, laps, samples, seeding, structure
 from launcher.data.lanes import LocalLane
 from launcher.data.laps import Parts, Step
 from launcher.data.pinning import Pinning
@@ -75,7 +75,10 @@ class LocalSource:
             return
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
-            tree, arrays = structure.take_apart(samples.load_batch(dataset, plan, step))
+            with seeding.states_kept():
+                batch = samples.load_batch(dataset, plan, step)
+            tree, arrays = structure.take_apart(batch)
+            del batch
             yield step, (tree, self._pinning.copies(arrays) if self._pinning else arrays)
 
     def prepare(self, plan: Plan) -> None:

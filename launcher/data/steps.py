@@ -29,9 +29,10 @@ class StepSet:
 
     def add(self, step: int) -> bool:
         """Note a step; False when it was there."""
-        if step in self:
+        at = self._at(step)
+        if at >= 0 and step < self._ranges[at][1]:
             return False
-        at = self._at(step) + 1
+        at += 1
         start, stop = step, step + 1
         if at < len(self._ranges) and self._ranges[at][0] == stop:
             stop = self._ranges.pop(at)[1]

@@ -115,8 +115,8 @@ class Store:
             run.next_step += 1
 
     def could_hold(self, header: wire.Header, size: int) -> bool:
-        """Whether this host has memory for such a batch; one that has not refuses it."""
-        if size <= self._memory:
+        """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
+        if size <= self._memory or not self.wants(header):
             return True
         gigabytes, memory = size / 1e9, self._memory / 1e9
         self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
