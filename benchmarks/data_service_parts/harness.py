@@ -111,7 +111,8 @@ class Harness:
 
     def measure(self, side: Side, order: Order) -> Window:
         """One window of a side; raises Invalid when a batch was not what it should be."""
-        self._settle()
+        if len(self._sides) > 1:
+            self._settle()
         self._say(side, vars(order))
         before = self._note(side)
         closing = self._note(side)

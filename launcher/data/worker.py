@@ -164,21 +164,27 @@ class Worker:
     # The other threads --------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Take orders; definitions are noted here, before the lease that needs them."""
-        while (message := self._control.hear()) is not None:
-            if isinstance(message, m.DefineRun):
-                host, port = message.address
-                self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
-                self._holdings.define(message.run)
-            elif isinstance(message, m.CloseRun):
-                self._runs.pop(message.run, None)
-                self._holdings.forget(message.run)
-                self._work.put(message)  # the main thread closes what it has opened
-            else:
-                if isinstance(message, m.Lease):
-                    self._holdings.lease(message.run, message.steps)
-                self._work.put(message)
-        self._work.put(None)
+        """Take orders until the dispatcher is gone, or says what nobody understands."""
+        try:
+            while (message := self._control.hear()) is not None:
+                self._take_order(message)
+        finally:
+            self._work.put(None)
+
+    def _take_order(self, message: m.Message) -> None:
+        """Definitions are noted here, before the lease that needs them."""
+        if isinstance(message, m.DefineRun):
+            host, port = message.address
+            self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+            self._holdings.define(message.run)
+        elif isinstance(message, m.CloseRun):
+            self._runs.pop(message.run, None)
+            self._holdings.forget(message.run)
+            self._work.put(message)  # the main thread closes what it has opened
+        else:
+            if isinstance(message, m.Lease):
+                self._holdings.lease(message.run, message.steps)
+            self._work.put(message)
 
     def _send(self) -> None:
         while True:

@@ -1,7 +1,6 @@
 """From 1 to 64 workers, each a real process whose work is to sleep.
 
-Sleeping workers leave two processors to the service itself: 64 of them at 10 ms a sample take about
-half a processor for waking up and seeding, and the rest is what scaling costs.
+Sleeping workers leave two processors to the service itself.
 """
 
 from __future__ import annotations
