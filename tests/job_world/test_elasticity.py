@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -60,7 +61,7 @@ def by_host(hosts: Hosts) -> Any:
     return served["by_host"]
 
 
-def steps_until_first(hosts: Hosts, preparer: str, gate: str) -> int:
+def steps_until_first(hosts: Hosts, preparer: str, gate: str) -> float:
     """Steps from a gate to the first batch by a host, on the rank that had it soonest."""
     epoch, step = map(int, gate.split("-"))
 
@@ -69,7 +70,8 @@ def steps_until_first(hosts: Hosts, preparer: str, gate: str) -> int:
         return [batch.host for batch in batches if (batch.epoch, batch.step) >= (epoch, step)]
 
     preparers = map(after_gate, train_hosts(hosts))
-    return min(names.index(preparer) for names in preparers if preparer in names)
+    found = (names.index(preparer) for names in preparers if preparer in names)
+    return min(found, default=math.inf)
 
 
 @pytest.mark.parametrize(
