@@ -18,8 +18,8 @@ from waiting import wait_until
 from launcher.contract import HOST_FAILURE_VARIABLE, HostFailure
 
 MakeJob = Callable[..., Hosts]
-#: Places where ranks wait: in the middle of both epochs.
-FIRST_GATE, SECOND_GATE = "0-18", "1-18"
+#: Places where ranks wait: with their first batch, and within both epochs.
+START_GATE, FIRST_GATE, SECOND_GATE = "0-0", "0-24", "1-18"
 
 
 @pytest.fixture
@@ -100,8 +100,10 @@ def test_a_data_host_that_was_lost_comes_back_and_is_as_good_as_any(
     make_job: MakeJob, tmp_path: Path
 ) -> None:
     """So good that the other one may be lost then."""
-    hosts = make_job(f"{FIRST_GATE} {SECOND_GATE}", HostFailure.TOLERATE)
+    hosts = make_job(f"{START_GATE} {FIRST_GATE} {SECOND_GATE}", HostFailure.TOLERATE)
     hosts.start()
+    wait_until(lambda: joined(hosts, "algo-1") and joined(hosts, "algo-2"))
+    (tmp_path / START_GATE).touch()
     wait_until(lambda: any(batch.host == "algo-1" for batch in received(hosts["algo-3"])))
     first = joined(hosts, "algo-1")
     hosts.kill("algo-1")
