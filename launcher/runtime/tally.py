@@ -47,8 +47,10 @@ class Tally:
     _end: End | None = None
 
     def joined(self, host: str) -> None:
-        """A host has taken its place."""
+        """A host has taken its place, or one that was lost is back."""
         self._joined.add(host)
+        self._lost.pop(host, None)
+        self._silent.pop(host, None)
 
     def done(self, host: str) -> None:
         """A host's part is complete."""

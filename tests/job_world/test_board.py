@@ -117,6 +117,17 @@ def test_a_data_host_that_is_cut_off_is_no_failure(four: Tally) -> None:
     assert four.end(100.0) == End()
 
 
+def test_a_leader_that_a_silent_host_has_come_back_to_is_not_cut_off(four: Tally) -> None:
+    for host in ("algo-1", "algo-2"):
+        four.silent(host, 0.0)
+    four.joined("algo-1")
+    four.silent("algo-4", 0.0)
+    end = four.end(SETTLE)
+    assert end is not None
+    assert end.failure is not None
+    assert end.failure.host == "algo-4"
+
+
 def test_a_train_host_may_be_cut_off_when_it_is_done(four: Tally) -> None:
     four.done("algo-4")
     four.silent("algo-4", 0.0)
@@ -155,6 +166,15 @@ def test_a_group_that_is_lost_whole_is_a_failure(tolerant: Tally) -> None:
     end = tolerant.end(0.0)
     assert end is not None
     assert str(end.failure) == "host algo-1 (data): the host died"
+
+
+def test_a_lost_host_that_is_back_is_one_of_its_group_again(tolerant: Tally) -> None:
+    tolerant.lost("algo-0", "data", 0.0)
+    tolerant.joined("algo-0")
+    tolerant.lost("algo-1", "data", 1.0)
+    assert tolerant.end(1.0) is None
+    tolerant.lost("algo-0", "data", 2.0)
+    assert tolerant.end(2.0) is not None
 
 
 def test_a_tolerated_train_host_need_not_be_done(tolerant: Tally) -> None:

@@ -105,21 +105,6 @@ def test_a_dispatcher_that_is_frozen_changes_nothing(
     check(hosts, expected)
 
 
-def test_a_worker_that_is_asked_to_leave_gives_its_leases_back(
-    make_hosts: MakeHosts, expected: list[str]
-) -> None:
-    hosts = make_hosts(FILES, data=2, train=2)
-    hosts.start()
-    wait_for_batches(hosts, 10)
-    (worker,) = pids(hosts, "worker", "algo-1")
-    os.kill(worker, signal.SIGTERM)
-    wait_until(lambda: hosts["algo-1"].events("worker_drained"))
-    check(hosts, expected)
-    assert [e for e in hosts["algo-3"].events("worker_left") if e["pid"] == worker]
-    assert not hosts["algo-1"].events("worker_died")
-    assert served(hosts)["by_host"]["algo-2"] > served(hosts)["by_host"]["algo-1"]
-
-
 def test_a_worker_that_has_become_very_slow_holds_nobody_up(make_hosts: MakeHosts) -> None:
     """Its batches take 30 s each; without it, all of them take a few seconds."""
     slow = PIPELINE.replace(

@@ -69,17 +69,6 @@ def test_several_ranks_on_one_host_under_torchrun(make_hosts: MakeHosts) -> None
     assert hashes(torchrun) == hashes(plain)
 
 
-def test_hosts_may_start_in_any_order_long_apart(make_hosts: MakeHosts) -> None:
-    hosts = make_hosts(FILES, data=1, train=2)
-    hosts.start("algo-1")
-    wait_until(lambda: hosts["algo-1"].events("host_started"))
-    hosts.start("algo-3")
-    wait_until(lambda: hosts["algo-3"].events("host_started"))
-    hosts.start("algo-2")
-    assert set(hosts.wait().values()) == {0}, hosts.output()
-    assert hosts.processes() == []
-
-
 def test_prefetch_is_bounded_in_bytes(make_hosts: MakeHosts) -> None:
     """A rank that does not read holds the service to its budget: 1 MiB of batches of 128 KiB."""
     files = {
