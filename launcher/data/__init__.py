@@ -7,8 +7,9 @@ batches: this process, or the `service`; `pinning`; `current_shard`.
 Which bytes a batch is: `streams`, `references`, `orders`, `plan` and `steps`; `shards`, `laps` and
 `lanes` of iterable datasets; `samples`, `collation`, `seeding`.
 Who prepares it: the `dispatcher` with its `desk` and its `peer`s, and what they know: `ledger`,
-`leases`, `counts`, `runs`, `fleet`, `owners`, `ranking`, `served`, `troubles`; `messages` with
-their `fields`, over `control`; the `worker` with its `holdings`; the `account` of a receiver.
+`leases`, `counts`, `runs`, `fleet`, `owners`, `ranking`, `served`, `readers`, `troubles`;
+`messages` with their `fields`, over `control`; the `worker` with its `holdings`; the `account` of a
+receiver.
 How it travels: `structure`, `tensors` and `wire`; `flows` and `sharing` out of a worker; the
 `receiver` with `arrivals`, `store`, `slabs`, `neighbours` and `limits`; a `borrower` of slabs.
 What it took: `meters` and `cpu`; `metrics` of all, `publishing`, `prometheus`, `scrape`; the

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import array
 import collections
+import os
 import socket
 import struct
-from weakref import finalize
+from weakref import finalize, ref
 
 from launcher.data import messages as m
 from launcher.data.slabs import SlabViews
@@ -36,6 +37,7 @@ class Borrower:
             self._socket.close()
             raise
         finalize(self, self._socket.close)
+        _close_in_forks(self._socket)
         self._patience = 0.0
 
     def say(self, *messages: m.Message) -> None:
@@ -87,3 +89,14 @@ class Borrower:
             raise ConnectionError("the receiver of this host is gone")
         self._buffer += data
         return True
+
+
+def _close_in_forks(connection: socket.socket) -> None:
+    """To the receiver a process lives as long as its connection, which forks would keep open."""
+    held = ref(connection)
+
+    def close() -> None:
+        if (mine := held()) is not None:
+            mine.close()
+
+    os.register_at_fork(after_in_child=close)

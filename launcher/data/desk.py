@@ -13,8 +13,9 @@ from launcher.data.fleet import host_of
 from launcher.data.ledger import Ledger
 from launcher.data.metrics import Metrics, Snapshot
 from launcher.data.peer import Peer
+from launcher.data.readers import Reader, Readers
 from launcher.data.runs import LAST_WINDOW, Progress
-from launcher.data.served import Lengths, Streams
+from launcher.data.served import Lengths
 from launcher.data.shards import LanePlan
 from launcher.data.troubles import IDLE_AFTER, Troubles
 from launcher.errors import DataError, WireError
@@ -49,7 +50,7 @@ class Desk:
         self._metrics = Metrics()
         self._ledger = Ledger(part.prefetch_bytes)
         self._lengths = Lengths(part.datasets)
-        self._streams = Streams(part.datasets)
+        self._readers = Readers()
         self._troubles = Troubles(self._data_hosts, start_timeout, now())
         self._workers: dict[str, Peer] = {}
         self._receivers: dict[str, Peer] = {}
@@ -162,6 +163,7 @@ class Desk:
         self._receivers[peer.name] = peer
         self._addresses[peer.name] = (hello.address[0], hello.address[1])
         self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
+        self._readers.forget(peer.name)
         opened = [m.decode(raw) for raw in hello.runs]
         runs = [message for message in opened if isinstance(message, m.OpenRun)]
         for run in set(self._ledger.runs_of(peer.name)) - {message.run for message in runs}:
@@ -182,6 +184,7 @@ class Desk:
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
         elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
+            self._readers.forget(peer.name)
             asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
 
     def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
@@ -275,7 +278,8 @@ class Desk:
     def _open_run(self, peer: Peer, opened: m.OpenRun) -> None:
         try:
             plan = m.decode_plan(opened.plan)
-            self._streams.check(opened.rank, plan)
+            self._lengths.check(plan.spec.dataset)
+            self._readers.open(opened.run, Reader(rank=opened.rank, receiver=peer.name, plan=plan))
         except DataError as error:
             peer.send(m.RunFailed(run=opened.run, kind="refused", message=str(error)))
             return
@@ -293,6 +297,7 @@ class Desk:
         )
 
     def _close_run(self, run: str) -> None:
+        self._readers.close(run)
         self._ledger.close_run(run)
         self._plans.pop(run, None)
         self._run_receivers.pop(run, None)

@@ -166,12 +166,19 @@ class Plan:
             return orders.Order(
                 orders.epoch_order(spec.seed, self.epoch, self.length, spec.shuffle)
             )
-        order = sampled(spec, self.epoch, self.dataset_length or 0)
+        return self._checked(sampled(spec, self.epoch, self.dataset_length or 0))
+
+    def check_sampler(self) -> None:
+        """Call the sampler once more; raises DataError when it does not give the same again."""
+        if self.spec.is_sampled:
+            self._checked(sampled(self.spec, self.epoch, self.dataset_length or 0, afresh=True))
+
+    def _checked(self, order: orders.Order) -> orders.Order:
         if order.digest != self.digest:
             raise DataError(
-                f"{spec.batch_sampler or spec.sampler} gave rank {self.rank} another order for "
-                f"epoch {self.epoch} than it gives here: it must be a pure function of (length, "
-                "epoch, seed), the same on every host and at every call"
+                f"{self.spec.batch_sampler or self.spec.sampler} gave rank {self.rank} another "
+                f"order for epoch {self.epoch} than it gives here: it must be a pure function of "
+                "(length, epoch, seed), the same on every host and at every call"
             )
         return order
 
@@ -237,12 +244,15 @@ class Plan:
         )
 
 
-def sampled(spec: StreamSpec, epoch: int, dataset_length: int) -> orders.Order:
-    """The order of an epoch that the user's function gives."""
-    if spec.batch_sampler is not None:
-        return orders.batched_order(spec.batch_sampler, epoch, spec.seed, dataset_length)
-    assert spec.sampler is not None  # asked for sampled streams alone
-    return orders.sampled_order(spec.sampler, epoch, spec.seed, dataset_length)
+def sampled(
+    spec: StreamSpec, epoch: int, dataset_length: int, *, afresh: bool = False
+) -> orders.Order:
+    """The order of an epoch that the user's function gives. afresh: call it in any case."""
+    order = orders.sampled_order if spec.batch_sampler is None else orders.batched_order
+    reference = spec.sampler or spec.batch_sampler
+    assert reference is not None  # asked for sampled streams alone
+    call = order.__wrapped__ if afresh else order
+    return call(reference, epoch, spec.seed, dataset_length)
 
 
 def make_plan(

@@ -1,13 +1,10 @@
-"""What the dispatcher knows of datasets and streams: lengths, and that all ranks read alike."""
+"""What the dispatcher knows of the datasets that a job serves."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from launcher.data import messages as m
-from launcher.data.plan import Plan
-from launcher.data.shards import LanePlan
-from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
 
@@ -18,6 +15,11 @@ class Lengths:
         self._datasets = datasets
         self._known: dict[str, m.Length] = {}
         self._askers: dict[str, set[str]] = {}
+
+    def check(self, dataset: str) -> None:
+        """Raises DataError for a dataset that the job does not serve."""
+        if dataset not in self._datasets:
+            raise DataError(f"the dataset {dataset!r} is not served by this job")
 
     @property
     def asked(self) -> list[m.Describe]:
@@ -51,28 +53,3 @@ class Lengths:
             for dataset, names in askers.items()
             for name in names
         ]
-
-
-class Streams:
-    """The streams of a job, as the first rank of each has opened it."""
-
-    def __init__(self, datasets: Collection[str]) -> None:
-        self._datasets = datasets
-        self._agreed: dict[str, StreamSpec] = {}
-
-    def check(self, rank: int, plan: Plan | LanePlan) -> None:
-        """Ranks must read a stream in the same way, or samples would be lost and doubled.
-
-        Raises DataError.
-        """
-        if plan.spec.dataset not in self._datasets:
-            raise DataError(f"the dataset {plan.spec.dataset!r} is not served by this job")
-        agreed = self._agreed.setdefault(plan.spec.name, plan.spec)
-        if differences := plan.spec.differences(agreed):
-            words = ", ".join(
-                f"{k}={mine!r} and {theirs!r}" for k, (mine, theirs) in differences.items()
-            )
-            raise DataError(
-                f"the stream {plan.spec.name!r} is read in two ways, {words} (rank {rank}): "
-                "ranks must read a stream alike, and two loaders of one dataset need a name= each"
-            )

@@ -65,6 +65,7 @@ class LocalSource:
     def __init__(self, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
         self._datasets = samples.Datasets()
+        self._has_checked = False
 
     def describe(self, dataset: str) -> Description:
         return samples.describe(self._datasets[dataset])
@@ -73,6 +74,9 @@ class LocalSource:
         if isinstance(plan, ShardPlan):
             yield from laps.read_parts(plan, LocalLane)
             return
+        if not self._has_checked:  # where there is no other host to compare with
+            plan.check_sampler()
+            self._has_checked = True
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
             with seeding.states_kept():

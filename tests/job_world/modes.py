@@ -49,6 +49,20 @@ def balanced(length, epoch, seed):
 def buckets(length, epoch, seed):
     return [range(i, min(i + 1 + i % 5, length)) for i in range(epoch, length, 5)]
 
+calls = []
+
+def balanced_and_counted(length, epoch, seed):
+    calls.append(epoch)
+    return balanced(length, epoch, seed)
+
+on = random.Random(0)
+
+def shuffled_on(length, epoch, seed):
+    return on.sample(range(length), length)
+
+def buckets_shuffled_on(length, epoch, seed):
+    return [shuffled_on(length, epoch, seed)]
+
 def mixed(samples):
     weight = random.random() + np.random.rand()
     return [weight * sum(s["x"] for s in samples), tuple(s["id"] for s in samples), None, weight]

@@ -111,8 +111,8 @@ class Meeting:
     def worker(self, name: str = "data/0", **parts: Any) -> Player:
         return self._meet(m.HelloWorker(worker=name, pid=1, **parts))
 
-    def receiver(self, **parts: Any) -> Player:
-        return self._meet(m.HelloReceiver(host="train", address=("127.0.0.1", 1), **parts))
+    def receiver(self, host: str = "train", **parts: Any) -> Player:
+        return self._meet(m.HelloReceiver(host=host, address=("127.0.0.1", 1), **parts))
 
     def _meet(self, hello: m.Message) -> Player:
         self._players.append(Player(self.address, hello))
@@ -130,6 +130,13 @@ def opened(run: str = "r", **parts: Any) -> m.OpenRun:
     spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
     plan = m.encode_plan(Plan(spec=spec, length=10, epoch=0, rank=0, world=1))
     return m.OpenRun(run=run, rank=0, plan=plan, **parts)
+
+
+def shared(rank: int, world: int) -> m.OpenRun:
+    """A rank of several begins to read."""
+    spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
+    plan = m.encode_plan(Plan(spec=spec, length=10, epoch=0, rank=rank, world=world))
+    return m.OpenRun(run=f"{rank}-of-{world}", rank=rank, plan=plan)
 
 
 def arrived(*steps: int, run: str = "r", size: int = 100) -> m.Progress:
@@ -267,6 +274,34 @@ def test_a_place_that_cannot_be_ends_its_connection_and_nothing_else(
     wait_until(lambda: not lost.is_connected, what="the end of the connection")
     meeting.receiver(runs=[opened("other").encode()])
     assert here.wait_for(m.Lease).run == "other"
+
+
+def test_a_rank_that_reads_otherwise_is_refused_and_leased_nothing(meeting: Meeting) -> None:
+    one, other = meeting.receiver("one"), meeting.receiver("other")
+    here = meeting.worker(seconds=0.001)
+    one.say(shared(0, world=2))
+    here.wait_for(m.Lease)
+    other.say(shared(1, world=3))
+    refused = other.wait_for(m.RunFailed)
+    assert (refused.run, refused.kind) == ("1-of-3", "refused")
+    assert "world_size=3 on rank 1 and 2 on rank 0" in refused.message
+    assert {lease.run for lease in here.all(m.Lease)} == {"0-of-2"}
+    one.say(m.CloseRun(run="0-of-2"))
+    here.wait_for(m.CloseRun)
+    other.say(shared(1, world=3))
+    wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
+
+
+def test_what_a_receiver_said_before_it_was_lost_binds_nobody(meeting: Meeting) -> None:
+    one, other = meeting.receiver("one"), meeting.receiver("other")
+    here = meeting.worker(seconds=0.001)
+    one.say(shared(0, world=2))
+    here.wait_for(m.Lease)
+    one.leave()
+    other.say(shared(1, world=3))
+    wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
+    back = meeting.receiver("one", runs=[shared(0, world=2).encode()])
+    assert "world_size=2 on rank 0 and 3 on rank 1" in back.wait_for(m.RunFailed).message
 
 
 def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:

@@ -328,6 +328,35 @@ def test_ranks_that_read_a_stream_in_two_ways_are_refused(make_hosts: MakeHosts)
     assert "is read in two ways, batch_size=" in failures
 
 
+#: Its second life reads with another batch size, and a fork outlives the first.
+TWO_LIVES = """
+import subprocess, sys
+for batch_size in "8", "4":
+    code = subprocess.run([sys.executable, "life.py", batch_size]).returncode
+    print(f"{batch_size=} {code=}", flush=True)
+"""
+LIFE = """
+import os, signal, sys, time
+from launcher.data import DataLoader
+
+for step, batch in enumerate(DataLoader("pipeline:train_set", batch_size=int(sys.argv[1]))):
+    if sys.argv[1] == "8" and step == 3:
+        if os.fork() == 0:
+            time.sleep(600)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_rank_has_said_ends_with_its_process(make_hosts: MakeHosts) -> None:
+    files = {**FILES, "train.py": TWO_LIVES, "life.py": LIFE}
+    hosts = make_hosts(files, data=1)
+    assert set(run(hosts).values()) == {0}, hosts.output()
+    output = hosts["algo-2"].output
+    assert "batch_size='8' code=-9" in output
+    assert "batch_size='4' code=0" in output, output
+
+
 def test_a_dataset_that_the_job_does_not_declare_is_not_served(make_hosts: MakeHosts) -> None:
     script = READER.replace("pipeline:train_set", "os:getcwd")
     hosts = make_hosts({**FILES, "train.py": script}, data=1)

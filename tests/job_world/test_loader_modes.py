@@ -129,6 +129,22 @@ def test_a_batch_sampler_gives_whole_batches_which_ranks_take_in_turn(make: Make
     assert [batch for pair in zip(*shares, strict=True) for batch in pair] == whole
 
 
+@pytest.mark.parametrize("kind", ["sampler", "batch_sampler"])
+def test_a_sampler_that_is_not_pure_is_noticed_in_process_too(make: Make, kind: str) -> None:
+    """It shuffles on with a generator of its own: the next call gives another order."""
+    name = "shuffled_on" if kind == "sampler" else "buckets_shuffled_on"
+    with pytest.raises(DataError, match=f"{name} gave rank 1 another order for epoch 0 than"):
+        next(iter(make(rank=1, world_size=2, **{kind: name})))
+
+
+def test_a_pure_sampler_is_called_a_second_time_but_once(make: Make) -> None:
+    loader = make(batch_size=4, sampler="balanced_and_counted", epochs=3)
+    for _ in range(3):
+        list(loader)
+    counted = sys.modules[loader.state_dict()["dataset"].partition(":")[0]].calls
+    assert counted == [0, 0, 1, 2]
+
+
 def test_torchs_own_samplers_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     (tmp_path / "torch_samplings.py").write_text(

@@ -1,0 +1,113 @@
+"""Ranks that read a stream at the same time must read it alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from launcher.data.plan import Plan
+from launcher.data.readers import Reader, Readers
+from launcher.data.shards import LanePlan
+from launcher.data.streams import StreamSpec
+from launcher.errors import DataError
+
+SPEC = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=8)
+SAMPLED = replace(SPEC, sampler="pipeline:order")
+
+
+def reader(rank: int, spec: StreamSpec = SPEC, receiver: str | None = None, **plan: Any) -> Reader:
+    """A rank of two, as a rule, that reads 100 samples."""
+    parts = {"length": 100, "epoch": 0, "rank": rank, "world": 2, **plan}
+    return Reader(rank=rank, receiver=receiver or f"host-{rank}", plan=Plan(spec=spec, **parts))
+
+
+def lane(rank: int, spec: StreamSpec) -> Reader:
+    return Reader(rank=rank, receiver="host", plan=LanePlan(spec=spec, epoch=0, shard=rank))
+
+
+@pytest.fixture
+def readers() -> Readers:
+    """Rank 0 has an open run."""
+    found = Readers()
+    found.open("0-0", reader(0))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (
+            reader(1, replace(SPEC, batch_size=4, shuffle=True)),
+            "batch_size=4 on rank 1 and 8 on rank 0, shuffle=True on rank 1 and False on rank 0: "
+            "give the loaders of all ranks the same arguments",
+        ),
+        (reader(1, world=3), "world_size=3 on rank 1 and 2 on rank 0: give"),
+        (
+            reader(1, length=99),
+            "len\\(dataset\\)=99 on rank 1 and 100 on rank 0: all ranks must see one dataset",
+        ),
+        (reader(0, replace(SPEC, drop_last=True)), "drop_last=True on rank 0 and False on rank 0"),
+        (reader(1, length=50, dataset_length=99), "len.dataset.=99 on rank 1 and 100 on rank 0"),
+    ],
+)
+def test_a_rank_that_reads_otherwise_is_refused(
+    readers: Readers, other: Reader, words: str
+) -> None:
+    with pytest.raises(DataError, match=f"'train' is read in two ways, {words}"):
+        readers.open("1-0", other)
+    readers.open("1-1", reader(1))  # what was refused binds nobody
+
+
+def test_a_sampler_that_gives_two_orders_is_refused() -> None:
+    readers = Readers()
+    readers.open("0-0", reader(0, SAMPLED, dataset_length=100, digest="aa"))
+    readers.open("1-1", reader(1, SAMPLED, dataset_length=100, epoch=1, digest="bb"))
+    with pytest.raises(DataError, match="of epoch 0='bb' on rank 1 and 'aa' on rank 0: a sampler"):
+        readers.open("1-0", reader(1, SAMPLED, dataset_length=100, digest="bb"))
+
+
+def test_lanes_are_held_to_the_arguments() -> None:
+    spec = replace(SPEC, shards=2)
+    readers = Readers()
+    readers.open("0-0", lane(0, spec))
+    readers.open("1-0", lane(1, spec))
+    with pytest.raises(DataError, match="shards=3 on rank 1 and 2 on rank 0"):
+        readers.open("1-1", lane(1, replace(spec, shards=3)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        reader(1),
+        reader(1, epoch=1),
+        reader(1, position=32),
+        reader(1, replace(SPEC, name="other", batch_size=4)),
+        reader(0, world=1, length=50),
+        reader(0, length=50, epoch=3),
+    ],
+    ids=["alike", "next epoch", "another place", "another name", "by itself", "same rank"],
+)
+def test_who_reads_alike_or_something_else_is_not(readers: Readers, other: Reader) -> None:
+    readers.open("run", other)
+
+
+def test_ranks_that_are_started_again_may_read_otherwise(readers: Readers) -> None:
+    """In another world, with another batch size: those before them bind nobody."""
+    readers.open("1-0", reader(1))
+    readers.close("0-0")
+    again = replace(SPEC, batch_size=4)
+    with pytest.raises(DataError, match="batch_size"):
+        readers.open("0-1", reader(0, again, world=3))  # rank 1 still reads
+    readers.close("1-0")
+    readers.open("0-1", reader(0, again, world=3))
+    readers.open("1-1", reader(1, again, world=3))
+
+
+def test_the_runs_of_a_lost_receiver_bind_nobody(readers: Readers) -> None:
+    readers.open("1-0", reader(1))
+    readers.forget("host-0")
+    readers.forget("host-1")
+    readers.open("1-1", reader(1, world=3))
+    readers.close("0-0")  # known no more
