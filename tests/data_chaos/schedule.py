@@ -155,6 +155,8 @@ def reading_of(seed: int) -> Reading:
 def _read_as(reading: Reading, plain: Schedule, coin: random.Random) -> Schedule:
     """What a reading excludes, as docs/data-loader.md says, is not asked for."""
     given = replace(plain, reading=reading)
+    if reading is Reading.ANY_ORDER:  # a worker by itself keeps it
+        return replace(given, workers_per_host=2)
     if reading is Reading.LOCAL_WORKERS:
         return replace(given, local_workers=coin.randint(1, 2))
     if reading is Reading.SHARDS:  # a place in shards is one of as many ranks
