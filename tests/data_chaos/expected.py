@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -120,12 +121,16 @@ def _ids(plan: Plan, positions: Sequence[int]) -> list[int]:
 
 
 def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str:
-    digest = hashlib.sha256()
+    size = schedule.sample_bytes
+    noise = [_noise(schedule.seed, epoch, position, size) for position in positions]
+    return hashlib.sha256(b"".join(noise)).hexdigest()
+
+
+@functools.lru_cache(maxsize=1024)  # each generation asks again
+def _noise(seed: int, epoch: int, position: int, size: int) -> bytes:
     with seeding.states_kept():
-        for position in positions:
-            seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, position))
-            digest.update(np.random.randint(0, 256, schedule.sample_bytes, np.uint8).tobytes())
-    return digest.hexdigest()
+        seeding.seed_everything(seeding.sample_seed(seed, epoch, position))
+        return np.random.randint(0, 256, size, np.uint8).tobytes()
 
 
 # In shards -------------------------------------------------------------------------------------

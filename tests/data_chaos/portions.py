@@ -5,6 +5,7 @@ Written anew, and not by the product's plan of shards, so that the two are held 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, count, islice, zip_longest
@@ -46,6 +47,7 @@ def _laps(schedule: Schedule, epoch: int, rank: int, world: int) -> Iterator[lis
         yield [portion for turn in turns for portion in turn if portion]
 
 
+@functools.lru_cache(maxsize=32)  # each rank and generation asks again
 def _shard(schedule: Schedule, epoch: int, shard: int, lap: int) -> list[Portion]:
     ids, size = range(shard, schedule.length, schedule.shards), schedule.batch_size
     number = shard + lap * schedule.shards
