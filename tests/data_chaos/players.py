@@ -108,4 +108,5 @@ def _become(command: Sequence[str], environment: Mapping[str, str], log: Path) -
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = list(command)
+    sys.modules.pop("noisy_samples", None)  # the verdict's import is not the user's
     sys.path.insert(0, str(REPOSITORY))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 class Kind(str, enum.Enum):
@@ -24,6 +25,27 @@ class Kind(str, enum.Enum):
     KILL_RANK = "kill rank"
     STOP_RANK = "stop rank"
     RESTART_RANKS = "restart ranks"
+
+
+class Reading(str, enum.Enum):
+    """How the ranks read; all but `PLAIN` differ from it in one thing."""
+
+    PLAIN = "plain"
+    SHARDS = "shards"
+    ANY_ORDER = "any order"
+    SKIPPING = "skipping"
+    LOCAL_WORKERS = "local workers"
+    SAMPLER = "sampler"
+    BATCH_SAMPLER = "batch sampler"
+
+
+#: Dealt to the seeds in turn; what is left of each round is plain.
+_ROUND = 24
+_DEALT = (
+    *(Reading.SHARDS, Reading.ANY_ORDER, Reading.SKIPPING, Reading.LOCAL_WORKERS) * 2,
+    *(Reading.SAMPLER, Reading.BATCH_SAMPLER),
+)
+_DATASETS = {Reading.SHARDS: "InShards", Reading.SKIPPING: "PartlyBroken"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +68,15 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """prefetch: bytes. sample_seconds: of preparing one. save_every: steps."""
+    """prefetch: bytes. sample_seconds: of preparing one. save_every: steps.
+
+    local_workers: on each train host. shards: of an iterable dataset.
+    """
 
     seed: int
+    reading: Reading = Reading.PLAIN
+    local_workers: int = 0
+    shards: int = 1
     data_hosts: int
     workers_per_host: int
     train_hosts: int
@@ -66,6 +94,28 @@ class Schedule:
     save_every: int
     faults: tuple[Fault, ...]
 
+    @property
+    def dataset(self) -> str:
+        return f"noisy_samples:{_DATASETS.get(self.reading, 'ByIndex')}"
+
+    @property
+    def stream(self) -> dict[str, Any]:
+        """What the loader is told, but for the number of epochs."""
+        sampler, batch_sampler = Reading.SAMPLER, Reading.BATCH_SAMPLER
+        return {
+            **{name: getattr(self, name) for name in _OF_LOADER},
+            "dataset": self.dataset,
+            "in_order": self.reading is not Reading.ANY_ORDER,
+            "on_error": "skip" if self.reading is Reading.SKIPPING else "raise",
+            "sampler": "noisy_samples:draw_ids" if self.reading is sampler else None,
+            "batch_sampler": (
+                "noisy_samples:draw_batches" if self.reading is batch_sampler else None
+            ),
+        }
+
+
+_OF_LOADER = ("batch_size", "shuffle", "seed", "uneven", "drop_last", "shards")
+
 
 def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
     """The schedule of a seed: always the same."""
@@ -75,7 +125,7 @@ def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
     length, epochs = coin.randint(100, 180), 2
     number = coin.randint(4, 7)
     spacing = epochs * length // batch_size // (number + 1)
-    return Schedule(
+    plain = Schedule(
         seed=seed,
         data_hosts=coin.randint(1, 3),
         workers_per_host=coin.randint(1, 2),
@@ -94,6 +144,30 @@ def draw(seed: int, kinds: tuple[Kind, ...] = tuple(Kind)) -> Schedule:
         save_every=coin.randint(2, 6),
         faults=tuple(_fault(coin, coin.choice(kinds), spacing) for _ in range(number)),
     )
+    return _read_as(reading_of(seed), plain, coin)
+
+
+def reading_of(seed: int) -> Reading:
+    turn = seed % _ROUND
+    return _DEALT[turn] if turn < len(_DEALT) else Reading.PLAIN
+
+
+def _read_as(reading: Reading, plain: Schedule, coin: random.Random) -> Schedule:
+    """What a reading excludes, as docs/data-loader.md says, is not asked for."""
+    given = replace(plain, reading=reading)
+    if reading is Reading.ANY_ORDER:  # a worker by itself keeps it
+        return replace(given, workers_per_host=2)
+    if reading is Reading.LOCAL_WORKERS:
+        return replace(given, local_workers=coin.randint(1, 2))
+    if reading is Reading.SHARDS:  # a place in shards is one of as many ranks
+        faults = tuple(replace(fault, world=plain.world) for fault in plain.faults)
+        shards = coin.randint(3, 6)
+        return replace(given, shuffle=False, uneven="pad", shards=shards, faults=faults)
+    if reading is Reading.BATCH_SAMPLER:
+        return replace(given, shuffle=False, batch_size=1, drop_last=False)
+    if reading in (Reading.SAMPLER, Reading.SKIPPING):
+        return replace(given, shuffle=False)
+    return given
 
 
 def _fault(coin: random.Random, kind: Kind, spacing: int) -> Fault:

@@ -1,9 +1,7 @@
-"""A job of a schedule: its files, its processes, and their supervision as the runtime does it."""
+"""A job of a schedule: its processes, and their supervision as the runtime does it."""
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import signal
 import time
@@ -13,25 +11,13 @@ from pathlib import Path
 
 import players
 from cables import Cables
+from job_files import TRAINER, JobFiles
 from meeting import Meeting
 from players import Player
+from received import Received
 from schedule import Schedule
-from trainer_programs import PIPELINE, TRAIN
-from verdict import Received
 
-from launcher.contract import (
-    ADDRESSES_VARIABLE,
-    DOCUMENT_FILE,
-    ML_ROOT_VARIABLE,
-    TOKEN_VARIABLE,
-    DataPart,
-    JobDocument,
-    MlPaths,
-    Role,
-    TrainerPart,
-    parse_event,
-)
-from launcher.runtime.environment import RECEIVER_VARIABLE
+from launcher.contract import parse_event
 from launcher.runtime.processes import CLOSE_SIGNAL
 
 DATA_HOSTS = ("algo-1", "algo-2", "algo-3")
@@ -52,7 +38,6 @@ class SmallJob:
     schedule: Schedule
     folder: Path
     cables: Cables
-    token: str = field(default_factory=lambda: secrets.token_hex(16))
     workers: list[Player] = field(default_factory=list)
     receivers: list[Player] = field(default_factory=list)
     generations: list[list[Player]] = field(default_factory=list)
@@ -61,10 +46,16 @@ class SmallJob:
     _everyone: list[Player] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.paths = MlPaths(self.folder / "ml")
         self.data_hosts = DATA_HOSTS[: self.schedule.data_hosts]
         self.train_hosts = TRAIN_HOSTS[: self.schedule.train_hosts]
-        self._lay_out()
+        self.files = JobFiles(
+            schedule=self.schedule,
+            folder=self.folder,
+            token=secrets.token_hex(16),
+            groups={"data_group": self.data_hosts, "train_group": self.train_hosts},
+            addresses=self.cables.addresses,
+        )
+        self.files.lay_out()
         self._meeting = Meeting(self.folder / "meeting")
 
     # Beginning and end ---------------------------------------------------------------------
@@ -73,14 +64,22 @@ class SmallJob:
         self.dispatcher = self._start("dispatcher", "", LEADER, "launcher.data.dispatcher")
         for host in self.train_hosts:
             self.receivers.append(self._start("receiver", host, host, "launcher.data.receiver"))
-        for host in self.data_hosts:
-            for index in range(self.schedule.workers_per_host):
-                self.start_worker(host, str(index))
+        for hosts, count in (
+            (self.data_hosts, self.schedule.workers_per_host),
+            (self.train_hosts, self.schedule.local_workers),
+        ):
+            for host in hosts:
+                for index in range(count):
+                    self.start_worker(host, str(index))
         self._start_ranks(self.schedule.world)
 
     def close(self) -> None:
         """End the job as its hosts do; raises JobBroke when something does not end well."""
         self._timers.clear()
+        for worker in self.workers:
+            if worker.host in self.train_hosts:
+                worker.send(CLOSE_SIGNAL)
+                worker.wait()
         if not self.dispatcher.is_living:
             self.start_dispatcher()
         for service in [*self.receivers, self.dispatcher]:
@@ -174,7 +173,7 @@ class SmallJob:
                     f"{generation}-{rank}",
                     self.train_hosts[rank % len(self.train_hosts)],
                     "launcher.runtime.rank",
-                    str(self.paths.code / "train.py"),
+                    str(self.files.paths.code / TRAINER),
                     RANK=str(rank),
                     WORLD_SIZE=str(world),
                     CHAOS_GENERATION=str(generation),
@@ -189,77 +188,20 @@ class SmallJob:
             name,
             host=host,
             command=command,
-            environment={**self._variables(host), **more},
+            environment={**self.files.variables(host), **more},
             log=self.folder / "logs" / f"{role}-{host}-{name}",
             enter=self.cables.enter,
         )
         self._everyone.append(player)
         return player
 
-    def _variables(self, host: str) -> dict[str, str]:
-        drawn = self.schedule
-        loader = {
-            name: getattr(drawn, name)
-            for name in ("batch_size", "shuffle", "seed", "uneven", "drop_last", "epochs")
-        }
-        trainer = {
-            "loader": loader,
-            "epochs": drawn.epochs,
-            "seconds": drawn.step_seconds,
-            "save_every": drawn.save_every,
-        }
-        # Each host has its own abstract sockets, so that all train hosts can have one name.
-        receiver = {RECEIVER_VARIABLE: f"launcher-{self.token}"} if host in TRAIN_HOSTS else {}
-        return {
-            **receiver,
-            "PATH": os.environ["PATH"],
-            "HOME": os.environ.get("HOME", "/"),
-            "TRAINING_JOB_NAME": "small-job",
-            ML_ROOT_VARIABLE: str(self.paths.root),
-            TOKEN_VARIABLE: self.token,
-            ADDRESSES_VARIABLE: json.dumps(dict(self.cables.addresses)),
-            "SM_RESOURCE_CONFIG": json.dumps(self._resources(host)),
-            "SM_CURRENT_HOST": host,
-            "CHAOS_FOLDER": str(self.folder),
-            "CHAOS_TRAINER": json.dumps(trainer),
-            "CHAOS_DATA": f"{drawn.length} {drawn.sample_bytes} {drawn.sample_seconds}",
-        }
-
-    def _resources(self, host: str) -> dict[str, object]:
-        groups = {"data_group": self.data_hosts, "train_group": self.train_hosts}
-        return {
-            "current_host": host,
-            "instance_groups": [
-                {"instance_group_name": name, "instance_type": "local", "hosts": list(hosts)}
-                for name, hosts in groups.items()
-            ],
-        }
-
-    def _lay_out(self) -> None:
-        code_channel = self.paths.channels / "code"
-        for path in (code_channel, self.paths.code, *map(self.folder.joinpath, _FOLDERS)):
-            path.mkdir(parents=True)
-        document = JobDocument(
-            roles={"data_group": Role.DATA, "train_group": Role.TRAIN},
-            trainer=TrainerPart(entry_point="train.py"),
-            data=DataPart(
-                datasets=("pipeline:train_set",),
-                workers_per_host=self.schedule.workers_per_host,
-                prefetch_bytes=self.schedule.prefetch,
-            ),
-            start_timeout=60.0,
-        )
-        (code_channel / DOCUMENT_FILE).write_text(document.to_json())
-        (self.paths.code / "pipeline.py").write_text(PIPELINE)
-        (self.paths.code / "train.py").write_text(TRAIN)
-
     # What is to be seen --------------------------------------------------------------------
 
     def received(self, generation: int) -> list[Received]:
         """What the ranks of a generation have noted up to now."""
         return [
-            Received.read(self.folder / f"received-{generation}-{rank}")
-            for rank in range(len(self.generations[generation]))
+            Received.read(self.folder / f"received-{generation}-{number}", rank.log)
+            for number, rank in enumerate(self.generations[generation])
         ]
 
     def batches_received(self) -> int:
@@ -289,6 +231,3 @@ class SmallJob:
             f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}"
             for log in sorted((self.folder / "logs").iterdir())
         )
-
-
-_FOLDERS = ("logs", "work", "slow")

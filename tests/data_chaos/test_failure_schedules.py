@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedule import Kind
+from schedule import Kind, Reading
 
 from launcher.sessions.local.isolation import Isolation, obstacles
 
 SCHEDULES = 200
-#: Of each kind, over all schedules.
+#: Of each kind of fault, over all schedules.
 LEAST_EFFECTIVE = 30
-#: Short schedules which together have every kind of fault.
-FEW = (1157, 1181, 1193, 1199)
+#: Schedules in which a way to read was to be seen; samplers and batch_samplers have half of this.
+LEAST_SEEN = 12
+#: Short schedules which together have every kind of fault, and every way to read (one sampler).
+FEW = (1008, 1061, 1135, 1136, 1182, 1193)
 
 Perform = Callable[[int], dict[str, Any]]
 
@@ -55,7 +57,7 @@ def perform() -> Iterator[Perform]:
 
 @pytest.fixture(scope="module")
 def effective() -> Counter[str]:
-    """How many effective faults of each kind there were in the schedules of this module."""
+    """Effective faults of each kind, and ways to read, in the schedules of this module."""
     return Counter()
 
 
@@ -78,7 +80,7 @@ def test_no_schedule_of_faults_changes_a_batch(
 ) -> None:
     report = perform(seed)
     assert report["objections"] == [], in_words(report)
-    effective.update(report["effective"])
+    effective.update([*report["effective"], report["reading"]])
     effective["schedules"] += 1
 
 
@@ -89,3 +91,12 @@ def test_faults_of_each_kind_were_effective(effective: Counter[str]) -> None:
     print("\n".join(f"{kind.value:20} {effective[kind.value]:4}" for kind in Kind))
     rare = [kind.value for kind in Kind if effective[kind.value] < LEAST_EFFECTIVE]
     assert rare == []
+
+
+@pytest.mark.slow
+def test_each_way_to_read_was_seen(effective: Counter[str]) -> None:
+    if effective["schedules"] < SCHEDULES:
+        pytest.skip(f"only {effective['schedules']} of {SCHEDULES} schedules were run")
+    samplers = (Reading.SAMPLER, Reading.BATCH_SAMPLER)
+    least = {way: LEAST_SEEN // (2 if way in samplers else 1) for way in Reading}
+    assert [way.value for way in Reading if effective[way.value] < least[way]] == []

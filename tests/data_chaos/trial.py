@@ -1,7 +1,8 @@
 """Runs failure schedules: `python trial.py SEED...`, or the seeds that come as lines on stdin.
 
-Each gives one line of JSON on stdout: what happened when, which faults were effective, and what
-the verdict objects to. A process of its own, because a network of hosts is for one with one thread.
+Each gives one line of JSON on stdout: what happened when, which faults were effective, whether its
+way to read was to be seen, and what the verdict objects to. A process of its own, because a network
+of hosts is for one with one thread.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 sys.path[:0] = [str(REPOSITORY)]
 
 from cables import Cables  # noqa: E402 - found beside the package
+from evidence import was_seen  # noqa: E402
 from faults import Injury, commit  # noqa: E402
 from schedule import Fault, Schedule, draw  # noqa: E402
 from small_job import DATA_HOSTS, TRAIN_HOSTS, JobBroke, SmallJob  # noqa: E402
@@ -74,6 +76,7 @@ class Trial:
             "seconds": round(time.monotonic() - self._began, 2),
             "effective": [f.kind.value for f, injury in self.injuries if injury.was_effective()],
             "committed": [fault.kind.value for fault, _ in self.injuries],
+            "reading": self.schedule.reading.value if was_seen(self.job) else "not seen",
             "objections": wrong,
             "timeline": self.timeline,
             "logs": self.job.logs() if wrong else "",

@@ -10,109 +10,112 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
-import numpy as np
-from schedule import Schedule
-
-from launcher.data import seeding
-from launcher.data.plan import Plan
-from launcher.data.streams import StreamSpec
-
-#: Epoch and position in its order; tuples compare as the trajectory runs.
-Place = tuple[int, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """ids: of its samples. hash: of its random bytes. after: where the trajectory then is."""
-
-    ids: list[int]
-    hash: str
-    epoch: int
-    after: Place
-
-
-@dataclass(frozen=True, kw_only=True)
-class Received:
-    """What one rank has noted: where it began, its batches, and whether it came to the end."""
-
-    place: Place | None
-    batches: tuple[tuple[list[int], str], ...]
-    ended: bool
-
-    @classmethod
-    def read(cls, path: Path) -> Received:
-        """A rank that was killed early has noted nothing; a line that it did not finish is none."""
-        text = path.read_text() if path.exists() else ""
-        notes = [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
-        place = (notes[0]["epoch"], notes[0]["position"]) if notes else None
-        batches = tuple((note["ids"], note["hash"]) for note in notes if "ids" in note)
-        return cls(place=place, batches=batches, ended=any("ended" in note for note in notes))
-
+from expected import Batch, Epoch, epochs_of, wanted
+from received import Received
+from schedule import Reading, Schedule
 
 Generation = Sequence[Received]
+#: Of each epoch, how often each id was received, and how often as a declared pad.
+Totals = dict[int, tuple[Counter[int], Counter[int]]]
 
 
 def objections(schedule: Schedule, generations: Sequence[Generation]) -> list[str]:
     """What is wrong; an empty list is the proof."""
     # Ranks of which one was killed before it began have saved nothing.
-    begun = [ranks for ranks in generations if all(rank.place for rank in ranks)]
-    nexts = [ranks[0].place for ranks in begun[1:]]
-    totals: dict[int, Counter[int]] = {epoch: Counter() for epoch in range(schedule.epochs)}
+    begun = [
+        (number, ranks)
+        for number, ranks in enumerate(generations)
+        if all(rank.place for rank in ranks)
+    ]
+    totals: Totals = {epoch: (Counter(), Counter()) for epoch in range(schedule.epochs)}
     found = []
-    for number, (ranks, until) in enumerate(zip(begun, [*nexts, None], strict=True)):
+    for (number, ranks), later in zip(begun, [*begun[1:], None], strict=True):
+        kept = _kept(number, later[1]) if later else None
         found += [
-            f"generation {number} of {len(begun)}, world {len(ranks)}: {words}"
-            for words in _object_to_generation(schedule, ranks, until, totals)
+            f"generation {number} of {len(generations)}, world {len(ranks)}: {words}"
+            for words in _object_to_generation(schedule, ranks, kept, totals)
         ]
-    return found + list(_object_to_epochs(schedule, begun, totals))
+    return found + list(_object_to_epochs(schedule, [ranks for _, ranks in begun], totals))
+
+
+def _kept(number: int, later: Generation) -> int:
+    """Batches of each rank of a generation that the next one goes on after."""
+    generation, batches = later[0].since or (-1, 0)
+    return batches if generation == number else 0
 
 
 def _object_to_generation(
-    schedule: Schedule, ranks: Generation, until: Place | None, totals: dict[int, Counter[int]]
+    schedule: Schedule, ranks: Generation, kept: int | None, totals: Totals
 ) -> Iterator[str]:
-    """until: the place to which its work was kept; None for the last generation."""
-    if len({rank.place for rank in ranks}) != 1:
-        yield f"ranks began in {[rank.place for rank in ranks]}"
-    kept = set()
+    """kept: batches of each rank; None for all, of the last generation."""
+    # Steps that were done in any order are of a rank alone.
+    if len({(rank.since, rank.place and replace(rank.place, done=())) for rank in ranks}) != 1:
+        yield f"ranks began in {[(rank.place, rank.since) for rank in ranks]}"
     for number, rank in enumerate(ranks):
-        expected = list(expected_batches(schedule, number, len(ranks), rank.place or (0, 0)))
-        committed = [batch for batch in expected if until is None or batch.after <= until]
-        kept.add(len(committed))
-        for words in _object_to_rank(rank, expected, len(committed), is_last=until is None):
+        assert rank.place is not None  # it has begun
+        epochs = list(epochs_of(schedule, number, len(ranks), rank.place))
+        for words in _object_to_rank(schedule, rank, epochs, kept):
             yield f"rank {number} {words}"
-        for batch, (ids, _) in zip(committed, rank.batches, strict=False):
-            totals[batch.epoch].update(ids)
-    if len(kept) != 1:
-        yield f"the steps kept of its ranks are {kept}"
+        committed = _as_expected(schedule, rank, epochs)[:kept]
+        for (ids, _), batch, epoch in zip(rank.batches, committed, _numbers(epochs), strict=False):
+            totals[epoch][0].update(ids)
+            totals[epoch][1].update(batch.pads)
 
 
 def _object_to_rank(
-    rank: Received, expected: list[Batch], committed: int, *, is_last: bool
+    schedule: Schedule, rank: Received, epochs: list[Epoch], kept: int | None
 ) -> Iterator[str]:
-    if is_last and not rank.ended:
+    steps = len(_numbers(epochs))
+    if kept is None and not rank.ended:
         yield "did not come to its end"
-    if rank.ended and len(rank.batches) != len(expected):
-        yield f"ended after {len(rank.batches)} of {len(expected)} batches"
-    if len(rank.batches) < committed:
-        yield f"received {len(rank.batches)} of {committed} committed batches"
-    if order_hash(rank.batches) != order_hash(
-        [(batch.ids, batch.hash) for batch in expected[: len(rank.batches)]]
-    ):
-        yield from _first_difference(rank, expected)
+    if rank.ended and len(rank.batches) != steps:
+        yield f"ended after {len(rank.batches)} of {steps} batches"
+    if len(rank.batches) < (kept or 0):
+        yield f"received {len(rank.batches)} of {kept} committed batches"
+    found = _as_expected(schedule, rank, epochs)
+    if order_hash(rank.batches) != order_hash([(batch.ids, batch.hash) for batch in found]):
+        yield from _first_difference(rank, found)
+    yield from _object_to_counts(rank, epochs)
 
 
-def _first_difference(rank: Received, expected: list[Batch]) -> Iterator[str]:
-    for step, ((ids, digest), want) in enumerate(zip(rank.batches, expected, strict=False)):
+def _numbers(epochs: list[Epoch]) -> list[int]:
+    """Which epoch each step is in."""
+    return [epoch.number for epoch in epochs for _ in epoch.batches]
+
+
+def _as_expected(schedule: Schedule, rank: Received, epochs: list[Epoch]) -> list[Batch]:
+    """The batches that should be where the rank received some.
+
+    In any order, those of an epoch are put as they came; where one came that should not, another.
+    """
+    found: list[Batch] = []
+    for epoch in epochs:
+        batches = list(epoch.batches)
+        if schedule.reading is Reading.ANY_ORDER:
+            came = [json.dumps(batch) for batch in rank.batches[len(found) :][: len(batches)]]
+            batches = _in_order_of(came, batches)
+        found += batches
+    return found[: len(rank.batches)]
+
+
+def _in_order_of(came: list[str], batches: list[Batch]) -> list[Batch]:
+    left = {json.dumps([batch.ids, batch.hash]): batch for batch in batches}
+    found = [left.pop(words, None) for words in came]
+    others = iter(left.values())
+    return [batch or next(others) for batch in found]
+
+
+def _first_difference(rank: Received, found: list[Batch]) -> Iterator[str]:
+    for step, ((ids, digest), want) in enumerate(zip(rank.batches, found, strict=False)):
         if ids != want.ids:
             yield f"received {ids} instead of {want.ids} in batch {step}"
             return
         if digest != want.hash:
             yield f"received other bytes of {ids} in batch {step}"
             return
-    yield f"received {len(rank.batches)} batches, and there are {len(expected)}"
+    yield f"received {len(rank.batches)} batches, and there are {len(found)}"
 
 
 def order_hash(batches: Sequence[tuple[list[int], str]]) -> str:
@@ -120,69 +123,29 @@ def order_hash(batches: Sequence[tuple[list[int], str]]) -> str:
     return hashlib.sha256(json.dumps([list(batch) for batch in batches]).encode()).hexdigest()
 
 
+def _object_to_counts(rank: Received, epochs: list[Epoch]) -> Iterator[str]:
+    """What the loader says in the log of the epochs that it has read to the end."""
+    if rank.ended and len(rank.epochs) != len(epochs):
+        yield f"said what it counted of {len(rank.epochs)} of {len(epochs)} epochs"
+    for said, epoch in zip(rank.epochs, epochs, strict=False):
+        if said != epoch.counted:
+            yield f"counted {said} instead of {epoch.counted}"
+
+
 def _object_to_epochs(
-    schedule: Schedule, begun: Sequence[Generation], totals: dict[int, Counter[int]]
+    schedule: Schedule, begun: Sequence[Generation], totals: Totals
 ) -> Iterator[str]:
-    """Each sample once, but for the pads and drops of the generation that ended the epoch."""
-    for epoch, total in totals.items():
-        once = Counter(range(schedule.length))
+    """Each sample once, but for the pads, and the drops of the generation that ended the epoch."""
+    for number, (total, pads) in totals.items():
+        ranks = [r for r in begun if r[0].place and r[0].place.epoch <= number][-1]
+        assert ranks[0].place is not None
+        epochs = epochs_of(schedule, 0, len(ranks), ranks[0].place)
+        dropped = Counter(next(e.dropped for e in epochs if e.number == number))
+        once = wanted(schedule, number)
         doubled, missing = total - once, once - total
-        last = [ranks for ranks in begun if (ranks[0].place or (0, 0)) < (epoch + 1, 0)][-1]
-        first, position = last[0].place or (0, 0)
-        plan = plan_of(schedule, epoch, 0, len(last), position if first == epoch else 0)
-        if (doubled.total(), missing.total()) != (plan.pads, plan.drops):
+        if total != once + pads - dropped:
             yield (
-                f"epoch {epoch}: samples {sorted(doubled.elements())} were doubled ({plan.pads} "
-                f"pads are declared), {sorted(missing.elements())} are missing ({plan.drops} drops)"
+                f"epoch {number}: samples {sorted(doubled.elements())} were doubled "
+                f"({sorted(pads.elements())} are declared), {sorted(missing.elements())} are "
+                f"missing ({sorted(dropped.elements())} are dropped)"
             )
-
-
-# What the plan says ----------------------------------------------------------------------------
-
-
-def expected_batches(schedule: Schedule, rank: int, world: int, place: Place) -> Iterator[Batch]:
-    """The batches of a rank from a place to the end of the last epoch."""
-    epoch, position = place
-    while epoch < schedule.epochs:
-        plan = plan_of(schedule, epoch, rank, world, position)
-        for step in range(plan.steps):
-            after = plan.place_after(step + 1)
-            yield Batch(
-                ids=plan.sample_ids(step),
-                hash=_noise_hash(schedule, epoch, plan.positions(step)),
-                epoch=epoch,
-                after=(epoch + 1, 0) if after is None else (epoch, after.position),
-            )
-        epoch, position = epoch + 1, 0
-
-
-def plan_of(schedule: Schedule, epoch: int, rank: int, world: int, position: int) -> Plan:
-    spec = StreamSpec(
-        name="pipeline:train_set",
-        dataset="pipeline:train_set",
-        batch_size=schedule.batch_size,
-        shuffle=schedule.shuffle,
-        seed=schedule.seed,
-        drop_last=schedule.drop_last,
-        uneven=schedule.uneven,
-    )
-    return Plan(
-        spec=spec, length=schedule.length, epoch=epoch, rank=rank, world=world, position=position
-    )
-
-
-def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str:
-    digest = hashlib.sha256()
-    with seeding.states_kept():
-        for position in positions:
-            seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, position))
-            digest.update(np.random.randint(0, 256, schedule.sample_bytes, np.uint8).tobytes())
-    return digest.hexdigest()
-
-
-def steps_from(schedule: Schedule, world: int, place: Place) -> int:
-    """Steps of each rank from a place to the end of the last epoch."""
-    epoch, position = place
-    here = plan_of(schedule, epoch, 0, world, position).steps if epoch < schedule.epochs else 0
-    whole = plan_of(schedule, 0, 0, world, 0).steps
-    return here + whole * max(0, schedule.epochs - epoch - 1)
