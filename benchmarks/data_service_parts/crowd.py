@@ -14,8 +14,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.data import messages as m
-from launcher.data.plan import Plan, StreamSpec
+from launcher.data.control import messages as m
+from launcher.data.order.plan import Plan, StreamSpec
 from launcher.runtime import lines
 
 #: A worker says that a batch takes it so long: it is leased blocks of 8 and more.

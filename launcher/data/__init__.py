@@ -2,18 +2,16 @@
 
 The public names are imported on first use: workers and the dispatcher need none of the loader.
 
-What a script sees: `loader`, and `reading`, one pass of it; `state`, its place; `sources` of its
-batches: this process, or the `service`; `pinning`; `current_shard`.
-Which bytes a batch is: `streams`, `references`, `orders`, `plan` and `steps`; `shards`, `laps` and
-`lanes` of iterable datasets; `samples`, `collation`, `seeding`.
-Who prepares it: the `dispatcher` with its `desk` and its `peer`s, and what they know: `ledger`,
-`leases`, `counts`, `runs`, `fleet`, `owners`, `ranking`, `served`, `readers`, `troubles`;
-`messages` with their `fields`, over `control`; the `worker` with its `holdings`; the `account` of a
-receiver.
-How it travels: `structure`, `tensors` and `wire`; `flows` and `sharing` out of a worker; the
-`receiver` with `arrivals`, `store`, `slabs`, `neighbours` and `limits`; a `borrower` of slabs.
-What it took: `meters` and `cpu`; `metrics` of all, `publishing`, `prometheus`, `scrape`; the
-`verdict` from what was `observed`, also for a job `alone`.
+What a script sees is here: the `loader`, and `reading`, one pass of it; `state`, its place; its
+batches come from `sources`: this process, or the `service`. The packages are layers, each on top of
+those after it:
+
+dispatcher, worker, receiver    the processes of the data service (`python -m` runs them)
+memory      what a receiver shares with the ranks of its host
+figures     what it took
+control     what the processes say to each other
+order       which samples are in which batch
+batches     what a batch is, and its bytes
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from launcher.data.current_shard import shard
     from launcher.data.loader import DataLoader
+    from launcher.data.order.current_shard import shard
 
-_HOMES = {"DataLoader": "loader", "shard": "current_shard"}
+_HOMES = {"DataLoader": "loader", "shard": "order.current_shard"}
 
 __all__ = ["DataLoader", "shard"]
 

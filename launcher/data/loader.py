@@ -10,16 +10,16 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from weakref import finalize
 
-from launcher.data import structure
-from launcher.data.meters import StreamMeter, epochs_so_far
-from launcher.data.pinning import open_pinning
-from launcher.data.plan import Place, Plan, make_plan
+from launcher.data.batches import structure
+from launcher.data.figures.meters import StreamMeter, epochs_so_far
+from launcher.data.memory.pinning import open_pinning
+from launcher.data.order.plan import Place, Plan, make_plan
+from launcher.data.order.samples import Description
+from launcher.data.order.shards import ShardPlan, plan_shards
+from launcher.data.order.streams import OnError, StreamSpec, Uneven
 from launcher.data.reading import Reading
-from launcher.data.samples import Description
-from launcher.data.shards import ShardPlan, plan_shards
 from launcher.data.sources import Source, open_source
 from launcher.data.state import State, read_state, write_state
-from launcher.data.streams import OnError, StreamSpec, Uneven
 from launcher.errors import DataError
 
 

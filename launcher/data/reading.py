@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.data.laps import Portion, ShardProgress
-from launcher.data.meters import StreamMeter
-from launcher.data.plan import Plan
-from launcher.data.samples import Skipped
-from launcher.data.shards import ShardPlan
+from launcher.data.figures.meters import StreamMeter
+from launcher.data.order.laps import Portion, ShardProgress
+from launcher.data.order.plan import Plan
+from launcher.data.order.samples import Skipped
+from launcher.data.order.shards import ShardPlan
 from launcher.data.state import Progress
 from launcher.runtime.events import emit
 

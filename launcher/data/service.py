@@ -10,15 +10,15 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data import messages as m
-from launcher.data import wire
-from launcher.data.borrower import Borrower
-from launcher.data.laps import End, Parts, Portion, Step, read_parts, unpack
-from launcher.data.pinning import Pinning
-from launcher.data.plan import Plan
-from launcher.data.samples import Description
-from launcher.data.shards import LanePlan, ShardPlan
-from launcher.data.slabs import SlabViews
+from launcher.data.batches import wire
+from launcher.data.control import messages as m
+from launcher.data.memory.borrower import Borrower
+from launcher.data.memory.pinning import Pinning
+from launcher.data.memory.slabs import SlabViews
+from launcher.data.order.laps import End, Parts, Portion, Step, read_parts, unpack
+from launcher.data.order.plan import Plan
+from launcher.data.order.samples import Description
+from launcher.data.order.shards import LanePlan, ShardPlan
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.events import emit
 

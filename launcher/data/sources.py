@@ -7,14 +7,16 @@ from collections.abc import Generator, Mapping
 from typing import Protocol
 
 from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
-from launcher.data import alone, laps, samples, seeding, structure
-from launcher.data.lanes import LocalLane
-from launcher.data.laps import Parts, Step
-from launcher.data.pinning import Pinning
-from launcher.data.plan import Plan
-from launcher.data.samples import Description
+from launcher.data.batches import structure
+from launcher.data.figures import alone
+from launcher.data.memory.pinning import Pinning
+from launcher.data.order import laps, samples, seeding
+from launcher.data.order.lanes import LocalLane
+from launcher.data.order.laps import Parts, Step
+from launcher.data.order.plan import Plan
+from launcher.data.order.samples import Description
+from launcher.data.order.shards import ShardPlan
 from launcher.data.service import ServiceSource
-from launcher.data.shards import ShardPlan
 from launcher.errors import DataServiceUnavailable
 from launcher.runtime.environment import RECEIVER_VARIABLE, paths_here
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from launcher.data.plan import Place, Plan
-from launcher.data.steps import Range, StepSet
-from launcher.data.streams import StreamSpec
+from launcher.data.order.plan import Place, Plan
+from launcher.data.order.steps import Range, StepSet
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
 VERSION = 2

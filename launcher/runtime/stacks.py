@@ -25,7 +25,7 @@ _ENTRY = ("launcher/runtime/rank.py", "main")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Where a process waits for others, and nothing else.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
-_LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/borrower.py")
+_LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/memory/borrower.py")
 #: The same in a line of the user's own: a wait in C has no Python frame.
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
 _PATIENCE = 3.0

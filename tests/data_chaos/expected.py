@@ -14,9 +14,9 @@ import numpy as np
 from portions import left_over, portions_of
 from schedule import Reading, Schedule
 
-from launcher.data import seeding
-from launcher.data.plan import Place, Plan, make_plan
-from launcher.data.streams import StreamSpec
+from launcher.data.order import seeding
+from launcher.data.order.plan import Place, Plan, make_plan
+from launcher.data.order.streams import StreamSpec
 
 
 @dataclass(frozen=True, kw_only=True)

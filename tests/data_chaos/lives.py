@@ -8,7 +8,7 @@ from expected import Epoch, epochs_of
 from received import Received
 from schedule import Reading, Schedule, draw, reading_of
 
-from launcher.data.plan import Place
+from launcher.data.order.plan import Place
 
 START = Place(epoch=0)
 Life = list[list[Received]]

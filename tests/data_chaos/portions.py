@@ -13,7 +13,7 @@ from itertools import chain, count, islice, zip_longest
 import numpy as np
 from schedule import Schedule
 
-from launcher.data import seeding
+from launcher.data.order import seeding
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.contract import parse_event
-from launcher.data.plan import Place
+from launcher.data.order.plan import Place
 
 #: Of the loader's line at the end of an epoch.
 COUNTED = ("epoch", "steps", "samples", "pads", "drops", "skipped")

@@ -12,7 +12,7 @@ from received import Received
 from schedule import Reading
 from verdict import objections
 
-from launcher.data.plan import Place
+from launcher.data.order.plan import Place
 
 PLAIN = small(Reading.PLAIN)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from schedule import Reading, Schedule, draw
 from test_failure_schedules import SCHEDULES
 
-from launcher.data.streams import StreamSpec
+from launcher.data.order.streams import StreamSpec
 
 DRAWN = [draw(seed) for seed in range(1000, 1000 + SCHEDULES)]
 #: Of each way to read but the plain one; samplers and batch_samplers count together.

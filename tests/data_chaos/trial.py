@@ -36,10 +36,10 @@ _IMPATIENCE = 0.8
 _IMPORTS = (
     "asyncio",
     "numpy.random",
-    "launcher.data.control",
-    "launcher.data.ledger",
+    "launcher.data.control.connection",
+    "launcher.data.dispatcher.ledger",
     "launcher.data.loader",
-    "launcher.data.slabs",
+    "launcher.data.memory.slabs",
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from launcher.data import structure, wire
+from launcher.data.batches import structure, wire
 
 
 class Point(NamedTuple):

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from hosts import Host, Hosts
 
-from launcher.data import seeding
-from launcher.data.plan import Plan
-from launcher.data.streams import StreamSpec
+from launcher.data.order import seeding
+from launcher.data.order.plan import Plan
+from launcher.data.order.streams import StreamSpec
 
 LENGTH, BATCH_SIZE, EPOCHS, SEED = 303, 4, 2, 3
 #: Batches that a train host holds ahead of its rank: 1 MiB, of 64 KiB and one more for the labels.

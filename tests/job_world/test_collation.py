@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from batches import Box, Point, same
 
-from launcher.data.collation import collate
-from launcher.data.structure import Assembly, take_apart
+from launcher.data.batches.collation import collate
+from launcher.data.batches.structure import Assembly, take_apart
 from launcher.errors import DataError
 
 Pair = namedtuple("Pair", "first second")

@@ -12,14 +12,14 @@ import pytest
 from waiting import wait_until
 
 from launcher.contract import DataPart, parse_event
-from launcher.data import messages as m
-from launcher.data import troubles
-from launcher.data.desk import Desk
-from launcher.data.dispatcher import Dispatcher
-from launcher.data.plan import Plan
-from launcher.data.publishing import Publisher
-from launcher.data.served import Lengths
-from launcher.data.streams import StreamSpec
+from launcher.data.control import messages as m
+from launcher.data.dispatcher import troubles
+from launcher.data.dispatcher.desk import Desk
+from launcher.data.dispatcher.dispatcher import Dispatcher
+from launcher.data.dispatcher.served import Lengths
+from launcher.data.figures.publishing import Publisher
+from launcher.data.order.plan import Plan
+from launcher.data.order.streams import StreamSpec
 from launcher.runtime import lines
 
 TOKEN = "token"

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from waiting import wait_until
 
-from launcher.data import flows, wire
-from launcher.data import messages as m
-from launcher.data.account import Account
-from launcher.data.arrivals import Arrivals
-from launcher.data.flows import Flows
-from launcher.data.neighbours import Neighbour
-from launcher.data.slabs import SlabPool
-from launcher.data.store import Store
+from launcher.data.batches import wire
+from launcher.data.control import messages as m
+from launcher.data.memory.slabs import SlabPool
+from launcher.data.receiver.account import Account
+from launcher.data.receiver.arrivals import Arrivals
+from launcher.data.receiver.neighbours import Neighbour
+from launcher.data.receiver.store import Store
+from launcher.data.worker import flows
+from launcher.data.worker.flows import Flows
 from launcher.errors import WireError
 from launcher.runtime import handshake, lines
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from batches import bytes_of
 
-from launcher.data import wire
-from launcher.data.slabs import SlabPool
+from launcher.data.batches import wire
+from launcher.data.memory.slabs import SlabPool
 from launcher.errors import DataError, WireError
 
 

@@ -17,10 +17,10 @@ from hosts import REPOSITORY
 
 from launcher.contract import parse_event
 from launcher.data import shard
-from launcher.data.lanes import Lane, Lanes
-from launcher.data.laps import End, Portion
-from launcher.data.shards import LanePlan
-from launcher.data.streams import StreamSpec
+from launcher.data.order.lanes import Lane, Lanes
+from launcher.data.order.laps import End, Portion
+from launcher.data.order.shards import LanePlan
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, SampleError
 
 #: Lines of a file with augmentation, read as a plain generator would, from three generators.
@@ -205,9 +205,9 @@ def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
     (module,) = tmp_path.glob("lanes_*.py")
     program = f"""
 import sys
-from launcher.data.lanes import Lane
-from launcher.data.streams import StreamSpec
-from launcher.data.shards import LanePlan
+from launcher.data.order.lanes import Lane
+from launcher.data.order.streams import StreamSpec
+from launcher.data.order.shards import LanePlan
 assert "torch" not in sys.modules
 spec = StreamSpec(name="s", dataset="{module.stem}:train_set", batch_size=5)
 print(Lane(LanePlan(spec=spec, epoch=0, shard=0)).read(0).parts[1][0].tobytes().hex())

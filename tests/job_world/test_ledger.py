@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.counts import Counts
-from launcher.data.fleet import SILENCE
-from launcher.data.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
-from launcher.data.ledger import (
+from launcher.data.dispatcher.counts import Counts
+from launcher.data.dispatcher.fleet import SILENCE
+from launcher.data.dispatcher.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
+from launcher.data.dispatcher.ledger import (
     MOST_DEATHS,
     RETURNS_WITHIN,
     Ledger,
 )
-from launcher.data.runs import FIRST_WINDOW, LAST_WINDOW, Progress
-from launcher.data.shards import ENDLESS
+from launcher.data.dispatcher.runs import FIRST_WINDOW, LAST_WINDOW, Progress
+from launcher.data.order.shards import ENDLESS
 
 BUDGET = 1000
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from launcher.data import limits
+from launcher.data.receiver import limits
 from launcher.errors import DataError
 
 CHECK = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))
-from launcher.data import limits
+from launcher.data.receiver import limits
 limits.check_descriptors()
 """
 

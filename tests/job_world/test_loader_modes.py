@@ -23,7 +23,7 @@ from modes import MODES_PIPELINE
 
 from launcher.contract import parse_event
 from launcher.data import DataLoader
-from launcher.data.orders import batched_order, sampled_order
+from launcher.data.order.orders import batched_order, sampled_order
 from launcher.errors import DataError, SampleError
 
 Make = Callable[..., DataLoader]

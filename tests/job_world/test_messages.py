@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from launcher.data import messages
-from launcher.data.messages import Message, decode, decode_plan, encode_plan
-from launcher.data.plan import Plan
-from launcher.data.shards import LanePlan
-from launcher.data.streams import StreamSpec
+from launcher.data.control import messages
+from launcher.data.control.messages import Message, decode, decode_plan, encode_plan
+from launcher.data.order.plan import Plan
+from launcher.data.order.shards import LanePlan
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, WireError
 
 PLAN = Plan(

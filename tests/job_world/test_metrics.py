@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from waiting import wait_until
 
 from launcher.contract import format_event, parse_event
-from launcher.data import messages as m
-from launcher.data.cpu import cpu_seconds
-from launcher.data.meters import StreamMeter, Waits, epochs_so_far
-from launcher.data.metrics import Metrics, Snapshot
-from launcher.data.prometheus import render
-from launcher.data.scrape import Scrape
+from launcher.data.control import messages as m
+from launcher.data.figures.cpu import cpu_seconds
+from launcher.data.figures.meters import StreamMeter, Waits, epochs_so_far
+from launcher.data.figures.metrics import Metrics, Snapshot
+from launcher.data.figures.prometheus import render
+from launcher.data.figures.scrape import Scrape
 
 # Meters -----------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import os
 import socket
 import threading
 
-from launcher.data import messages as m
-from launcher.data.neighbours import Neighbour
-from launcher.data.slabs import SlabPool, SlabViews
+from launcher.data.control import messages as m
+from launcher.data.memory.slabs import SlabPool, SlabViews
+from launcher.data.receiver.neighbours import Neighbour
 from launcher.runtime import lines
 
 COUNT = 5000  # messages: more than a connection takes at once

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.orders import sampled_order
-from launcher.data.plan import Place, Plan, make_plan
+from launcher.data.order.orders import sampled_order
+from launcher.data.order.plan import Place, Plan, make_plan
+from launcher.data.order.streams import StreamSpec
 from launcher.data.state import Progress, read_state, write_state
-from launcher.data.streams import StreamSpec
 from launcher.errors import DataError
 
 EPOCH = 2

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from launcher.data.fleet import SILENCE
-from launcher.data.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
-from launcher.data.ledger import Ledger
-from launcher.data.owners import EARLY
-from launcher.data.shards import ENDLESS
+from launcher.data.dispatcher.fleet import SILENCE
+from launcher.data.dispatcher.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
+from launcher.data.dispatcher.ledger import Ledger
+from launcher.data.dispatcher.owners import EARLY
+from launcher.data.order.shards import ENDLESS
 
 LANES = ("a", "b", "c", "d")
 

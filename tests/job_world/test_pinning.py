@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from launcher.data.pinning import Pinning, open_pinning
-from launcher.data.slabs import SlabViews
+from launcher.data.memory.pinning import Pinning, open_pinning
+from launcher.data.memory.slabs import SlabViews
 from launcher.errors import DataError
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.orders import epoch_order
-from launcher.data.plan import Plan
-from launcher.data.streams import StreamSpec
+from launcher.data.order.orders import epoch_order
+from launcher.data.order.plan import Plan
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from launcher.data.plan import Plan
-from launcher.data.readers import Reader, Readers
-from launcher.data.shards import LanePlan
-from launcher.data.streams import StreamSpec
+from launcher.data.dispatcher.readers import Reader, Readers
+from launcher.data.order.plan import Plan
+from launcher.data.order.shards import LanePlan
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
 SPEC = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=8)

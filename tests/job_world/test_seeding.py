@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from launcher.data.seeding import sample_seed, seed_everything, states_kept
+from launcher.data.order.seeding import sample_seed, seed_everything, states_kept
 
 
 def draws() -> tuple[object, ...]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.laps import End, Portion, read_epoch
-from launcher.data.shards import LanePlan, ShardPlan
-from launcher.data.streams import StreamSpec
+from launcher.data.order.laps import End, Portion, read_epoch
+from launcher.data.order.shards import LanePlan, ShardPlan
+from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
 #: Of the stream, beside those of the plan.

@@ -12,9 +12,9 @@ import pytest
 from batches import TYPES, Box, Point, batches, frame_of, same, sent_and_rebuilt, through_the_wire
 from hypothesis import HealthCheck, given, settings
 
-from launcher.data import structure, wire
-from launcher.data.slabs import SlabPool
-from launcher.data.structure import Assembly
+from launcher.data.batches import structure, wire
+from launcher.data.batches.structure import Assembly
+from launcher.data.memory.slabs import SlabPool
 from launcher.errors import DataError, WireError
 
 

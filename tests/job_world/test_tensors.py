@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from batches import same, sent_and_rebuilt
 
-from launcher.data import structure, tensors
-from launcher.data.structure import Assembly
+from launcher.data.batches import structure, tensors
+from launcher.data.batches.structure import Assembly
 from launcher.errors import DataError
 
 torch = pytest.importorskip("torch")
@@ -131,7 +131,7 @@ def test_a_rank_without_torch_hears_what_it_lacks() -> None:
 import sys
 sys.modules["torch"] = None
 import numpy as np
-from launcher.data.structure import Assembly
+from launcher.data.batches.structure import Assembly
 from launcher.errors import DataError
 array = np.array({arrays[0].tolist()}, {arrays[0].dtype.str!r})
 for wish in (None, False):

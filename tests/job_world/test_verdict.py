@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.data.metrics import Snapshot
-from launcher.data.observed import Observed, observe
-from launcher.data.verdict import Bound, judge, judge_alone
+from launcher.data.figures.metrics import Snapshot
+from launcher.data.figures.observed import Observed, observe
+from launcher.data.figures.verdict import Bound, judge, judge_alone
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
 BOUND = Observed(

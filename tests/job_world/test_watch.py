@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from launcher.data import service
-from launcher.data.borrower import Borrower
+from launcher.data.memory.borrower import Borrower
 from launcher.data.service import ServiceSource
 from launcher.runtime.watch import Watch
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from mutations import mutated
 from test_messages import PLAN, WIRE
 
-from launcher.data import messages, wire
-from launcher.data.structure import Assembly
+from launcher.data.batches import wire
+from launcher.data.batches.structure import Assembly
+from launcher.data.control import messages
 from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, lines
 

@@ -18,8 +18,8 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 
 from launcher.contract import Ports
-from launcher.data import messages as m
-from launcher.data import structure, wire
+from launcher.data.batches import structure, wire
+from launcher.data.control import messages as m
 from launcher.errors import AuthenticationError, LauncherError
 from launcher.runtime import lines
 

@@ -1,0 +1,1 @@
+"""What a batch is, and its bytes: taken apart, put together, framed."""

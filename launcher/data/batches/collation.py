@@ -1,0 +1,114 @@
+"""Collating samples to a batch, by the rules of torch's default_collate, with or without torch.
+
+What comes out has the types that torch gives: a namedtuple stays one, another tuple becomes a list,
+a list stays one, and texts stay as they are. It goes beyond torch where torch refuses: complex
+numbers, dataclasses, fixed strings and dates. It differs from torch in two: a mapping becomes a
+plain dict whatever its class, and ints mixed with floats become float64, not float32.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from launcher.data.batches import tensors
+from launcher.errors import DataError
+
+Array = npt.NDArray[Any]
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def collate(samples: Sequence[Any]) -> Any:
+    """Samples to one batch.
+
+    Arrays, tensors and numbers are stacked along a new first axis; Python floats become float64
+    and ints int64; dicts, dataclasses, namedtuples, tuples and lists are collated part by part;
+    str and bytes are left as they are. Raises DataError for anything else, and for shapes that
+    differ.
+    """
+    first = samples[0]
+    if tensors.is_tensor(first):
+        return _stack_tensors(samples)
+    if isinstance(first, (str, bytes)):
+        return samples
+    if isinstance(first, (np.ndarray, np.generic)):
+        return _stack([np.asarray(sample) for sample in samples])
+    if isinstance(first, _NUMBERS):
+        return _numbers(samples)
+    if isinstance(first, Mapping):
+        return {key: collate([sample[key] for sample in samples]) for key in first}
+    if dataclasses.is_dataclass(first):
+        return _collate_fields(samples)
+    if isinstance(first, (tuple, list)):
+        return _collate_places(samples)
+    raise DataError(
+        f"a sample holds a {type(first).__name__}; batches are made of arrays, tensors, numbers, "
+        "str, bytes, and tuples, lists, dicts, namedtuples and dataclasses of these: convert it "
+        "in the dataset, or give the loader a collate_fn"
+    )
+
+
+def _collate_fields(samples: Sequence[Any]) -> Any:
+    kind = type(samples[0])
+    names = [field.name for field in dataclasses.fields(kind)]
+    return make_dataclass(
+        kind, names, [collate([getattr(sample, name) for sample in samples]) for name in names]
+    )
+
+
+def _collate_places(samples: Sequence[Any]) -> Any:
+    first = samples[0]
+    if any(len(sample) != len(first) for sample in samples):
+        raise DataError("the samples of a batch have different numbers of parts")
+    parts = [collate(part) for part in zip(*samples, strict=True)]
+    return type(first)._make(parts) if hasattr(first, "_fields") else parts
+
+
+def make_dataclass(kind: type, names: Sequence[str], values: Sequence[Any]) -> Any:
+    """An instance with these values, made as copies are: `__init__` has done its work before."""
+    made: Any = object.__new__(kind)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(made, name, value)  # frozen ones, too
+    return made
+
+
+def _numbers(samples: Sequence[Any]) -> Array:
+    array = np.asarray(samples)
+    if array.dtype.kind not in "bifc" or any(_is_beyond_64_bits(sample) for sample in samples):
+        raise DataError(
+            f"the samples of a batch hold numbers that do not fit into 64 bits, or are not alike: "
+            f"{list(samples)[:4]}"
+        )
+    return array
+
+
+def _is_beyond_64_bits(number: Any) -> bool:
+    return isinstance(number, int) and not -(1 << 63) <= number < 1 << 63
+
+
+def _stack(arrays: list[Array]) -> Array:
+    _check_shapes([array.shape for array in arrays])
+    return np.stack(arrays)
+
+
+def _stack_tensors(samples: Sequence[Any]) -> Any:
+    import torch  # whoever made the samples has imported it
+
+    for sample in samples:
+        tensors.check_sendable(sample)
+    _check_shapes([tuple(sample.shape) for sample in samples])
+    with torch.no_grad():
+        return torch.stack([sample.cpu() for sample in samples])
+
+
+def _check_shapes(shapes: list[tuple[int, ...]]) -> None:
+    if len(different := sorted(set(shapes))) > 1:
+        raise DataError(
+            f"the samples of a batch have different shapes, {different[0]} and {different[1]}: "
+            "make them equal in the dataset, or give the loader a collate_fn that returns a list"
+        )

@@ -1,0 +1,1 @@
+"""Who prepares which batch: one process on the leader."""

@@ -1,0 +1,8 @@
+"""`python -m launcher.data.dispatcher`."""
+
+import sys
+
+from launcher.data.dispatcher.dispatcher import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,342 @@
+"""What the dispatcher says to workers and receivers, and what follows from what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from launcher.contract import DataPart
+from launcher.data.control import messages as m
+from launcher.data.control.names import host_of
+from launcher.data.dispatcher.counts import Counts
+from launcher.data.dispatcher.ledger import Ledger
+from launcher.data.dispatcher.peer import Peer
+from launcher.data.dispatcher.readers import Reader, Readers
+from launcher.data.dispatcher.runs import LAST_WINDOW, Progress
+from launcher.data.dispatcher.served import Lengths
+from launcher.data.dispatcher.troubles import IDLE_AFTER, Troubles
+from launcher.data.figures.metrics import Metrics, Snapshot
+from launcher.data.order.shards import LanePlan
+from launcher.errors import DataError, WireError
+from launcher.runtime.events import emit
+
+#: Seconds that a receiver has to come back before its runs are closed.
+RECEIVER_RETURNS = 90.0
+#: Seconds after which a worker that came back is told which of its runs are closed: by then their
+#: receivers are back as well.
+SETTLED_AFTER = 10.0
+
+
+class Desk:
+    """Workers on one side, receivers on the other, and the ledger between them.
+
+    data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
+    own ranks. start_timeout: seconds to wait for the first. now: the time, in seconds.
+    """
+
+    def __init__(
+        self,
+        part: DataPart,
+        *,
+        data_hosts: tuple[str, ...],
+        local_hosts: tuple[str, ...],
+        start_timeout: float,
+        now: Callable[[], float],
+    ) -> None:
+        self._data_hosts = data_hosts + local_hosts
+        self._local_hosts = local_hosts
+        self._now = now
+        self._metrics = Metrics()
+        self._ledger = Ledger(part.prefetch_bytes)
+        self._lengths = Lengths(part.datasets)
+        self._readers = Readers()
+        self._troubles = Troubles(self._data_hosts, start_timeout, now())
+        self._workers: dict[str, Peer] = {}
+        self._receivers: dict[str, Peer] = {}
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._plans: dict[str, dict[str, Any]] = {}
+        self._run_receivers: dict[str, str] = {}
+
+    @property
+    def has_receivers(self) -> bool:
+        return bool(self._receivers)
+
+    def snapshot(self) -> Snapshot:
+        """The numbers of the job so far."""
+        return self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases)
+
+    async def close(self) -> None:
+        """Tell the workers that it is over."""
+        for worker in self._workers.values():
+            worker.send(m.Close())
+        await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+
+    # The course of time --------------------------------------------------------------------
+
+    def look(self) -> None:
+        """To be called a few times a second: notice who is silent, and what is late or deadly."""
+        self._check_poisoned()
+        self._ledger.look(self._now())
+
+    def report(self) -> None:
+        """Print what has been served."""
+        total = self._ledger.total()
+        emit(
+            "batches_served",
+            by_host=dict.fromkeys(self._data_hosts, 0) | dict(sorted(total.prepared.items())),
+            received={str(rank): n for rank, n in sorted(total.received.items())},
+        )
+
+    def beat(self) -> None:
+        """To be called once a second: a sign of life, and a look at what goes wrong."""
+        for peer in (*self._workers.values(), *self._receivers.values()):
+            peer.send(m.Alive())
+        for rank, run in self._troubles.idle(self._ledger, self._now()):
+            emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
+        for name, message in self._troubles.unreached(self._now()):
+            self._fail_runs(self._ledger.runs_of(name), message)
+        if word := self._troubles.abandoned(self._ledger, self._now()):
+            self._fail_runs(self._ledger.runs, word)
+            for asker, answer in self._lengths.give_up(word):
+                self._tell_receiver(asker, answer)
+
+    def _check_poisoned(self) -> None:
+        for run, step in self._ledger.poisoned():
+            if run not in self._plans:
+                continue
+            plan = m.decode_plan(self._plans[run])
+            message = (
+                f"data workers died again and again over one batch of {plan.spec.dataset} "
+                f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
+            )
+            self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
+
+    def _fail_runs(self, runs: Iterable[str], message: str) -> None:
+        for run in runs:
+            self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
+
+    # Coming and going -----------------------------------------------------------------------
+
+    def hear(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        """What a peer has said; raises WireError for nonsense."""
+        self._metrics.count("messages", len(messages))
+        for message in messages:
+            self._hear(peer, message)
+
+    def _hear(self, peer: Peer, message: m.Message) -> None:
+        if isinstance(message, m.Report):
+            self._metrics.hear(message)
+        elif self._workers.get(peer.name) is peer:
+            self._hear_worker(peer, message)
+        elif self._receivers.get(peer.name) is peer:
+            self._hear_receiver(peer, message)
+        elif isinstance(message, m.HelloWorker):
+            self._greet_worker(peer, message)
+        elif isinstance(message, m.HelloReceiver):
+            self._greet_receiver(peer, message)
+
+    def _greet_worker(self, peer: Peer, hello: m.HelloWorker) -> None:
+        if before := self._workers.get(hello.worker):
+            before.drop()
+        peer.name, peer.pid = hello.worker, hello.pid
+        self._workers[peer.name] = peer
+        self._troubles.had_workers()
+        host = host_of(peer.name)
+        self._ledger.add_worker(
+            peer.name,
+            self._now(),
+            seconds=hello.seconds,
+            holds=hello.holds,
+            receiver=host if host in self._local_hosts else None,
+        )
+        emit("worker_joined", worker=peer.name, pid=peer.pid)
+        if hello.runs:
+            loop = asyncio.get_running_loop()
+            loop.call_later(SETTLED_AFTER, self._forget_closed, peer, hello.runs)
+        peer.send(*self._lengths.asked)
+
+    def _greet_receiver(self, peer: Peer, hello: m.HelloReceiver) -> None:
+        if before := self._receivers.get(hello.host):
+            before.drop()
+        peer.name = hello.host
+        self._receivers[peer.name] = peer
+        self._addresses[peer.name] = (hello.address[0], hello.address[1])
+        self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
+        self._readers.forget(peer.name)
+        opened = [m.decode(raw) for raw in hello.runs]
+        runs = [message for message in opened if isinstance(message, m.OpenRun)]
+        for run in set(self._ledger.runs_of(peer.name)) - {message.run for message in runs}:
+            self._close_run(run)
+        for message in runs:
+            if message.taken:
+                self._troubles.had_workers()
+            self._open_run(peer, message)
+
+    def part_from(self, peer: Peer) -> None:
+        """The connection of a peer has ended."""
+        if self._workers.get(peer.name) is peer:
+            del self._workers[peer.name]
+            lost_at = None if peer.leaving else self._now()
+            leases = self._ledger.remove_worker(peer.name, lost_at=lost_at)
+            self._metrics.forget_worker(peer.name)
+            self._metrics.count("lost_leases", len(leases))
+            emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
+        elif self._receivers.get(peer.name) is peer:
+            del self._receivers[peer.name]
+            self._readers.forget(peer.name)
+            asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
+
+    def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
+        closed = [run for run in runs if run not in self._plans]
+        self._ledger.forget_claims(closed)
+        worker.send(*(m.CloseRun(run=run) for run in closed))
+
+    def _close_runs(self, receiver: str) -> None:
+        if receiver not in self._receivers:
+            for run in self._ledger.runs_of(receiver):
+                self._close_run(run)
+
+    # What workers say ---------------------------------------------------------------------
+
+    def _hear_worker(self, peer: Peer, message: m.Message) -> None:
+        now = self._now()
+        if isinstance(message, m.Beat):
+            done = [(run, step) for run, steps in message.done.items() for step in steps]
+            self._ledger.beat(peer.name, now, seconds=message.seconds, done=done)
+            return
+        self._ledger.seen(peer.name, now)
+        if isinstance(message, m.Length):
+            for asker in self._lengths.answer(message):
+                self._tell_receiver(asker, message)
+        elif isinstance(message, m.BatchFailed):
+            self._fail_batch(message, host_of(peer.name))
+        elif isinstance(message, m.Unreachable):
+            receiver = self._run_receivers.get(message.run, "?")
+            self._troubles.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
+        elif isinstance(message, m.Leaving):
+            peer.leaving = True
+            self._ledger.drain_worker(peer.name, message.keeps)
+
+    def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
+        self._fail_run(
+            m.RunFailed(
+                run=failed.run,
+                kind="sample" if failed.index is not None else "dataset",
+                message=f"{failed.message} (on data host {host})",
+                index=failed.index,
+                remote_traceback=failed.remote_traceback,
+            )
+        )
+
+    def _fail_run(self, failed: m.RunFailed) -> None:
+        """Tell a run's rank that it cannot go on, and forget the run."""
+        self._tell_receiver(self._run_receivers.get(failed.run, ""), failed)
+        self._close_run(failed.run)
+
+    def _tell_receiver(self, name: str, message: m.Message) -> None:
+        if receiver := self._receivers.get(name):
+            receiver.send(message)
+
+    # What receivers say -------------------------------------------------------------------
+
+    def _hear_receiver(self, peer: Peer, message: m.Message) -> None:
+        if isinstance(message, m.Progress):
+            self._note_progress(peer, message)
+        elif isinstance(message, m.Damaged):
+            self._ledger.damaged(message.run, message.worker)
+        elif isinstance(message, m.Describe):
+            self._describe(peer, message)
+        elif isinstance(message, m.OpenRun):
+            if message.run not in self._plans:  # else the hello has said it, and more
+                self._open_run(peer, message)
+        elif isinstance(message, m.CloseRun):
+            self._close_run(message.run)
+        elif isinstance(message, m.Farewell):
+            peer.send(m.Close())
+
+    def _note_progress(self, peer: Peer, progress: m.Progress) -> None:
+        now = self._now()
+        for run, batches in progress.arrived.items():
+            for step, worker, size in batches:
+                self._ledger.arrived(run, step, worker, size, now)
+        for run, steps in progress.taken.items():
+            for step in steps:
+                self._ledger.taken(run, step, now)
+        if progress.arrived:
+            self._troubles.reached(peer.name)
+
+    def _describe(self, peer: Peer, question: m.Describe) -> None:
+        is_asked = question in self._lengths.asked
+        answer = self._lengths.ask(peer.name, question.dataset)
+        if answer is not None:
+            peer.send(answer)
+        elif not is_asked:
+            for worker in self._workers.values():
+                worker.send(question)
+
+    def _open_run(self, peer: Peer, opened: m.OpenRun) -> None:
+        try:
+            plan = m.decode_plan(opened.plan)
+            self._lengths.check(plan.spec.dataset)
+            self._readers.open(opened.run, Reader(rank=opened.rank, receiver=peer.name, plan=plan))
+        except DataError as error:
+            peer.send(m.RunFailed(run=opened.run, kind="refused", message=str(error)))
+            return
+        self._plans[opened.run] = opened.plan
+        self._run_receivers[opened.run] = peer.name
+        self._ledger.open_run(
+            opened.run,
+            receiver=peer.name,
+            rank=opened.rank,
+            steps=plan.steps,
+            is_lane=isinstance(plan, LanePlan),
+            now=self._now(),
+            after=opened.after,
+            progress=_progress(opened, plan.steps),
+        )
+
+    def _close_run(self, run: str) -> None:
+        self._readers.close(run)
+        self._ledger.close_run(run)
+        self._plans.pop(run, None)
+        self._run_receivers.pop(run, None)
+        for worker in self._workers.values():
+            if run in worker.known_runs:
+                worker.known_runs.discard(run)
+                worker.send(m.CloseRun(run=run))
+
+    # Leases -------------------------------------------------------------------------------
+
+    def assign(self) -> None:
+        """Lease what can be leased."""
+        said: dict[str, list[m.Message]] = {}
+        for assignment in self._ledger.assign(self._now()):
+            words = said.setdefault(assignment.worker, [])
+            known = self._workers[assignment.worker].known_runs
+            if assignment.run not in known:
+                known.add(assignment.run)
+                words.append(self._definition(assignment.run))
+            self._metrics.count("leases", len(assignment.steps))
+            words.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
+        for name, words in said.items():
+            self._workers[name].send(*words)
+
+    def _definition(self, run: str) -> m.DefineRun:
+        address = self._addresses[self._run_receivers[run]]
+        return m.DefineRun(run=run, plan=self._plans[run], address=address)
+
+
+def _progress(opened: m.OpenRun, steps: int) -> Progress:
+    """How far a run is; raises WireError for what cannot be."""
+    taken = opened.taken + len(opened.early)
+    beyond = [*opened.early, *(step for step, _ in opened.arrived)]
+    possible = range(opened.taken, min(steps, taken + LAST_WINDOW))
+    if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
+        raise WireError(f"a place that run {opened.run} cannot be at: {opened.taken} of {steps}")
+    return Progress(
+        taken=opened.taken,
+        early=opened.early,
+        arrived=dict(opened.arrived),
+        largest=opened.largest,
+    )

@@ -1,0 +1,173 @@
+"""The dispatcher: one process on the leader that leases batches to workers.
+
+`python -m launcher.data.dispatcher` runs until its host closes it, at the end of training; it then
+tells the workers and prints how many batches each data host has prepared. It may die at any moment:
+its host starts it again, and workers and receivers tell the new one what they know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from launcher.contract import DataPart, Role
+from launcher.data.dispatcher.desk import Desk
+from launcher.data.dispatcher.peer import Peer
+from launcher.data.figures.publishing import Publisher
+from launcher.errors import AuthenticationError, LauncherError, WireError
+from launcher.runtime import handshake, lines
+from launcher.runtime.environment import Environment, paths_here
+from launcher.runtime.events import emit
+from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
+
+_TICK = 0.1
+_BEAT_TICKS = 10
+_READ_LIMIT = 1 << 18
+#: A tick that comes so much late means that this process was stopped.
+_FROZEN = 1.0
+
+
+class Dispatcher:
+    """The process: its connections, its clock, and its turns.
+
+    data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
+    own ranks. start_timeout: seconds to wait for the first.
+    """
+
+    def __init__(
+        self,
+        part: DataPart,
+        *,
+        token: str,
+        data_hosts: tuple[str, ...],
+        local_hosts: tuple[str, ...] = (),
+        start_timeout: float,
+        data_group: str = "the data group",
+    ) -> None:
+        self._token = token
+        self._data_group = data_group
+        self._metrics_port = part.metrics_port
+        self._frozen = 0.0
+        self._is_stirred = False
+        self._desk = Desk(
+            part,
+            data_hosts=data_hosts,
+            local_hosts=local_hosts,
+            start_timeout=start_timeout,
+            now=self._now,
+        )
+
+    def _now(self) -> float:
+        """A clock that stands still while this process is stopped: peers are not silent then."""
+        return time.monotonic() - self._frozen
+
+    # Life ---------------------------------------------------------------------------------
+
+    async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
+        """Serve until `stop` is set and the receivers have said their last."""
+        publisher = Publisher(
+            self._desk.snapshot,
+            group=self._data_group,
+            address=(address[0], self._metrics_port) if self._metrics_port else None,
+        )
+        server = await asyncio.start_server(self._attend, *address, limit=_READ_LIMIT, backlog=1024)
+        async with server:
+            duties = [asyncio.create_task(each) for each in (self._tick(), publisher.run())]
+            await _wait_while(duties, stop)
+            await self._last_words()
+            for duty in duties:
+                duty.cancel()
+            try:
+                self._desk.report()
+                publisher.last_words()
+            finally:
+                await self._desk.close()
+
+    async def _last_words(self, patience: float = 2.0) -> None:
+        """Let the receivers, which close first, report what their ranks took last."""
+        deadline = time.monotonic() + patience
+        while self._desk.has_receivers and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+
+    async def _tick(self) -> None:
+        ticks = 0
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(_TICK)
+            late = time.monotonic() - before - _TICK
+            before = time.monotonic()
+            if late > _FROZEN:
+                self._frozen += late
+                continue  # hear first what came meanwhile
+            ticks += 1
+            if ticks % _BEAT_TICKS == 0:
+                self._desk.beat()
+            self._desk.look()
+            self._stir()
+
+    # Connections --------------------------------------------------------------------------
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer)
+        try:
+            lines.break_in_silence(writer.get_extra_info("socket"))
+            await handshake.greet_stream(reader, writer, self._token)
+            async for messages in peer.heard():
+                self._desk.hear(peer, messages)
+                self._stir()
+        except (AuthenticationError, WireError, OSError) as error:
+            address = writer.get_extra_info("peername") or ("?",)
+            emit("stranger_refused", peer=address[0], port="dispatcher", why=str(error)[:120])
+        except asyncio.CancelledError:
+            return  # we end; asyncio before 3.12 would print this as an error
+        finally:
+            self._desk.part_from(peer)
+            self._stir()
+            writer.close()
+
+    # Leases -------------------------------------------------------------------------------
+
+    def _stir(self) -> None:
+        """Lease what can be leased, once for all that is heard in this turn of the loop."""
+        if not self._is_stirred:
+            self._is_stirred = True
+            asyncio.get_running_loop().call_soon(self._assign)
+
+    def _assign(self) -> None:
+        self._is_stirred = False
+        self._desk.assign()
+
+
+async def _wait_while(duties: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
+    """Wait for the end, and raise what a duty raises: a dispatcher without a clock leases nothing
+    anew, and one that has died is started again.
+    """
+    stopped = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({stopped, *duties}, return_when=asyncio.FIRST_COMPLETED)
+    if stopped not in done:
+        stopped.cancel()
+    for task in done:
+        task.result()
+
+
+async def _serve(environment: Environment) -> None:
+    cluster, part = environment.cluster, environment.document.data
+    if part is None:
+        raise LauncherError("the job document says nothing to serve")
+    dispatcher = Dispatcher(
+        part,
+        token=environment.token,
+        data_hosts=cluster.data_hosts,
+        local_hosts=cluster.train_group.hosts if environment.local_workers else (),
+        start_timeout=environment.document.start_timeout,
+        data_group=" and ".join(group.name for group in cluster.groups if group.role is Role.DATA),
+    )
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(CLOSE_SIGNAL, stop.set)
+    await dispatcher.serve((cluster.bind_address, environment.ports.dispatcher), stop)
+
+
+def main() -> int:
+    wait_for_turns()
+    asyncio.run(_serve(Environment.read(paths_here())))
+    return 0

@@ -1,0 +1,166 @@
+"""Which worker is leased what next: what runs want, and what is late with whoever has it. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from launcher.data.dispatcher.fleet import Fleet, Lease, Worker
+from launcher.data.dispatcher.owners import Owners
+from launcher.data.dispatcher.ranking import Ranking
+from launcher.data.dispatcher.runs import Run
+
+#: A batch is late after this many times the usual seconds, and at least LATE_AFTER.
+LATE_FACTOR = 4.0
+LATE_AFTER = 0.25
+#: The same for the first batch of a run: workers may have to build the dataset.
+FIRST_LATE_AFTER = 3.0
+#: Batches ahead of a rank that are looked at for being late.
+FORESIGHT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Batches of one run for one worker."""
+
+    worker: str
+    run: str
+    steps: tuple[int, ...]
+
+
+class Leases:
+    """The wants of the runs, and who among the workers meets them."""
+
+    def __init__(self, fleet: Fleet, owners: Owners, runs: Mapping[str, Run]) -> None:
+        self._fleet = fleet
+        self._owners = owners
+        self._runs = runs
+        self._wanting: Ranking[Run] = Ranking()
+        # Of both, dozens of words are heard between two looks at them.
+        self._offering: dict[Worker, None] = {}
+        self._changed: dict[Run, None] = {}
+        self._turns = itertools.count(1)
+        self._late: dict[Lease, None] = {}  # to be leased once more, in this order
+        #: Leases of batches that others held already, and were late with.
+        self.late = 0
+
+    def give_back(self, worker: Worker, leases: Iterable[Lease]) -> None:
+        # They stay with the worker, which may still be at work on them.
+        for run_id, step in leases:
+            if run := self._runs.get(run_id):
+                run.give_back(step, worker.name)
+                self.want(run)
+        self._want_lanes(worker)
+
+    def offer(self, worker: Worker) -> None:
+        """A worker may have room for more."""
+        self._offering[worker] = None
+
+    def want(self, run: Run) -> None:
+        """A run may want something else than before."""
+        self._changed[run] = None
+
+    def _want_lanes(self, worker: Worker) -> None:
+        """Lanes wait for their owner alone, and for another when it has gone."""
+        for name in worker.lanes:
+            if run := self._runs.get(name):
+                self.want(run)
+
+    def drop(self, run: Run) -> None:
+        """A run wants nothing any more."""
+        self._wanting.drop(run)
+
+    def look(self, now: float) -> None:
+        """Notice what is late."""
+        for run in self._runs.values():
+            for step in run.awaited(FORESIGHT):
+                if self._is_late(run, step, now):
+                    self._late[run.name, step] = None
+
+    def _is_late(self, run: Run, step: int, now: float) -> bool:
+        """Whether all who hold a batch take too long; each further one gets more time."""
+        holders = [w for name in run.holders[step] if (w := self._fleet.get(name))]
+        usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
+        if run.is_lane:  # another would need as long to come to it
+            usual += step * run.usual
+        patience = usual * 2 ** (len(holders) - 1)
+        return all(now - holder.begun((run.name, step)) > patience for holder in holders)
+
+    def assign(self, now: float) -> list[Assignment]:
+        """Lease what is late, a second time; then what can be leased."""
+        self._catch_up()
+        grants: dict[tuple[str, str], list[int]] = {}
+        for run_id, step in list(self._late):
+            self._lease_again(run_id, step, now, grants)
+        unserved = []
+        while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
+            worker = self._owners.worker_for(run)
+            if worker is None:
+                if run.owner is None:  # those with room serve another receiver
+                    unserved.append(run)
+                continue  # a lane waits until its owner has room
+            self._lease_block(worker, run, now, grants)
+            self._fleet.put_back(worker)
+            self._rank(run)
+        for run in unserved:
+            self._rank(run)
+        return [
+            Assignment(worker=worker, run=run, steps=tuple(steps))
+            for (worker, run), steps in grants.items()
+        ]
+
+    def _catch_up(self) -> None:
+        """Look at the workers and the runs that something was heard of."""
+        offering, self._offering = self._offering, {}
+        for worker in offering:
+            if self._fleet.get(worker.name) is worker and worker.is_hungry:
+                self._fleet.put_back(worker)
+                self._want_lanes(worker)
+        changed, self._changed = self._changed, {}
+        for run in changed:
+            if self._runs.get(run.name) is run:
+                self._rank(run)
+
+    def _lease_again(
+        self, run_id: str, step: int, now: float, grants: dict[tuple[str, str], list[int]]
+    ) -> None:
+        run = self._runs.get(run_id)
+        holders = run.holders.get(step) if run else None
+        if run is not None and holders is not None:  # still wanted
+            worker = self._owners.another_for(run, holders)
+            if worker is None:
+                return  # when somebody has room
+            self._lease(worker, run, step, now, grants)
+            self.late += 1
+            self._fleet.put_back(worker)
+        del self._late[run_id, step]
+
+    def _lease_block(
+        self, worker: Worker, run: Run, now: float, grants: dict[tuple[str, str], list[int]]
+    ) -> None:
+        for step in itertools.islice(run.next_steps(), worker.block):
+            self._lease(worker, run, step, now, grants)
+
+    def _lease(
+        self,
+        worker: Worker,
+        run: Run,
+        step: int,
+        now: float,
+        grants: dict[tuple[str, str], list[int]],
+    ) -> None:
+        worker.leases[run.name, step] = now
+        run.lease(step, worker.name)
+        run.turn = next(self._turns)
+        self._owners.own(worker, run)
+        grants.setdefault((worker.name, run.name), []).append(step)
+
+    def _rank(self, run: Run) -> None:
+        """Note what a run wants next; runs that are read come before those that follow them."""
+        if (step := run.next_step()) is not None:
+            self._wanting.put(run, (run.after is not None, step - run.head, run.turn))
+            return
+        self._wanting.drop(run)
+        if run.follower is not None:  # it may have what this one does not want
+            self._rank(run.follower)

@@ -1,0 +1,311 @@
+"""Who prepares which batch: the dispatcher's bookkeeping. Pure: no I/O, and time is passed in.
+
+A batch is leased to a worker that has room, and done when a receiver holds it. Leases of a worker
+that died or fell silent go to others. A batch that a rank will want soon and whose worker takes
+far longer than usual is leased to a second one, too. All of that is harmless, because a batch
+always means the same bytes and the receiver keeps the first copy.
+
+Nothing here is the only place where something is known: after a restart, the ledger is built again
+from what receivers (`open_run`) and workers (`add_worker`) say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from launcher.data.control.names import host_of, place_of
+from launcher.data.dispatcher.counts import Counts
+from launcher.data.dispatcher.fleet import Fleet, Lease, Worker
+from launcher.data.dispatcher.leases import Assignment, Leases
+from launcher.data.dispatcher.owners import Owners
+from launcher.data.dispatcher.runs import Progress, Run, Shelf
+
+#: Workers that die over one batch before its run is given up.
+MOST_DEATHS = 3
+#: Seconds in which a worker that lost its connection comes back; else it has died.
+RETURNS_WITHIN = 5.0
+
+
+class Ledger:
+    """Workers, runs and leases. budget: bytes that a receiver holds ahead of its ranks."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._fleet = Fleet()
+        self._owners = Owners(self._fleet)
+        self._runs: dict[str, Run] = {}
+        self._shelves: dict[str, Shelf] = {}
+        self._leases = Leases(self._fleet, self._owners, self._runs)
+        self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # of runs not open yet
+        self._poisoned: list[Lease] = []
+        self._missing: dict[str, tuple[float, Lease]] = {}  # since when, and at work on what
+        self.counts: defaultdict[str, Counts] = defaultdict(Counts)
+
+    # Workers ------------------------------------------------------------------------------
+
+    def add_worker(
+        self,
+        name: str,
+        now: float,
+        *,
+        seconds: float = 0.0,
+        holds: Mapping[str, Collection[int]] | None = None,
+        receiver: str | None = None,
+    ) -> None:
+        """A worker has come, or come back.
+
+        holds: the steps that it is at work on, by run. receiver: the only one that it serves.
+        """
+        if self._fleet.get(name) is not None:
+            self.remove_worker(name)
+        self._missing.pop(name, None)  # it had but lost its connection
+        for other in [other for other in self._missing if place_of(other) == place_of(name)]:
+            self._note_death(other)  # and this is who replaces it
+        worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
+        self._fleet.add(worker)
+        self._owners.welcome_back(worker, self._runs.values())
+        for run_id, steps in (holds or {}).items():
+            for step in steps:
+                self._claim(worker, run_id, step, now)
+        for run in self._owners.share(worker, self._runs.values()):
+            self._leases.want(run)
+
+    def _claim(self, worker: Worker, run_id: str, step: int, now: float) -> None:
+        worker.leases[run_id, step] = now
+        if (run := self._runs.get(run_id)) is None:
+            self._unclaimed.setdefault(run_id, {})[step, worker.name] = None
+        elif run.lease(step, worker.name):
+            self._owners.own(worker, run)
+
+    def forget_claims(self, runs: Iterable[str]) -> None:
+        """Runs that workers hold steps of will not be opened."""
+        for run in runs:
+            self._unclaimed.pop(run, None)
+
+    def remove_worker(self, name: str, *, lost_at: float | None = None) -> list[Lease]:
+        """Forget a worker; returns the leases it held, which go to others.
+
+        lost_at: when its connection ended without a word; it has died, or will come back.
+        """
+        worker = self._fleet.remove(name)
+        if worker is None:
+            return []
+        if lost_at is not None and worker.leases:
+            # The first lease is what it was at work on; the others only waited behind it.
+            at_work_on = min(worker.leases, key=worker.leases.__getitem__)
+            self._missing[name] = (lost_at, at_work_on)
+        self._leases.give_back(worker, worker.leases)
+        return sorted(worker.leases)
+
+    def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
+        """A worker leaves: it finishes what it keeps, and others get the rest."""
+        if worker := self._fleet.get(name):
+            worker.leaving = True
+            kept = {(run, step) for run, steps in keeps.items() for step in steps}
+            self._leases.give_back(worker, worker.leases.keys() - kept)
+
+    def _note_death(self, name: str) -> None:
+        _, (run_id, step) = self._missing.pop(name)
+        if run := self._runs.get(run_id):
+            run.deaths[step] += 1
+            if run.deaths[step] == MOST_DEATHS:
+                self._poisoned.append((run_id, step))
+
+    def poisoned(self) -> list[Lease]:
+        """Batches that workers died of, again and again, since this was asked last."""
+        found, self._poisoned = self._poisoned, []
+        return found
+
+    def beat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
+        """A worker's sign of life. done: batches that it has done with since the one before."""
+        worker = self._fleet.get(name)
+        if worker is None:
+            return
+        worker.seconds = seconds
+        # What was sent a beat ago and has not arrived is lost on its way, or was a second copy.
+        lost, worker.sent = worker.sent, {lease for lease in done if lease in worker.leases}
+        self._leases.give_back(worker, lost)
+        for lease in lost:
+            worker.leases.pop(lease, None)
+        self._fleet.seen(worker, now)
+        self._leases.offer(worker)
+
+    def seen(self, name: str, now: float) -> None:
+        if worker := self._fleet.get(name):
+            self._fleet.seen(worker, now)
+
+    @property
+    def signs_of_life(self) -> list[float]:
+        """When each worker was heard of last."""
+        return [worker.last_seen for worker in self._fleet]
+
+    def leases_by_host(self) -> Counter[str]:
+        """Batches in the hands of each host's workers."""
+        leases: Counter[str] = Counter()
+        for worker in self._fleet:
+            leases[host_of(worker.name)] += len(worker.leases)
+        return leases
+
+    # Runs ---------------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return tuple(self._runs)
+
+    def runs_of(self, receiver: str) -> list[str]:
+        return [name for name, run in self._runs.items() if run.receiver == receiver]
+
+    def open_run(
+        self,
+        name: str,
+        *,
+        receiver: str,
+        rank: int,
+        steps: int,
+        now: float,
+        is_lane: bool = False,
+        after: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """A rank begins to read, or goes on after its receiver lost sight of us.
+
+        after: the run that it reads before this one.
+        """
+        run = self._runs.get(name)
+        if run is None:
+            shelf = self._shelves.setdefault(receiver, Shelf(self._budget))
+            run = Run(
+                name=name,
+                receiver=receiver,
+                rank=rank,
+                steps=steps,
+                shelf=shelf,
+                touched=now,
+                is_lane=is_lane,
+            )
+            before = self._runs.get(after or "")
+            self._runs[name] = run
+            if before is not None and before.follower is None:
+                run.after, run.largest, before.follower = before, before.largest, run
+        if progress is not None:
+            run.set_progress(progress)
+        for step, holder in self._unclaimed.pop(name, ()):
+            worker = self._fleet.get(holder)
+            if worker is not None and (name, step) in worker.leases:  # it has not done with it
+                self._claim(worker, name, step, now)
+        self._share(run.shelf)
+
+    def close_run(self, name: str) -> None:
+        run = self._runs.pop(name, None)
+        if run is None:
+            return
+        for step, holders in run.holders.items():
+            for holder in holders:
+                if worker := self._fleet.get(holder):
+                    worker.leases.pop((name, step), None)
+                    self._leases.offer(worker)
+        self._owners.disown(run)
+        self._leases.drop(run)
+        self._unlink(run)
+        self._share(run.shelf)
+
+    def _unlink(self, run: Run) -> None:
+        if run.after is not None:
+            run.after.follower = run.follower
+        if (follower := run.follower) is not None:  # the one that is read now, as a rule
+            follower.after = run.after
+            follower.active = follower.active or run.active
+            follower.largest = max(follower.largest, run.largest)
+
+    def _share(self, shelf: Shelf) -> None:
+        """Divide a receiver's memory anew among the runs that are being read."""
+        runs = [run for run in self._runs.values() if run.shelf is shelf]
+        shelf.readers = sum(run.active and run.after is None for run in runs)
+        for run in runs:
+            self._leases.want(run)
+
+    # Batches ------------------------------------------------------------------------------
+
+    def arrived(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
+        """A receiver holds the first copy of a batch."""
+        deliverer = self._fleet.get(worker)
+        seconds = deliverer.finished((run_id, step), now) if deliverer else None
+        if deliverer:
+            self._leases.offer(deliverer)
+        run = self._runs.get(run_id)
+        if run is None:
+            return
+        if deliverer and len(run.holders.get(step, ())) > 1:  # who came first goes on
+            self._owners.own(deliverer, run)
+        grew = size > run.largest
+        if run.arrive(step, worker, size) and seconds is not None:
+            run.learn(seconds)
+        if grew:  # its window has changed
+            self._leases.want(run)
+
+    def damaged(self, run_id: str, worker: str) -> None:
+        """A worker's connection was closed: what it has sent of a run may not arrive."""
+        if holder := self._fleet.get(worker):
+            lost = [lease for lease in holder.leases if lease[0] == run_id]
+            self._leases.give_back(holder, lost)
+            for lease in lost:
+                del holder.leases[lease]
+            self._leases.offer(holder)
+
+    def taken(self, run_id: str, step: int, now: float) -> None:
+        """A rank has taken a batch."""
+        run = self._runs.get(run_id)
+        host = run.take(step, now) if run else None
+        if run is None or host is None:
+            return
+        counts = self.counts[run.receiver]
+        counts.prepared[host] += 1
+        counts.received[run.rank] += 1
+        if run.active:
+            self._leases.want(run)
+        else:
+            run.active = True
+            self._share(run.shelf)
+
+    def total(self) -> Counts:
+        """The counts of all receivers."""
+        return Counts(
+            prepared=sum((counts.prepared for counts in self.counts.values()), Counter()),
+            received=sum((counts.received for counts in self.counts.values()), Counter()),
+        )
+
+    def idle(self, now: float, seconds: float) -> list[Run]:
+        """Runs whose rank has left a finished batch lying for so long."""
+        # A rank that waits for one of its lanes cannot take from the others.
+        waiting = {
+            (run.receiver, run.rank)
+            for run in self._runs.values()
+            if run.is_lane and run.head not in run.arrived
+        }
+        return [
+            run
+            for run in self._runs.values()
+            if run.active and run.head in run.arrived and now - run.touched > seconds
+            if not (run.is_lane and (run.receiver, run.rank) in waiting)
+        ]
+
+    # Leases -------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Notice who is silent or dead and what is late; to be called a few times a second."""
+        for worker in self._fleet.look(now):
+            self._leases.give_back(worker, worker.leases)
+        for name, (since, _) in list(self._missing.items()):
+            if now - since > RETURNS_WITHIN:
+                self._note_death(name)
+        self._leases.look(now)
+
+    def assign(self, now: float) -> list[Assignment]:
+        """Lease what is late, a second time; then what can be leased."""
+        return self._leases.assign(now)
+
+    @property
+    def late_leases(self) -> int:
+        """Leases of batches that others held already, and were late with."""
+        return self._leases.late

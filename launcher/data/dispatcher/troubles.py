@@ -1,0 +1,66 @@
+"""What the dispatcher cannot mend: when to say so, and in which words. Pure: time is passed in."""
+
+from __future__ import annotations
+
+from launcher.data.dispatcher.ledger import Ledger
+
+#: Seconds without any worker, once there have been some, after which the ranks are told.
+ABANDONED_AFTER = 60.0
+#: Seconds that no worker has reached a receiver, though they try, after which its ranks are told.
+UNREACHABLE_AFTER = 60.0
+#: Seconds that a rank leaves a batch lying before a line in the log names it.
+IDLE_AFTER = 60.0
+
+
+class Troubles:
+    """hosts: those that are expected to serve. start_timeout: seconds to wait for the first."""
+
+    def __init__(self, hosts: tuple[str, ...], start_timeout: float, now: float) -> None:
+        self._hosts = hosts
+        self._start_timeout = start_timeout
+        self._had_workers = False
+        self._last_worker = now
+        self._unreached: dict[str, tuple[float, str]] = {}  # receivers: since when, and why
+        self._named: set[str] = set()
+
+    def had_workers(self) -> None:
+        """There has been a worker: none is worse from now on."""
+        self._had_workers = True
+
+    def abandoned(self, ledger: Ledger, now: float) -> str | None:
+        """What to tell all ranks when nobody prepares batches."""
+        # A worker that is connected and silent (a frozen or lost host) serves nobody.
+        self._last_worker = max([self._last_worker, *ledger.signs_of_life])
+        silence = now - self._last_worker
+        patience, word = self._start_timeout, "no data worker has registered"
+        if self._had_workers:
+            patience, word = ABANDONED_AFTER, "every data worker is gone or silent"
+        if silence <= patience:
+            return None
+        return f"{word} for {silence:.0f} s; data hosts: {', '.join(self._hosts)}"
+
+    def unreachable(self, receiver: str, why: str, now: float) -> None:
+        """A worker has tried to reach a receiver in vain."""
+        since, _ = self._unreached.get(receiver, (now, ""))
+        self._unreached[receiver] = (since, why)
+
+    def reached(self, receiver: str) -> None:
+        """A batch has arrived at a receiver."""
+        self._unreached.pop(receiver, None)
+
+    def unreached(self, now: float) -> list[tuple[str, str]]:
+        """(receiver, what to tell its ranks) for those that nobody has reached for too long."""
+        found = [
+            (name, f"no data worker can reach the receiver of {name}: {why}")
+            for name, (since, why) in self._unreached.items()
+            if now - since > UNREACHABLE_AFTER
+        ]
+        for name, _ in found:
+            del self._unreached[name]
+        return found
+
+    def idle(self, ledger: Ledger, now: float) -> list[tuple[int, str]]:
+        """(rank, run) for ranks that have stopped to take their batches, each run once."""
+        found = [run for run in ledger.idle(now, IDLE_AFTER) if run.name not in self._named]
+        self._named.update(run.name for run in found)
+        return [(run.rank, run.name) for run in found]

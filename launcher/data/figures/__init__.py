@@ -1,0 +1,1 @@
+"""What it took: counted in each process, added up, published, judged."""

@@ -1,0 +1,102 @@
+"""A rank's or a local worker's end of its connection to the receiver: messages, and slabs."""
+
+from __future__ import annotations
+
+import array
+import collections
+import os
+import socket
+import struct
+from weakref import finalize, ref
+
+from launcher.data.control import messages as m
+from launcher.data.memory.slabs import SlabViews
+from launcher.errors import DataServiceUnavailable
+
+_TIME = struct.Struct("@ll")
+_MESSAGE_BYTES = 16384
+#: Room for the descriptors that may travel with one read of the socket.
+_RIGHTS_BYTES = socket.CMSG_SPACE(250 * array.array("i").itemsize)
+_TRUNCATED = int(socket.MSG_CTRUNC)
+
+
+class Borrower:
+    """One Unix connection, for one thread. What it is shown or lent is mapped into `views`.
+
+    Raises OSError when the receiver is not there.
+    """
+
+    def __init__(self, receiver: str, views: SlabViews) -> None:
+        self._views = views
+        self._buffer = bytearray()
+        self._descriptors: collections.deque[int] = collections.deque()
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.connect(f"\0{receiver}")
+        except OSError:
+            self._socket.close()
+            raise
+        finalize(self, self._socket.close)
+        _close_in_forks(self._socket)
+        self._patience = 0.0
+
+    def say(self, *messages: m.Message) -> None:
+        """Send messages; raises OSError when the receiver is gone."""
+        self._socket.sendall(m.to_lines(*messages))
+
+    def hear(self, patience: float = 0.0) -> m.Message | None:
+        """The next message, or None when nothing has come for so many seconds; 0: wait for ever.
+
+        Raises OSError when the receiver is gone, and DataServiceUnavailable when this process may
+        open no more files.
+        """
+        while (end := self._buffer.find(b"\n")) < 0:
+            self._set_patience(patience)
+            if not self._read_more():
+                return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        message = m.from_line(line)
+        if isinstance(message, m.Batch | m.Lent) and message.new and message.slab is not None:
+            self._views.add(message.slab, self._descriptors.popleft())
+        elif isinstance(message, m.Forget):
+            self._views.forget(message.slab)
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _set_patience(self, seconds: float) -> None:
+        if seconds != self._patience:
+            self._patience = seconds
+            time = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+
+    def _read_more(self) -> bool:
+        """Read what has come; False when nothing has."""
+        try:
+            data, rights, flags, _ = self._socket.recvmsg(_MESSAGE_BYTES, _RIGHTS_BYTES)
+        except BlockingIOError:
+            return False
+        for _, _, descriptors in rights:
+            self._descriptors.extend(array.array("i", descriptors))
+        if flags & _TRUNCATED:
+            raise DataServiceUnavailable(
+                "this process has too many open files for another batch: let go of batches, or "
+                "raise the limit (ulimit -n)"
+            )
+        if not data:
+            raise ConnectionError("the receiver of this host is gone")
+        self._buffer += data
+        return True
+
+
+def _close_in_forks(connection: socket.socket) -> None:
+    """To the receiver a process lives as long as its connection, which forks would keep open."""
+    held = ref(connection)
+
+    def close() -> None:
+        if (mine := held()) is not None:
+            mine.close()
+
+    os.register_at_fork(after_in_child=close)

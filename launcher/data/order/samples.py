@@ -1,0 +1,239 @@
+"""From a reference like "pipeline:train_set" to batches, on whichever host does the work."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.data.batches.collation import collate
+from launcher.data.order import references, seeding
+from launcher.data.order.plan import Plan
+from launcher.data.order.streams import StreamSpec
+from launcher.errors import DataError, SampleError
+
+#: Samples left out that a report names.
+_MOST_NAMED = 8
+
+
+class Datasets(dict[str, Any]):
+    """Datasets by their references, each built when it is first asked for."""
+
+    def __missing__(self, reference: str) -> Any:
+        self[reference] = build_dataset(reference)
+        return self[reference]
+
+
+def build_dataset(reference: str) -> Any:
+    """Call the function that a reference names and check what it returns.
+
+    The reference is the job's own ("module:function", listed in the job document). Raises
+    DataError with the traceback when the user's code raises.
+    """
+    function = references.resolve(reference, "dataset")
+    try:
+        dataset = function()
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise DataError(
+            f"the dataset {reference} could not be built: {error!r}\n{traceback.format_exc()}"
+        ) from error
+    if not is_iterable(dataset) and not (
+        hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    ):
+        raise DataError(
+            f"{reference} returned a {type(dataset).__name__}; a dataset has __getitem__ and "
+            "__len__, or, if it can only be read from its start, __iter__"
+        )
+    return dataset
+
+
+def is_iterable(dataset: Any) -> bool:
+    """Whether a dataset can only be read from its start, as torch's IterableDataset."""
+    torch_data = sys.modules.get("torch.utils.data")
+    if torch_data and isinstance(dataset, torch_data.IterableDataset):
+        return True  # which has a __getitem__ that raises
+    return hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a rank must know of a dataset. length: None for an iterable one that does not say."""
+
+    length: int | None
+    iterable: bool = False
+
+
+def describe(dataset: Any) -> Description:
+    """What a dataset says of itself; raises what its __len__ raises."""
+    if not is_iterable(dataset):
+        return Description(length=len(dataset))
+    try:
+        return Description(length=len(dataset), iterable=True)
+    except (TypeError, NotImplementedError):  # torch's way to say that it is not known
+        return Description(length=None, iterable=True)
+
+
+@dataclass
+class Skipped:
+    """The samples that were left out of batches because they raised."""
+
+    count: int = 0
+    indices: list[int | None] = field(default_factory=list)  # of the first few
+    remote_traceback: str = ""  # of the first
+
+    def add(self, other: Skipped) -> None:
+        self.count += other.count
+        self.indices = (self.indices + other.indices)[:_MOST_NAMED]
+        self.remote_traceback = self.remote_traceback or other.remote_traceback
+
+
+def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
+    """The batch of a step; the same bytes wherever and whenever it is computed.
+
+    With on_error="skip", a pair of the batch and a dict with what was Skipped. Sets the process's
+    random states. Raises SampleError when the dataset raises.
+    """
+    loaded, skipped = _load_samples(dataset, plan, step)
+    batch = make_batch(
+        loaded, plan.spec, plan.epoch, plan.positions(step)[0], lambda: plan.named(step)
+    )
+    return batch if skipped is None else (batch, vars(skipped))
+
+
+# Loading -----------------------------------------------------------------------------------
+
+
+def _load_samples(dataset: Any, plan: Plan, step: int) -> tuple[Sequence[Any], Skipped | None]:
+    if plan.spec.on_error == "skip":
+        return _load_what_loads(dataset, plan, step)
+    if plan.spec.collates and _reads_batches(dataset):
+        return _load_at_once(dataset, plan, step), None
+    return [_load(dataset, plan, *sample) for sample in plan.samples(step)], None
+
+
+def _reads_batches(dataset: Any) -> bool:
+    """Whether a dataset has `__getitems__` of its own, which torch's fetcher prefers as well.
+
+    torch's Subset and StackDataset always have it, and pass it on to what they are made of.
+    """
+    if torch_data := sys.modules.get("torch.utils.data"):
+        if type(dataset) is torch_data.Subset:
+            return _reads_batches(dataset.dataset)
+        if type(dataset) is torch_data.StackDataset:
+            parts = dataset.datasets
+            return any(map(_reads_batches, parts.values() if isinstance(parts, dict) else parts))
+    return callable(getattr(dataset, "__getitems__", None))
+
+
+def _load(dataset: Any, plan: Plan, position: int, index: int) -> Any:
+    try:
+        return _seeded(lambda: dataset[index], plan, position)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise _sample_error(
+            error, f"{plan.spec.dataset} raised", f"sample {index}", index
+        ) from error
+
+
+def _load_what_loads(dataset: Any, plan: Plan, step: int) -> tuple[list[Any], Skipped]:
+    """The samples that do not raise; raises SampleError when there are none."""
+    loaded, skipped = [], Skipped()
+    for position, index in plan.samples(step):
+        try:
+            loaded.append(_load(dataset, plan, position, index))
+        except SampleError as error:  # noqa: PERF203 - each sample may fail on its own
+            skipped.add(Skipped(1, [error.index], error.remote_traceback))
+    if not loaded:
+        raise SampleError(
+            f"all {skipped.count} samples of a batch of {plan.spec.dataset} raised, so nothing is "
+            f"left of it ({plan.named(step)})",
+            index=skipped.indices[0],
+            remote_traceback=skipped.remote_traceback,
+        )
+    return loaded, skipped
+
+
+def _load_at_once(dataset: Any, plan: Plan, step: int) -> Sequence[Any]:
+    samples = plan.samples(step)
+    try:
+        # One call loads them all, so one seed, that of the first, is for them all.
+        loaded = _seeded(
+            lambda: dataset.__getitems__([index for _, index in samples]), plan, samples[0][0]
+        )
+        given = len(loaded)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        where = f"the batch of {plan.named(step)}"
+        raise _sample_error(
+            error, f"__getitems__ of {plan.spec.dataset} raised", where, None
+        ) from error
+    if given != len(samples):
+        raise DataError(
+            f"__getitems__ of {plan.spec.dataset} returned {given} samples for {len(samples)} "
+            "indices: it must return one for each"
+        )
+    return list(loaded)
+
+
+def _seeded(load: Callable[[], Any], plan: Plan, position: int) -> Any:
+    """What `load` returns, with the random states of a position in the order."""
+    had_torch = "torch" in sys.modules
+    seed = seeding.sample_seed(plan.spec.seed, plan.epoch, position)
+    seeding.seed_everything(seed)
+    loaded = load()
+    if not had_torch and "torch" in sys.modules:
+        # The user's own code has just imported torch, whose generator had no seed yet.
+        seeding.seed_everything(seed)
+        loaded = load()
+    return loaded
+
+
+def _sample_error(error: BaseException, who: str, what: str, index: int | None) -> SampleError:
+    return SampleError(
+        f"{who} {type(error).__name__} for {what}: {error}",
+        index=index,
+        remote_traceback=traceback.format_exc(),
+    )
+
+
+# Collating ---------------------------------------------------------------------------------
+
+
+def make_batch(
+    loaded: Sequence[Any],
+    spec: StreamSpec,
+    epoch: int,
+    position: int,
+    named: Callable[[], str],
+) -> Any:
+    """Samples as the batch that is sent: by the user's function, by torch's rules, or as it is.
+
+    position: what the random numbers of the user's function follow from, beside seed and epoch:
+    mixing samples draws some. named: which samples they are, for a message.
+    """
+    if spec.collate_fn is not None:
+        function = references.resolve(spec.collate_fn, "collate_fn")
+        seeding.seed_everything(seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"))
+        return _called(function, loaded if spec.collates else loaded[0], spec.collate_fn, named)
+    if not spec.collates:
+        return loaded[0]
+    try:
+        return collate(loaded)
+    except DataError as error:
+        raise DataError(f"{spec.dataset}: {error} ({named()})") from error
+    except Exception as error:  # samples that are not alike fail in many ways
+        raise DataError(
+            f"{spec.dataset}: samples that do not make a batch: {error!r} "
+            f"({named()})\n{traceback.format_exc()}"
+        ) from error
+
+
+def _called(
+    function: Callable[[Any], Any], given: Any, reference: str, named: Callable[[], str]
+) -> Any:
+    try:
+        return function(given)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise DataError(
+            f"the collate_fn {reference} raised {error!r} ({named()})\n{traceback.format_exc()}"
+        ) from error

@@ -1,0 +1,175 @@
+"""Which shards of an iterable dataset a rank reads, and in which steps. Pure.
+
+A stream of an iterable dataset has as many *shards* as its loader says, whatever the cluster looks
+like. They are dealt to the ranks like cards, and a rank takes one batch of each of its shards in
+turn, passing over those that have ended; one pass over all its shards is a *lap* (`laps`). A shard
+of a lap is a *lane*: its batches come in order, and where it ends is known only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from launcher.data.order.plan import Place
+from launcher.data.order.streams import StreamSpec
+from launcher.errors import DataError
+
+#: The steps of a lane, for those who must know a number: more than anybody will read.
+ENDLESS = 1 << 53
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanePlan:
+    """The batches of one shard in one lap of an epoch, from batch `first` on."""
+
+    spec: StreamSpec
+    epoch: int
+    shard: int
+    lap: int = 0
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shard < self.spec.shards or min(self.lap, self.first) < 0:
+            raise DataError(f"{self.named(0)} is not in {self.spec.name}")
+
+    @property
+    def steps(self) -> int:
+        return ENDLESS
+
+    @property
+    def number(self) -> int:
+        """Which of all lanes of the epoch."""
+        return self.shard + self.lap * self.spec.shards
+
+    def named(self, step: int) -> str:
+        """A batch, for a message."""
+        return f"batch {self.first + step} of shard {self.shard} of {self.spec.shards}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardPlan:
+    """The batches of one rank in one epoch of an iterable dataset, from a step on.
+
+    length: samples in the dataset, when it has a __len__. first: steps of the epoch that this rank
+    has taken already.
+    """
+
+    spec: StreamSpec
+    epoch: int
+    length: int | None = None
+    rank: int = 0
+    world: int = 1
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world:
+            raise DataError(f"rank {self.rank} is not in a world of {self.world}")
+        if problems := [*_inapplicable(self.spec), *self._wrong_numbers()]:
+            raise DataError("\n".join(problems))
+
+    def _wrong_numbers(self) -> Iterator[str]:
+        name, count = self.spec.dataset, self.spec.shards
+        if count < self.world:
+            yield (
+                f"{name} is read in shards={count} by {self.world} ranks: give the loader shards= "
+                f"of at least {self.world}, best a multiple of it with one for each data worker"
+            )
+        if self.world > 1 and self.steps is None:
+            yield (
+                f"{name} is iterable and does not say how long it is, and {self.world} ranks must "
+                "take the same number of steps: give the loader steps=, the batches of each rank "
+                "in an epoch, or the dataset a __len__, its number of samples"
+            )
+        if self.steps is not None and self.spec.uneven == "drop":
+            yield (
+                f"uneven='drop' cannot be had for {name}: it is iterable, so nobody knows before "
+                "its end how many steps all ranks can take; give the loader steps= that fit, with "
+                "uneven='pad' or 'error'"
+            )
+
+    @property
+    def shards(self) -> range:
+        """The shards of this rank."""
+        return range(self.rank, self.spec.shards, self.world)
+
+    @property
+    def steps(self) -> int | None:
+        """Batches of this rank in the whole epoch; None: as many as there are."""
+        if self.spec.steps is not None or self.world == 1:
+            return self.spec.steps
+        return self.expected_steps
+
+    @property
+    def expected_steps(self) -> int | None:
+        """The steps of the longest rank, if the dataset's shards are of one length."""
+        if self.spec.steps is not None or self.length is None:
+            return self.spec.steps
+        batches = [self._batches_of(shard) for shard in range(self.spec.shards)]
+        return max(sum(batches[rank :: self.world]) for rank in range(self.world))
+
+    def _batches_of(self, shard: int) -> int:
+        assert self.length is not None
+        samples = len(range(shard, self.length, self.spec.shards))
+        full, rest = divmod(samples, self.spec.batch_size or 1)
+        return full + (rest > 0 and not self.spec.drop_last)
+
+    def known_steps(self) -> int:
+        """The steps of the whole epoch; raises TypeError, as torch does, when nobody knows."""
+        if self.expected_steps is None:
+            raise TypeError(
+                f"{self.spec.dataset} is iterable and has no __len__, so the loader has none "
+                "without steps="
+            )
+        return self.expected_steps
+
+    def lanes(self, lap: int, first: int) -> list[LanePlan]:
+        """The lanes of a lap, with `first` steps of it behind them.
+
+        That is where they stand if none of them has ended before. If one has, the others stand
+        further on, and what comes from here to there was taken.
+        """
+        count = len(self.shards)
+        return [
+            LanePlan(
+                spec=self.spec,
+                epoch=self.epoch,
+                shard=shard,
+                lap=lap,
+                first=len(range(turn, first, count)),
+            )
+            for turn, shard in enumerate(self.shards)
+        ]
+
+
+def plan_shards(
+    spec: StreamSpec, length: int | None, place: Place, *, rank: int, world: int
+) -> ShardPlan:
+    """The plan of a rank from a place on."""
+    if place.position or place.length is not None:
+        raise DataError(
+            f"{spec.dataset} is iterable, and the state is of a dataset with samples by index"
+        )
+    return ShardPlan(
+        spec=spec, length=length, epoch=place.epoch, rank=rank, world=world, first=place.taken
+    )
+
+
+def _inapplicable(spec: StreamSpec) -> Iterator[str]:
+    """What is for datasets with indices alone."""
+    given = {
+        "shuffle": spec.shuffle,
+        "sampler": spec.sampler is not None,
+        "batch_sampler": spec.batch_sampler is not None,
+        "in_order=False": not spec.in_order,
+    }
+    if names := [name for name, is_given in given.items() if is_given]:
+        yield (
+            f"{', '.join(names)}: {spec.dataset} is iterable, so its order is that of its own "
+            "__iter__, where random, numpy.random and torch are seeded for each epoch and shard"
+        )
+    if spec.on_error == "skip":
+        yield (
+            f"on_error='skip': {spec.dataset} is iterable, and an iterator that has raised is "
+            "finished; catch what its samples raise in its __iter__, and go on there"
+        )

@@ -1,0 +1,149 @@
+"""What a stream of batches is: everything that all ranks must agree on when they read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from launcher.data.order import references
+from launcher.errors import DataError
+
+Uneven = Literal["pad", "drop", "error"]
+OnError = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSpec:
+    """A stream, by names and numbers alone, so that it can travel.
+
+    name: of the stream; by default that of its dataset. dataset: a reference, "module:function".
+    batch_size: samples per rank and step, or None for samples one by one, not collated.
+    drop_last: leave out the last, incomplete step of an epoch.
+    uneven: what to do when an incomplete last step does not divide among the ranks: "pad" repeats
+        samples from the start of the order, "drop" leaves samples out, "error" refuses.
+    sampler, batch_sampler, collate_fn: references to functions in the dataset's own module.
+    in_order: whether batches come in the order of their steps, or as they are ready.
+    on_error: "raise" when a sample raises, or "skip" it.
+    shards, steps: of an iterable dataset: in how many parts it is read (`shards`), and the batches
+        of each rank in an epoch.
+
+    Raises DataError that names all that is wrong.
+    """
+
+    name: str
+    dataset: str
+    batch_size: int | None = 1
+    shuffle: bool = False
+    seed: int = 0
+    drop_last: bool = False
+    uneven: Uneven = "pad"
+    sampler: str | None = None
+    batch_sampler: str | None = None
+    collate_fn: str | None = None
+    in_order: bool = True
+    on_error: OnError = "raise"
+    shards: int = 1
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        problems = [*_wrong_values(self), *_wrong_functions(self), *_contradictions(self)]
+        if problems:
+            raise DataError("\n".join(problems))
+
+    @property
+    def share(self) -> int:
+        """Positions in the epoch's order that a rank takes in a full step."""
+        return self.batch_size or 1
+
+    @property
+    def collates(self) -> bool:
+        return self.batch_size is not None
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a function of the user's makes the order."""
+        return (self.sampler or self.batch_sampler) is not None
+
+    def differences(self, other: StreamSpec) -> dict[str, tuple[Any, Any]]:
+        """The fields in which two specifications differ."""
+        return {
+            name: (value, getattr(other, name))
+            for name, value in vars(self).items()
+            if value != getattr(other, name)
+        }
+
+
+def _wrong_values(spec: StreamSpec) -> Iterator[str]:
+    size = spec.batch_size
+    if size is not None and (not isinstance(size, int) or size < 1):
+        yield f"batch_size is {size!r}; it must be at least 1, or None for samples one by one"
+    if not isinstance(spec.seed, int):
+        yield f"seed is {spec.seed!r}; it must be an int"
+    for name, number in (("shards", spec.shards), ("steps", spec.steps)):
+        if number is not None and (not isinstance(number, int) or number < 1):
+            yield f"{name} is {number!r}; it must be at least 1"
+    for name, kind in (("uneven", Uneven), ("on_error", OnError)):
+        if getattr(spec, name) not in get_args(kind):
+            yield f"{name} is {getattr(spec, name)!r}; it must be one of {get_args(kind)}"
+
+
+def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
+    if not isinstance(spec.dataset, str):
+        yield (
+            f"a dataset is named, as in 'pipeline:train_set', so that data hosts can build it too; "
+            f"got a {type(spec.dataset).__name__}"
+        )
+        return
+    home = spec.dataset.partition(":")[0]
+    for what in ("sampler", "batch_sampler", "collate_fn"):
+        function = getattr(spec, what)
+        if function is not None and (problem := _wrong_function(function, what, home)):
+            yield problem
+
+
+def _wrong_function(function: Any, what: str, home: str) -> str | None:
+    """Functions are named, and stand in the dataset's module: data hosts import nothing else."""
+    if not isinstance(function, str):
+        name = getattr(function, "__name__", "function")
+        return (
+            f"a {what} is named, as in '{home}:{name}', so that data hosts can call it too; "
+            f"got a {type(function).__name__}: define it in the module {home}, at its top level"
+        )
+    module, _, name = function.partition(":")
+    if module and name and module != home:
+        return (
+            f"the {what} {function!r} is not in the dataset's module {home}: import it there and "
+            f"write '{home}:{name}'"
+        )
+    try:
+        references.split(function, what)
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def _contradictions(spec: StreamSpec) -> Iterator[str]:
+    """What excludes each other, as in torch's DataLoader."""
+    if spec.batch_sampler is not None:
+        given = {
+            "batch_size": spec.batch_size != 1,
+            "shuffle": spec.shuffle,
+            "sampler": spec.sampler is not None,
+            "drop_last": spec.drop_last,
+        }
+        if both := [name for name, is_given in given.items() if is_given]:
+            yield (
+                f"batch_sampler excludes {', '.join(both)}: it makes whole batches in an order of "
+                "its own"
+            )
+    elif spec.sampler is not None and spec.shuffle:
+        yield "sampler excludes shuffle: let the sampler shuffle; it is given the epoch and seed"
+    if spec.batch_size is None:
+        if spec.drop_last:
+            yield "batch_size=None excludes drop_last: samples one by one have no incomplete batch"
+        if spec.on_error == "skip":
+            yield (
+                "batch_size=None excludes on_error='skip': there is no batch to leave a sample out "
+                "of, and every rank needs its steps; choose a batch_size"
+            )

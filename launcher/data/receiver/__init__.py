@@ -1,0 +1,1 @@
+"""Taking batches in: one process on each train host."""

@@ -1,0 +1,168 @@
+"""What a receiver knows of its runs, and what of it is news to the dispatcher. Safe for threads.
+
+The ranks and the receiver are the memory of the data service: a dispatcher that was started again
+asks nobody else what was taken, and what has arrived.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from launcher.data.control import messages as m
+from launcher.data.control.names import host_of
+
+#: Seconds between two reports of progress: each costs the dispatcher as much as leasing a batch.
+_PAUSE = 0.02
+#: Batches that are reported at once: workers that are fast need more.
+_MANY = 16
+
+
+@dataclass
+class _Standing:
+    """How far a run is. arrived: which worker prepared the steps that are not taken."""
+
+    opened: m.OpenRun
+    taken: int = 0
+    early: set[int] = field(default_factory=set)
+    arrived: dict[int, str] = field(default_factory=dict)
+    largest: int = 0
+
+    def take(self, step: int) -> str | None:
+        worker = self.arrived.pop(step, None)
+        if worker is not None:
+            self.early.add(step)
+        while self.taken in self.early:
+            self.early.remove(self.taken)
+            self.taken += 1
+        return worker
+
+    def told(self) -> m.OpenRun:
+        return replace(
+            self.opened,
+            taken=self.taken,
+            early=sorted(self.early),
+            arrived=list(self.arrived.items()),
+            largest=self.largest,
+        )
+
+
+class Account:
+    """The runs of one receiver. What happens is noted by any thread, and told by one (`news`)."""
+
+    def __init__(self, host: str, address: tuple[str, int]) -> None:
+        self._host, self._address = host, address
+        self._changed = threading.Condition()
+        self._runs: dict[str, _Standing] = {}
+        self._asked: dict[str, m.Describe] = {}
+        self._prepared: Counter[str] = Counter()
+        self._received: Counter[str] = Counter()
+        self._reports: dict[str, m.Report] = {}  # the latest of each rank and stream
+        self._news: list[m.Message] = []
+        self._progress = m.Progress(arrived={}, taken={})
+        self._steps = 0  # in the progress
+        self._told = 0.0  # when there was news last
+        self._is_leaving = False
+
+    def open(self, opened: m.OpenRun) -> None:
+        with self._changed:
+            self._runs[opened.run] = _Standing(opened)
+            self._tell(opened)
+
+    def close(self, run: str) -> None:
+        with self._changed:
+            self._runs.pop(run, None)
+            self._tell(m.CloseRun(run=run))
+
+    def ask(self, question: m.Describe) -> None:
+        with self._changed:
+            self._asked[question.dataset] = question
+            self._tell(question)
+
+    def answered(self, dataset: str) -> None:
+        with self._changed:
+            self._asked.pop(dataset, None)
+
+    def arrived(self, run: str, step: int, worker: str, size: int) -> None:
+        """The first copy of a batch is here."""
+        with self._changed:
+            if standing := self._runs.get(run):
+                standing.arrived[step] = worker
+                standing.largest = max(standing.largest, size)
+                self._progress.arrived.setdefault(run, []).append((step, worker, size))
+                self._count()
+
+    def damaged(self, run: str, step: int, worker: str) -> None:
+        """A batch came damaged, and its connection was closed."""
+        with self._changed:
+            self._tell(m.Damaged(run=run, step=step, worker=worker))
+
+    def taken(self, run: str, steps: Iterable[int]) -> None:
+        """A rank has taken batches out of the loader."""
+        with self._changed:
+            if (standing := self._runs.get(run)) is None:
+                return
+            for step in steps:
+                if (worker := standing.take(step)) is not None:
+                    self._prepared[host_of(worker)] += 1
+                    self._received[str(standing.opened.rank)] += 1
+                    self._progress.taken.setdefault(run, []).append(step)
+                    self._count()
+
+    def pass_on(self, report: m.Report) -> None:
+        """What a rank has counted; a dispatcher that was started again is told it as well."""
+        with self._changed:
+            self._reports[report.of] = report
+            self._tell(report)
+
+    def hello(self) -> list[m.Message]:
+        """The first words to a dispatcher: all of it."""
+        with self._changed:
+            hello = m.HelloReceiver(
+                host=self._host,
+                address=self._address,
+                runs=[standing.told().encode() for standing in self._runs.values()],
+                prepared=dict(self._prepared),
+                received=dict(self._received),
+            )
+            said = (*self._reports.values(), *self._asked.values())
+            return [hello, *said, *([m.Farewell()] if self._is_leaving else [])]
+
+    def news(self) -> list[m.Message]:
+        """Wait for something to tell; all of it, in order.
+
+        Progress soon after the news before is told with what comes meanwhile.
+        """
+        with self._changed:
+            pause = self._told + _PAUSE - time.monotonic()
+            self._changed.wait_for(lambda: self._news or self._steps >= _MANY, max(0.0, pause))
+            self._changed.wait_for(lambda: self._news or self._steps)
+            self._close_progress()
+            news, self._news = self._news, []
+            self._told = time.monotonic()
+            return news
+
+    def leave(self) -> None:
+        """Nothing more will happen."""
+        with self._changed:
+            self._is_leaving = True
+            self._tell(m.Farewell())
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps in (1, _MANY):  # a thread that is woken for nothing fights the receiving one
+            self._changed.notify()
+
+    def _tell(self, message: m.Message) -> None:
+        self._close_progress()  # the order of what happened is kept
+        self._news.append(message)
+        self._changed.notify()
+
+    def _close_progress(self) -> None:
+        if self._steps:
+            self._news.append(self._progress)
+            self._progress = m.Progress(arrived={}, taken={})
+            self._steps = 0

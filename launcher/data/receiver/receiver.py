@@ -1,0 +1,197 @@
+"""The receiver: one process on a train host that takes batches in and shows them to the ranks.
+
+`python -m launcher.data.receiver` listens for workers on TCP, and on a Unix socket for ranks and
+workers of its own host. It is a process of its own because a receiving thread was measured to fight
+the training loop for the interpreter lock. It talks; `Arrivals` take the batches in, and a `Store`
+keeps them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from types import FrameType
+
+from launcher.data.control import messages as m
+from launcher.data.control.connection import Control
+from launcher.data.figures.meters import report_regularly
+from launcher.data.receiver import limits
+from launcher.data.receiver.account import Account
+from launcher.data.receiver.arrivals import Arrivals
+from launcher.data.receiver.neighbours import Neighbour, user_of
+from launcher.data.receiver.store import Store
+from launcher.errors import AuthenticationError, DataError, WireError
+from launcher.runtime import handshake, lines
+from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
+from launcher.runtime.events import emit
+from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
+
+
+class Receiver:
+    """Conversations with the dispatcher, workers and ranks, about the batches of one train host."""
+
+    def __init__(self, environment: Environment, socket_name: str) -> None:
+        cluster, part = environment.cluster, environment.document.data
+        self._host = cluster.host
+        self._token = environment.token
+        self._leaving = threading.Event()
+        self._dismissed = threading.Event()
+        self._lock = threading.Lock()  # for _asking
+        self._asking: dict[str, list[Neighbour]] = {}
+        address = (cluster.address(cluster.host), environment.ports.receiver)
+        self._account = Account(cluster.host, address)
+        self._store = Store(_prefetch_bytes(environment), self._account)
+        self._arrivals = Arrivals(self._store, checksums=bool(part and part.checksums))
+        self._workers = socket.create_server(
+            (cluster.bind_address, environment.ports.receiver), backlog=1024
+        )
+        self._ranks = socket.socket(socket.AF_UNIX)
+        self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
+        self._ranks.listen(128)
+        self._control = Control(environment, self._account.hello)
+
+    def serve(self) -> None:
+        """Start the threads that accept; returns when the dispatcher has gone before its time."""
+        for duty in (self._accept_workers, self._accept_neighbours, self._report):
+            threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_figures)
+        self._follow_dispatcher()
+        if self._leaving.is_set():
+            threading.Event().wait()  # `leave` ends the process
+
+    def leave(self, patience: float = 5.0) -> None:
+        """Pass on what the ranks, which have ended, have said last; then end this process.
+
+        The dispatcher may have to be started again to hear it.
+        """
+        self._leaving.set()
+        deadline = time.monotonic() + patience
+        while self._store.neighbours and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._account.leave()
+        self._dismissed.wait(max(0.0, deadline - time.monotonic()))
+        self._control.close()
+        os._exit(0)
+
+    # The dispatcher -----------------------------------------------------------------------
+
+    def _follow_dispatcher(self) -> None:
+        while (message := self._control.hear()) is not None:
+            if isinstance(message, m.Length):
+                self._account.answered(message.dataset)
+                with self._lock:
+                    askers = self._asking.pop(message.dataset, [])
+                for rank in askers:
+                    rank.tell(message)
+            elif isinstance(message, m.Close):
+                self._dismissed.set()
+            elif isinstance(message, m.RunFailed):
+                self._store.tell(message.run, message)
+
+    def _report(self) -> None:
+        """Tell the dispatcher what has happened."""
+        while True:
+            for message in self._account.news():
+                self._control.say(message)
+
+    def _report_figures(self) -> None:
+        figures, process = self._store.figures(), str(os.getpid())
+        self._control.say(
+            m.Report(kind="receiver", of=self._host, process=process, figures=figures)
+        )
+
+    # Workers ------------------------------------------------------------------------------
+
+    def _accept_workers(self) -> None:
+        for connection, peer in lines.accepted(self._workers, "receiver"):
+            threading.Thread(
+                target=self._attend_worker, args=(connection, peer), daemon=True
+            ).start()
+
+    def _attend_worker(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+        with connection:
+            try:
+                handshake.greet(connection, self._token)
+                self._arrivals.receive_all(connection)
+            except (AuthenticationError, WireError) as error:
+                emit("stranger_refused", peer=peer[0], port="receiver", why=str(error)[:120])
+            except OSError:
+                return  # a worker that died; the dispatcher knows
+
+    # Neighbours ---------------------------------------------------------------------------
+
+    def _accept_neighbours(self) -> None:
+        for connection, _ in lines.accepted(self._ranks, "unix"):
+            if user_of(connection) != os.getuid():
+                emit("stranger_refused", peer="unix", port="receiver", why="another user")
+                connection.close()
+                continue
+            neighbour = Neighbour(connection)
+            self._store.neighbours.add(neighbour)
+            threading.Thread(target=neighbour.send_all, daemon=True).start()
+            threading.Thread(target=self._attend, args=(neighbour,), daemon=True).start()
+
+    def _attend(self, neighbour: Neighbour) -> None:
+        heard = lines.LineConnection(neighbour.connection)
+        try:
+            while (raw := heard.receive()) is not None:
+                self._hear(neighbour, m.decode(raw))
+        except ConnectionError:
+            pass  # a process that was killed
+        except (WireError, OSError) as error:
+            emit("neighbour_dropped", why=str(error)[:120])
+        neighbour.end()
+        for run_id in self._store.forget(neighbour):
+            self._account.close(run_id)
+
+    def _hear(self, neighbour: Neighbour, message: m.Message) -> None:
+        if isinstance(message, m.NeedSlab):
+            self._store.lend(neighbour, message)
+        elif isinstance(message, m.Filled):
+            self._store.take_filled(neighbour, message)
+        else:
+            self._hear_rank(neighbour, message)
+
+    def _hear_rank(self, rank: Neighbour, message: m.Message) -> None:
+        """What is said about runs, which the dispatcher hears too."""
+        if isinstance(message, m.Taken):
+            self._account.taken(message.run, message.steps)
+        elif isinstance(message, m.Report):
+            self._account.pass_on(message)
+        elif isinstance(message, m.OpenRun):
+            self._store.open_run(message, rank)
+            self._account.open(message)
+        elif isinstance(message, m.CloseRun):
+            self._store.close_run(message.run)
+            self._account.close(message.run)
+        elif isinstance(message, m.Describe):
+            with self._lock:
+                self._asking.setdefault(message.dataset, []).append(rank)
+            self._account.ask(message)
+
+
+def _prefetch_bytes(environment: Environment) -> int:
+    return environment.document.data.prefetch_bytes if environment.document.data else 0
+
+
+def main() -> int:
+    environment = Environment.read(paths_here())
+    wait_for_turns()
+    try:
+        limits.check_descriptors()
+        limits.check_memory(_prefetch_bytes(environment), limits.memory_bytes())
+        receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
+    except (DataError, OSError) as error:
+        emit("receiver_failed", why=str(error))
+        return 1
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        threading.Thread(target=receiver.leave).start()
+
+    signal.signal(CLOSE_SIGNAL, leave)
+    receiver.serve()
+    emit("receiver_failed", why="the dispatcher is gone")
+    return 1

@@ -1,0 +1,213 @@
+"""The batches of a train host: in shared memory from their arrival until nobody looks at them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from launcher.data.batches import wire
+from launcher.data.control import messages as m
+from launcher.data.figures.meters import ReceiverMeter
+from launcher.data.memory.slabs import Slab, SlabPool
+from launcher.data.order.steps import StepSet
+from launcher.data.receiver.account import Account
+from launcher.data.receiver.limits import memory_bytes
+from launcher.data.receiver.neighbours import Neighbour
+from launcher.runtime.events import emit
+
+#: Damaged batches of a run before it is given up.
+_MOST_DAMAGED = 10
+
+
+@dataclass
+class _Run:
+    rank: Neighbour
+    in_order: bool
+    next_step: int = 0
+    handed: StepSet = field(default_factory=StepSet)
+    waiting: dict[int, tuple[wire.Header, Slab, int]] = field(default_factory=dict)
+    damaged: int = 0
+
+    def wants(self, step: int) -> bool:
+        return step not in self.handed and step not in self.waiting
+
+
+class Store:
+    """Keeps batches until it is their rank's turn, and hands them over. Safe for threads.
+
+    account: hears what arrives.
+    """
+
+    def __init__(self, prefetch_bytes: int, account: Account) -> None:
+        self._account = account
+        self._lock = threading.Lock()
+        # A batch that this host could never hold is refused before it comes.
+        self._memory = memory_bytes()
+        self._pool = SlabPool(prefetch_bytes, self._retire)
+        self._meter = ReceiverMeter(prefetch_bytes)
+        self._runs: dict[str, _Run] = {}
+        #: Processes that share the slabs now.
+        self.neighbours: set[Neighbour] = set()
+
+    # Batches ------------------------------------------------------------------------------
+
+    def wants(self, header: wire.Header) -> bool:
+        """Whether a batch is worth memory: its run is open, and no copy of it is here yet."""
+        with self._lock:
+            run = self._runs.get(header.run)
+            return run is not None and run.wants(header.step)
+
+    def take(self, run_id: str, size: int) -> Slab:
+        """Memory for a batch. Raises OSError, and the rank, which would wait, hears of it."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            returned = run.rank.returned() if run else []
+        for slab in returned:
+            self._pool.give(slab)
+        try:
+            return self._pool.take(size)
+        except OSError as error:
+            self._fail(run_id, f"the receiver has no memory for a batch: {error}")
+            raise
+
+    def give(self, slab: Slab) -> None:
+        """The slab is free again."""
+        self._pool.give(slab)
+
+    def keep(self, header: wire.Header, slab: Slab, size: int) -> bool:
+        """Note a batch that is still wanted; False for second copies and closed runs."""
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None or not run.wants(header.step):
+                return False
+            run.waiting[header.step] = (header, slab, size)
+            self._meter.arrived(size, self._pool.used_bytes)
+            if not run.in_order:
+                run.next_step = header.step
+            # The dispatcher hears of the arrival before the rank can say that it took the batch.
+            self._account.arrived(header.run, header.step, header.worker, slab.size)
+            self._hand_over(header.run, run)
+        return True
+
+    def figures(self) -> dict[str, float]:
+        """What has come in, and how much of it is here."""
+        with self._lock:
+            neighbours = list(self.neighbours)
+            returned = [slab for neighbour in neighbours for slab in neighbour.returned()]
+        for slab in returned:
+            self._pool.give(slab)
+        return self._meter.numbers(self._pool.used_bytes)
+
+    def _hand_over(self, run_id: str, run: _Run) -> None:
+        """Give the rank every batch whose turn it is; if order does not matter, that is any."""
+        while (entry := run.waiting.pop(run.next_step, None)) is not None:
+            header, slab, size = entry
+            batch = m.Batch(
+                run=run_id,
+                step=run.next_step,
+                slab=slab.number,
+                size=size,
+                new=run.rank.lend(slab),
+                content=header.content_bytes,
+            )
+            run.rank.show(batch, slab)
+            run.handed.add(run.next_step)
+            run.next_step += 1
+
+    def could_hold(self, header: wire.Header, size: int) -> bool:
+        """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
+        if size <= self._memory or not self.wants(header):
+            return True
+        gigabytes, memory = size / 1e9, self._memory / 1e9
+        self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
+        return False
+
+    def refuse(self, header: wire.Header, why: str) -> None:
+        """Let a damaged batch be prepared again; what named it may be what was damaged."""
+        host, _, _ = header.worker.partition("/")
+        emit(
+            "batch_damaged",
+            run=header.run,
+            step=header.step,
+            worker=header.worker,
+            by_host=host,
+            why=why,
+        )
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None:
+                return
+            run.damaged += 1
+            self._account.damaged(header.run, header.step, header.worker)
+        if run.damaged >= _MOST_DAMAGED:
+            self._fail(
+                header.run,
+                f"{run.damaged} batches were refused by this host, the last from the worker "
+                f"{header.worker}: {why}",
+            )
+
+    # Runs ---------------------------------------------------------------------------------
+
+    def open_run(self, opened: m.OpenRun, rank: Neighbour) -> None:
+        with self._lock:
+            self._runs[opened.run] = _Run(rank, opened.in_order)
+
+    def close_run(self, run_id: str) -> None:
+        """No batch of the run is wanted any more."""
+        with self._lock:
+            run = self._runs.pop(run_id, None)
+        for _, slab, _ in run.waiting.values() if run else ():
+            self._pool.give(slab)
+
+    def tell(self, run_id: str, message: m.Message) -> None:
+        """Pass something on to the rank of a run, if it is open."""
+        with self._lock:
+            run = self._runs.get(run_id)
+        if run is not None:
+            run.rank.tell(message)
+
+    def _fail(self, run_id: str, message: str) -> None:
+        emit("batch_refused", run=run_id, why=message)
+        self.tell(run_id, m.RunFailed(run=run_id, kind="unavailable", message=message))
+
+    # Neighbours ---------------------------------------------------------------------------
+
+    def lend(self, neighbour: Neighbour, wanted: m.NeedSlab) -> None:
+        """Answer a local worker that has a batch."""
+        header = wire.Header(run=wanted.run, step=wanted.step, worker="", content_bytes=0)
+        slab = self.take(wanted.run, wanted.size) if self.wants(header) else None
+        if slab is None:
+            neighbour.tell(m.Lent(slab=None))
+        else:
+            with self._lock:
+                is_new = neighbour.lend(slab)
+            neighbour.show(m.Lent(slab=slab.number, new=is_new), slab)
+
+    def take_filled(self, neighbour: Neighbour, filled: m.Filled) -> None:
+        """Take in a batch that a local worker has written."""
+        with self._lock:
+            slab = neighbour.lent.pop(filled.slab, None)
+        header = wire.Header(
+            run=filled.run, step=filled.step, worker=filled.worker, content_bytes=filled.content
+        )
+        if slab is not None and not self.keep(header, slab, filled.size):
+            self._pool.give(slab)
+
+    def forget(self, neighbour: Neighbour) -> list[str]:
+        """A neighbour is gone: returns its runs, which end; its slabs can be used by others."""
+        with self._lock:
+            runs = [run_id for run_id, run in self._runs.items() if run.rank is neighbour]
+        for run_id in runs:
+            self.close_run(run_id)
+        with self._lock:
+            lent = list(neighbour.lent.values())
+            neighbour.lent.clear()
+            self.neighbours.discard(neighbour)
+        for slab in lent:
+            self._pool.give(slab)
+        return runs
+
+    def _retire(self, slab: Slab) -> None:
+        """A slab is given back to the kernel, also by the neighbours that have seen it."""
+        for neighbour in list(self.neighbours):
+            neighbour.forget(slab)

@@ -1,0 +1,78 @@
+"""The connections from a worker to one receiver: large batches are spread over several.
+
+One TCP flow between EC2 instances carries 5 Gbit/s at most, however fast their network is (Amazon
+EC2 User Guide, "instance network bandwidth"). Between processes of one machine one flow is best.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import itertools
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+from launcher.data.batches.wire import Frame
+from launcher.runtime import lines
+
+#: Flows that one worker spreads a batch over.
+MOST_FLOWS = 4
+#: Flows that all workers of a host need to one receiver, to fill 50 Gbit/s and more.
+FLOWS_PER_HOST = 16
+#: Bytes that are worth a flow of their own.
+_SHARE = 4 << 20
+
+
+class Flows:
+    """Sends frames to one receiver; for one thread.
+
+    workers: on this host, which all have flows of their own.
+    """
+
+    def __init__(self, address: tuple[str, int], token: str, *, workers: int) -> None:
+        self._address = address
+        self._token = token
+        self._most = max(1, min(MOST_FLOWS, FLOWS_PER_HOST // workers))
+        self._connections: list[socket.socket] = []
+        self._senders = ThreadPoolExecutor(MOST_FLOWS)
+        self._attempts = itertools.count()
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame; after an error (DataError, OSError), the next begins with new flows."""
+        try:
+            self._connect(1)
+            parts = self._parts(frame)
+            self._connect(len(parts))
+            if len(parts) == 1:
+                frame.send(self._connections[0])
+            else:  # the list waits for all
+                list(self._senders.map(Frame.send, parts, self._connections))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all flows, also under threads that still send."""
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        self._connections.clear()
+
+    def _parts(self, frame: Frame) -> list[Frame]:
+        count = min(self._most, frame.payload_bytes // _SHARE)
+        if count < 2 or _is_near(self._connections[0]):
+            return [frame]
+        return frame.split(count, next(self._attempts))
+
+    def _connect(self, count: int) -> None:
+        while len(self._connections) < count:
+            self._connections.append(
+                lines.connect(self._address, self._token, patience=10.0, what="the receiver")
+            )
+
+
+def _is_near(connection: socket.socket) -> bool:
+    """Whether both ends are on one machine."""
+    here, there = connection.getsockname()[0], connection.getpeername()[0]
+    return bool(here == there or ipaddress.ip_address(there).is_loopback)

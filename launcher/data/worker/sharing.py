@@ -1,0 +1,58 @@
+"""The way of a local worker's batches: into the receiver's own shared memory, with one copy."""
+
+from __future__ import annotations
+
+from launcher.data.batches.wire import Frame, read_header
+from launcher.data.control import messages as m
+from launcher.data.memory.borrower import Borrower
+from launcher.data.memory.slabs import SlabViews
+
+
+class Sharing:
+    """Hands frames to the receiver of this host; for one thread."""
+
+    def __init__(self, receiver: str) -> None:
+        self._receiver = receiver
+        self._borrower: Borrower | None = None
+
+    def send(self, frame: Frame) -> None:
+        """Hand a frame over, if it is wanted; after OSError, the next begins anew."""
+        try:
+            if self._borrower is None:
+                # Nothing is said when a view ends: the receiver is told when a slab is filled.
+                self._views = SlabViews(released=lambda _: None)
+                self._borrower = Borrower(self._receiver, self._views)
+            self._hand_over(frame, self._borrower)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._borrower is not None:
+            self._borrower.close()
+            self._borrower = None
+
+    def _hand_over(self, frame: Frame, borrower: Borrower) -> None:
+        header = read_header(frame.header)
+        slab = _borrow(frame, borrower)
+        if slab is None:
+            return
+        frame.copy_to(self._views.payload(slab, frame.payload_bytes))
+        borrower.say(
+            m.Filled(
+                run=frame.run,
+                step=frame.step,
+                worker=header.worker,
+                slab=slab,
+                size=frame.payload_bytes,
+                content=header.content_bytes,
+            )
+        )
+
+
+def _borrow(frame: Frame, borrower: Borrower) -> int | None:
+    """The slab for a frame; None when nobody wants it any more."""
+    borrower.say(m.NeedSlab(run=frame.run, step=frame.step, size=frame.payload_bytes))
+    while not isinstance(answer := borrower.hear(), m.Lent):
+        pass  # a slab that it forgets
+    return answer.slab

@@ -1,0 +1,263 @@
+"""A worker: one process on a data host that prepares the batches it is leased.
+
+`python -m launcher.data.worker INDEX` loads, collates and sends until the dispatcher closes. The
+main thread runs the user's code and nothing else; control, heartbeat and sending have threads, so
+that a batch travels while the next one is prepared. At SIGTERM it finishes the batch it is at,
+gives its other leases back, and leaves with 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from launcher.data.batches import structure, wire
+from launcher.data.control import messages as m
+from launcher.data.control.connection import Control
+from launcher.data.figures.meters import WorkerMeter, report_regularly
+from launcher.data.order import laps, samples
+from launcher.data.order.lanes import Lanes
+from launcher.data.order.laps import Parts
+from launcher.data.order.plan import Plan
+from launcher.data.order.shards import LanePlan
+from launcher.data.worker.flows import Flows
+from launcher.data.worker.holdings import Holdings
+from launcher.data.worker.sharing import Sharing
+from launcher.errors import DataError, SampleError
+from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
+from launcher.runtime.events import emit
+from launcher.runtime.output import print_whole_lines
+
+_BEAT_SECONDS = 1.0
+_EARLY_BEAT_SECONDS = 0.1
+_RETRY_SECONDS = 0.5
+#: Beside a trainer, a worker takes what CPU time is left over (sched(7)).
+_BESIDE_TRAINER = 10
+#: Seconds for the batches that were begun to be sent, before a worker that was asked to leaves.
+_LEAVING_SECONDS = 30.0
+
+
+class Worker:
+    """The batches of one process. Threads share `_runs` and the queues only."""
+
+    def __init__(self, name: str, environment: Environment) -> None:
+        self.name = name
+        self._token = environment.token
+        part = environment.document.data
+        self._allowed = part.datasets if part else ()
+        self._checksums = part.checksums if part else False
+        self._neighbours = (part.workers_per_host if part else None) or environment.cpus
+        self._receiver = os.environ.get(RECEIVER_VARIABLE)  # of this host, when it is a train host
+        self._ways: dict[tuple[str, int], Flows | Sharing] = {}
+        self._datasets = samples.Datasets()
+        self._lanes = Lanes()
+        self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
+        self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
+        # One batch waits while one is sent: the memory of a worker is three batches.
+        self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
+        self._holdings = Holdings(name, os.getpid())
+        self._host = environment.cluster.host
+        own = part.local_workers if part and self._receiver else environment.cpus
+        self._meter = WorkerMeter(cpus=own)
+        self._leaving = False
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
+        self._control = Control(environment, self._holdings.hello)
+
+    def work(self) -> int:
+        """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
+        for duty in (self._listen, self._send, self._beat):
+            threading.Thread(target=duty, daemon=True).start()
+        report_regularly(self._report_figures)
+        while (order := self._work.get()) is not None:
+            if isinstance(order, m.Close):
+                return self._finish() if self._leaving else 0
+            if isinstance(order, m.Describe):
+                self._describe(order.dataset)
+            elif isinstance(order, m.Lease):
+                for step in order.steps:
+                    self._prepare(order.run, step)
+            elif isinstance(order, m.CloseRun):
+                self._lanes.end(order.run)
+        return 1
+
+    def leave(self) -> None:
+        """Ask for the end; for signal handlers, so it takes no lock."""
+        self._leaving = True
+        self._work.put(m.Close())
+        self._wake.put(None)
+
+    def _finish(self) -> int:
+        self._holdings.wait_until_sent(_LEAVING_SECONDS)
+        self._report_figures()
+        self._control.say(self._holdings.leave())
+        self._control.close()
+        return 0
+
+    # The main thread ----------------------------------------------------------------------
+
+    def _check_served(self, reference: str) -> None:
+        if reference not in self._allowed:  # whoever asks, only the job's own code is imported
+            raise DataError(f"the dataset {reference!r} is not served by this job")
+
+    def _describe(self, reference: str) -> None:
+        try:
+            self._check_served(reference)
+            described = samples.describe(self._datasets[reference])
+            answer = m.Length(dataset=reference, **vars(described))
+        except DataError as error:
+            answer = m.Length(dataset=reference, length=-1, error=str(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
+            words = f"{reference}: its length is not known: {error!r}\n{traceback.format_exc()}"
+            answer = m.Length(dataset=reference, length=-1, error=words)
+        self._control.say(answer)
+
+    def _prepare(self, run: str, step: int) -> None:
+        definition = self._runs.get(run)
+        if definition is None or self._leaving:  # it was closed since, or goes to others
+            self._holdings.finish(run, step)
+            return
+        plan, _ = definition
+        self._holdings.begin(run, step)
+        try:
+            self._check_served(plan.spec.dataset)
+            prepare = self._at_work_on(run, plan, step)
+            self._meter.begin()
+            tree, arrays = prepare()
+            frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
+        except DataError as error:
+            self._holdings.finish(run, step)
+            self._report(run, step, error)
+            return
+        self._holdings.took("prepare", self._meter.prepared())
+        self._outbox.put(frame)
+        self._meter.handed_over()
+
+    def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
+        """What makes a batch; what is done once, and says nothing of the pace, is done here."""
+        if isinstance(plan, LanePlan):
+            lane = self._lanes.lane(run, plan)
+            lane.find(step)
+            return lambda: laps.pack(lane.read(step))
+        dataset = self._datasets[plan.spec.dataset]
+        return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
+
+    def _report(self, run: str, step: int, error: DataError) -> None:
+        message, _, rest = str(error).partition("\n")
+        sample = error if isinstance(error, SampleError) else None
+        self._control.say(
+            m.BatchFailed(
+                run=run,
+                step=step,
+                message=message,
+                index=sample.index if sample else None,
+                remote_traceback=sample.remote_traceback if sample else rest,
+            )
+        )
+
+    # The other threads --------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Take orders until the dispatcher is gone, or says what nobody understands."""
+        try:
+            while (message := self._control.hear()) is not None:
+                self._take_order(message)
+        finally:
+            self._work.put(None)
+
+    def _take_order(self, message: m.Message) -> None:
+        """Definitions are noted here, before the lease that needs them."""
+        if isinstance(message, m.DefineRun):
+            host, port = message.address
+            self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+            self._holdings.define(message.run)
+        elif isinstance(message, m.CloseRun):
+            self._runs.pop(message.run, None)
+            self._holdings.forget(message.run)
+            self._work.put(message)  # the main thread closes what it has opened
+        else:
+            if isinstance(message, m.Lease):
+                self._holdings.lease(message.run, message.steps)
+            self._work.put(message)
+
+    def _send(self) -> None:
+        while True:
+            frame = self._outbox.get()
+            started = time.perf_counter()
+            # Until it is sent, or not wanted any more: no other worker needs to have a way there.
+            while (definition := self._runs.get(frame.run)) is not None:
+                if self._deliver(frame, definition[1]):
+                    self._holdings.took("send", time.perf_counter() - started)
+                    break
+                time.sleep(_RETRY_SECONDS)
+            self._meter.sent(frame.payload_bytes)
+            self._holdings.finish(frame.run, frame.step)
+            if self._holdings.has_news:
+                self._wake.put(None)
+            del frame  # its arrays need not wait for the next one
+
+    def _deliver(self, frame: wire.Frame, address: tuple[str, int]) -> bool:
+        try:
+            self._way(address).send(frame)
+        except (DataError, OSError) as error:
+            emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
+            self._control.say(m.Unreachable(run=frame.run, why=str(error)))
+            return False
+        return True
+
+    def _way(self, address: tuple[str, int]) -> Flows | Sharing:
+        """The way to a receiver: over its shared memory, or over the network."""
+        if address not in self._ways:
+            self._ways[address] = (
+                Sharing(self._receiver)
+                if self._receiver
+                else Flows(address, self._token, workers=self._neighbours)
+            )
+        return self._ways[address]
+
+    def _report_figures(self) -> None:
+        figures = self._meter.numbers()
+        self._control.say(
+            m.Report(kind="worker", of=self._host, process=self.name, figures=figures)
+        )
+
+    def _beat(self) -> None:
+        while True:
+            self._control.say(self._holdings.beat())
+            if self._leaving:
+                self._control.say(self._holdings.leave())
+            time.sleep(_EARLY_BEAT_SECONDS)
+            with contextlib.suppress(queue.Empty):
+                self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
+
+
+def _step_back() -> None:
+    os.nice(_BESIDE_TRAINER)
+    # Where the kernel groups processes by session, only the group's niceness counts.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_BESIDE_TRAINER))
+
+
+def main() -> int:
+    paths = paths_here()
+    environment = Environment.read(paths)
+    os.chdir(paths.code)
+    if RECEIVER_VARIABLE in os.environ:
+        _step_back()
+    print_whole_lines()
+    sys.path[:1] = [str(paths.library), str(paths.code)]
+    name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
+    try:
+        worker = Worker(name, environment)
+        signal.signal(signal.SIGTERM, lambda *_: worker.leave())
+        return worker.work()
+    except (DataError, OSError) as error:
+        emit("worker_failed", worker=name, why=str(error))
+        return 1
