@@ -133,6 +133,7 @@ class ServiceSource:
             return  # a fork has no say on its parent's runs
         for batch in run.batches:
             self._note_release(batch.slab)
+        self._give_back()
         with contextlib.suppress(DataServiceUnavailable):  # what went wrong was said before
             self._say(m.CloseRun(run=run.name))
 

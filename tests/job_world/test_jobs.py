@@ -96,6 +96,20 @@ time.sleep(1000)
     assert slabs() <= window + 1  # and the one that the script holds
 
 
+def test_the_services_of_a_train_host_never_push_its_script_aside(make_hosts: MakeHosts) -> None:
+    waiting = "import time\nprint('here', flush=True)\ntime.sleep(1000)\n"
+    hosts = make_hosts({**FILES, "train.py": waiting}, data=1)
+    hosts.start()
+    wait_until(lambda: "here" in hosts["algo-2"].output)
+
+    def policies(name: str) -> set[int]:
+        return {os.sched_getscheduler(pid) for pid in hosts.processes() if name in command(pid)}
+
+    for service in ("launcher.data.receiver", "launcher.data.dispatcher"):
+        wait_until(lambda name=service: policies(name) == {os.SCHED_BATCH})
+    assert policies("train.py") == {os.SCHED_OTHER}
+
+
 def command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
