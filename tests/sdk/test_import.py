@@ -86,9 +86,21 @@ def test_every_part_of_the_package_stands_in_the_layer_rules():
     parts |= {path.parent.name for path in package.glob("*/__init__.py")}
     settings = (package.parent / "pyproject.toml").read_text()
     contracts = settings.split("[[tool.importlinter.contracts]]")[1:]
-    layers, _, of_job, of_sdk, of_probe = (
+    layers, _, of_data, of_job, of_sdk, of_probe = (
         set(re.findall(r'"launcher\.(\w+)"', contract)) for contract in contracts
     )
+    assert of_data == {"data"}  # which has a test of its own
     assert layers == parts - {"runtime", "data"}
     assert of_job == of_sdk == parts - {"contract", "errors"}
     assert of_probe == parts - {"probe"}
+
+
+def test_every_part_of_the_data_service_stands_in_its_layers():
+    package = Path(launcher.__file__).parent
+    settings = (package.parent / "pyproject.toml").read_text()
+    (contract,) = re.findall(
+        r'containers = \["launcher\.data"\]\nlayers = \[(.*?)\]', settings, re.DOTALL
+    )
+    parts = {path.stem for path in (package / "data").glob("*.py")} - {"__init__"}
+    parts |= {path.parent.name for path in (package / "data").glob("*/__init__.py")}
+    assert set(re.findall(r"\w+", contract)) == parts
