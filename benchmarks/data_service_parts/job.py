@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,10 +100,11 @@ class Job:
         return running_module(self.trainer.pids(), module)
 
     def workers(self) -> list[int]:
-        """The workers that have joined and are still there."""
+        """The workers that have joined and are still there; a lost one may have come back."""
         leader = self._hosts[self._host("train_group")]
-        left = {event["pid"] for event in leader.events("worker_left")}
-        return [e["pid"] for e in leader.events("worker_joined") if e["pid"] not in left]
+        times = Counter(event["pid"] for event in leader.events("worker_joined"))
+        times.subtract(event["pid"] for event in leader.events("worker_left"))
+        return [pid for pid, more in times.items() if more > 0]
 
     def await_workers(self, count: int, patience: float = 120.0) -> None:
         self.wait_until(lambda: len(self.workers()) >= count, f"{count} workers", patience)
