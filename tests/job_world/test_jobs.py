@@ -334,7 +334,13 @@ def test_a_process_that_lost_its_environment_does_not_load_in_process(
 
 
 def test_ranks_that_read_a_stream_in_two_ways_are_refused(make_hosts: MakeHosts) -> None:
-    script = READER.replace("batch_size=8", "batch_size=8 + int(os.environ['RANK'])")
+    script = """
+import os, time
+from launcher.data import DataLoader
+batches = iter(DataLoader("pipeline:train_set", batch_size=8 + int(os.environ["RANK"])))
+next(batches)
+time.sleep(1000)  # and goes on reading, as far as the other can tell
+"""
     hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
     codes = run(hosts)
     assert (codes["algo-2"], codes["algo-3"]) == (1, 1)
