@@ -78,13 +78,21 @@ def encode(message: Mapping[str, Any]) -> bytes:
 def decode(line: bytes) -> dict[str, Any]:
     """One message from its line; raises WireError when it is not a JSON object."""
     try:
-        text = line.decode()
-        message, end = _DECODER.raw_decode(text)
+        message = from_json(line)
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a message: {line[:80]!r}") from error
-    if not isinstance(message, dict) or end != len(text):
+    if not isinstance(message, dict):
         raise WireError(f"not a message: {line[:80]!r}")
     return message
+
+
+def from_json(data: bytes | bytearray) -> Any:
+    """What json.loads gives, which looks at the encoding and for spaces; raises ValueError."""
+    text = data.decode()
+    value, end = _DECODER.raw_decode(text)
+    if end != len(text):
+        raise ValueError(f"{len(text) - end} characters after its end")
+    return value
 
 
 def connect(address: tuple[str, int], token: str, *, patience: float, what: str) -> socket.socket:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from launcher.data.batches.structure import PLAIN_KINDS
 from launcher.errors import DataError, WireError
+from launcher.runtime.lines import from_json
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +58,6 @@ _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)
 #: json.dumps makes one for each call, which costs as much again. Trees are no circles.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
-_DECODER = json.JSONDecoder()
 _MOST_AXES = 64  # numpy's own limit
 
 PREFIX_BYTES = _SIZES.size + _CHECKSUM.size
@@ -153,7 +153,7 @@ class Frame:
 
     def split(self, count: int, attempt: int) -> list[Frame]:
         """The batch in `count` parts of equal size, which may be sent at the same time."""
-        named = _from_json(self.header)
+        named = from_json(self.header)
         share = -(-self.payload_bytes // count)
         return [
             replace(
@@ -200,7 +200,7 @@ def read_prefix(data: bytes | bytearray | memoryview) -> Prefix:
 def read_header(data: bytes | bytearray) -> Header:
     """A frame's header, checked for its parts; raises WireError."""
     try:
-        run, step, worker, content_bytes, *place = _from_json(data)
+        run, step, worker, content_bytes, *place = from_json(data)
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"a frame with a damaged header: {error!r}") from error
     numbers = [step, content_bytes, *place]
@@ -255,7 +255,7 @@ def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, lis
     if not 0 < content_bytes <= len(payload):
         raise WireError(f"a frame whose content of {content_bytes} bytes is outside of it")
     try:
-        tree, entries = _from_json(payload[-content_bytes:].tobytes())
+        tree, entries = from_json(payload[-content_bytes:].tobytes())
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"a frame with a damaged content: {error!r}") from error
     if not isinstance(entries, list):
@@ -300,15 +300,6 @@ def _cut(buffers: Iterable[memoryview], start: int, end: int) -> Iterator[memory
 
 def _to_json(value: Any) -> bytes:
     return _ENCODER.encode(value).encode()
-
-
-def _from_json(data: bytes | bytearray) -> Any:
-    """What json.loads gives, which looks at the encoding and for spaces; raises ValueError."""
-    text = data.decode()
-    value, end = _DECODER.raw_decode(text)
-    if end != len(text):
-        raise ValueError(f"{len(text) - end} characters after its end")
-    return value
 
 
 def _checksum(parts: Iterable[Any]) -> int:

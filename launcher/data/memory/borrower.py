@@ -7,7 +7,7 @@ import collections
 import os
 import socket
 import struct
-from weakref import finalize, ref
+from weakref import WeakSet, finalize
 
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import SlabViews
@@ -37,7 +37,7 @@ class Borrower:
             self._socket.close()
             raise
         finalize(self, self._socket.close)
-        _close_in_forks(self._socket)
+        _open.add(self._socket)
         self._patience = 0.0
 
     def say(self, *messages: m.Message) -> None:
@@ -91,12 +91,11 @@ class Borrower:
         return True
 
 
-def _close_in_forks(connection: socket.socket) -> None:
+def _close_in_fork() -> None:
     """To the receiver a process lives as long as its connection, which forks would keep open."""
-    held = ref(connection)
+    for connection in list(_open):
+        connection.close()
 
-    def close() -> None:
-        if (mine := held()) is not None:
-            mine.close()
 
-    os.register_at_fork(after_in_child=close)
+_open: WeakSet[socket.socket] = WeakSet()
+os.register_at_fork(after_in_child=_close_in_fork)

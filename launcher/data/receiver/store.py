@@ -59,11 +59,8 @@ class Store:
 
     def take(self, run_id: str, size: int) -> Slab:
         """Memory for a batch. Raises OSError, and the rank, which would wait, hears of it."""
-        with self._lock:
-            run = self._runs.get(run_id)
-            returned = run.rank.returned() if run else []
-        for slab in returned:
-            self._pool.give(slab)
+        run = self._runs.get(run_id)
+        self._take_back([run.rank] if run else [])
         try:
             return self._pool.take(size)
         except OSError as error:
@@ -91,11 +88,7 @@ class Store:
 
     def figures(self) -> dict[str, float]:
         """What has come in, and how much of it is here."""
-        with self._lock:
-            neighbours = list(self.neighbours)
-            returned = [slab for neighbour in neighbours for slab in neighbour.returned()]
-        for slab in returned:
-            self._pool.give(slab)
+        self._take_back(list(self.neighbours))
         return self._meter.numbers(self._pool.used_bytes)
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
@@ -191,6 +184,13 @@ class Store:
             run=filled.run, step=filled.step, worker=filled.worker, content_bytes=filled.content
         )
         if slab is not None and not self.keep(header, slab, filled.size):
+            self._pool.give(slab)
+
+    def _take_back(self, neighbours: list[Neighbour]) -> None:
+        """Use the slabs again that some neighbours no longer look at."""
+        with self._lock:
+            returned = [slab for neighbour in neighbours for slab in neighbour.returned()]
+        for slab in returned:
             self._pool.give(slab)
 
     def forget(self, neighbour: Neighbour) -> list[str]:
