@@ -142,7 +142,10 @@ class ServiceSource:
         while not run.batches:
             if run.failed is not None:
                 raise _as_error(run.failed)
-            self._sort(self._hear(f"a batch of {run.plan.spec.name}"))
+            message = self._hear(f"a batch of {run.plan.spec.name}")
+            if isinstance(message, m.Batch) and message.run == run.name:
+                return message
+            self._sort(message)
         return run.batches.popleft()
 
     def _parts(self, batch: m.Batch) -> Parts:

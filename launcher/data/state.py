@@ -52,7 +52,7 @@ class Progress:
 
     def note(self, step: int) -> None:
         self._taken += 1
-        self.samples += self._plan.count(self._plan.positions(step))
+        self.samples += self._plan.samples_in(step)
         if self._alone:
             self._done.add(self._plan.numbered(step))
 

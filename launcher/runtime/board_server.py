@@ -17,6 +17,9 @@ from launcher.runtime.failure import Failure
 from launcher.runtime.inquiry import Doing
 from launcher.runtime.tally import End, Tally
 
+#: Seconds between two looks at the tally, which also changes with time. News is looked at at once.
+_LOOK = 0.2
+
 
 def note(tally: Tally, host: str, message: dict[str, Any]) -> None:
     """Enter what a host has said."""
@@ -47,6 +50,7 @@ class _Server:
         }
         self._listener = listener
         self._lock = threading.Lock()
+        self._news = threading.Event()
         cluster = environment.cluster
         tolerant = environment.host_failure is HostFailure.TOLERATE
         self._tally = Tally(
@@ -86,6 +90,7 @@ class _Server:
         with self._lock:
             self._tally.joined(host)
             self._members.append((host, member))
+        self._news.set()
         self._tell_ready()
         self._listen(member, host)
 
@@ -98,16 +103,21 @@ class _Server:
                 with self._lock:
                     self._tally.silent(host, time.monotonic())
                 return
-            with self._lock:
-                if message is None:
+            if message is None:
+                with self._lock:
                     self._tally.lost(host, self._groups[host], time.monotonic())
-                    return
-                if "ready" in message:
-                    self._ready.add(host)
-                else:
-                    note(self._tally, host, message)
+                return
+            self._hear(host, message)
+
+    def _hear(self, host: str, message: dict[str, Any]) -> None:
+        with self._lock:
             if "ready" in message:
-                self._tell_ready()
+                self._ready.add(host)
+            else:
+                note(self._tally, host, message)
+        self._news.set()
+        if "ready" in message:
+            self._tell_ready()
 
     @staticmethod
     def _next(member: lines.LineConnection) -> dict[str, Any] | None:
@@ -119,6 +129,7 @@ class _Server:
     def _announce(self) -> None:
         """Tell every host the end, also those that join after it; before it, ask what hangs."""
         while True:
+            self._news.clear()
             with self._lock:
                 end = self._tally.end(time.monotonic())
                 self._inquire()
@@ -126,7 +137,7 @@ class _Server:
             for host, member in members:
                 self._tell(member, end)
                 self._told.add(host)
-            time.sleep(0.02)
+            self._news.wait(_LOOK)
 
     def _inquire(self) -> None:
         if not self._tally.inquires:

@@ -20,6 +20,8 @@ from launcher.runtime.reports import read_reports
 
 #: Seconds after which a host that reported a hang goes its own way: the leader may be frozen.
 _LEADER_PATIENCE = 20.0
+#: Seconds between two looks for reports: a folder is read.
+_LOOK_EVERY = 0.5
 
 
 class HangWatch:
@@ -30,6 +32,7 @@ class HangWatch:
         self._reports = reports
         self._reported: tuple[float, Failure] | None = None
         self._answered = False
+        self._next_look = 0.0
 
     def look(self) -> None:
         """Called often. Raises HostFailed when the leader does not react to a report."""
@@ -44,6 +47,9 @@ class HangWatch:
             raise self._host.failure(self._reported[1].cause, rank=self._reported[1].rank)
 
     def _first_report(self) -> Failure | None:
+        if time.monotonic() < self._next_look:
+            return None
+        self._next_look = time.monotonic() + _LOOK_EVERY
         cluster = self._host.environment.cluster
         for report in read_reports(self._reports, "hang-*"):
             return Failure(

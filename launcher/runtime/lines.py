@@ -70,7 +70,7 @@ class LineConnection:
         self._socket.close()
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
+def encode(message: Mapping[str, Any] | list[Any]) -> bytes:
     """One message as its line."""
     return _ENCODER.encode(message).encode() + b"\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import socket
+import struct
 import threading
 from typing import Any, NamedTuple
 
@@ -99,22 +100,38 @@ def frame_of(batch: Any, *, checksums: bool = False) -> wire.Frame:
 
 
 def bytes_of(frame: wire.Frame) -> bytes:
-    return b"".join(map(bytes, [frame.prefix, frame.header, *frame.buffers]))
+    return b"".join(map(bytes, [frame.start, *frame.buffers]))
+
+
+def start_of(
+    run: bytes = b"run",
+    worker: bytes = b"algo-1/0/7",
+    *,
+    lengths: tuple[int, int] | None = None,
+    checksum: int = 0,
+    **numbers: int,
+) -> bytes:
+    """The start of a frame by the protocol's own words, whatever it claims.
+
+    lengths: those that it says its names have. numbers: those that are not 0, of payload, content,
+    step, attempt, offset and total.
+    """
+    said = dict.fromkeys(("payload", "content", "step", "attempt", "offset", "total"), 0) | numbers
+    lengths = lengths or (len(run), len(worker))
+    fixed = struct.pack("<4sI6QHH", b"LDF3", checksum, *said.values(), *lengths)
+    return (fixed + run + worker).ljust(512, b"\0")
 
 
 def read_frame(connection: socket.socket) -> tuple[wire.Header, np.ndarray] | None:
     """A frame as the receiver reads it, checksum and all; None at the end."""
-    start = bytearray(wire.PREFIX_BYTES)
+    start = bytearray(wire.START_BYTES)
     if not wire.receive_exactly(connection, memoryview(start)):
         return None
-    prefix = wire.read_prefix(start)
-    named, payload = bytearray(prefix.header_bytes), np.empty(prefix.payload_bytes, np.uint8)
-    if not wire.receive_exactly(connection, memoryview(named)):
-        return None
-    header = wire.read_header(named)
+    header = wire.read_start(start)
+    payload = np.empty(header.payload_bytes, np.uint8)
     if not wire.receive_exactly(connection, payload.data):
         return None
-    assert not prefix.checksum or wire.is_intact(prefix, named, payload)
+    assert not any(start[4:8]) or wire.is_intact(start, payload)
     return header, payload
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from batches import bytes_of, start_of
 from waiting import wait_until
 
 from launcher.data.batches import wire
@@ -30,7 +32,7 @@ class Receiving:
     """A train host's side: a listener, a store, and a rank that is told what is handed over."""
 
     def __init__(self) -> None:
-        self.store = Store(64 << 20, Account("algo-2", ("127.0.0.1", 1)))
+        self.store = Store(64 << 20, Account("algo-2", ("127.0.0.1", 1), 64 << 20))
         self.arrivals = Arrivals(self.store, checksums=True)
         ours, self.theirs = socket.socketpair()
         self.rank = Neighbour(ours)
@@ -82,12 +84,6 @@ def frame(step: int, payload: np.ndarray = PAYLOAD) -> wire.Frame:
     return wire.Frame.pack("run", step, "algo-1/0/7", ["array", 0], [payload], checksums=True)
 
 
-def _bare(header: bytes, size: int) -> wire.Frame:
-    return wire.Frame(
-        run="run", step=0, header=header, buffers=(memoryview(bytes(size)),), payload_bytes=size
-    )
-
-
 def content(sent: wire.Frame) -> bytes:
     return b"".join(bytes(buffer) for buffer in sent.buffers)
 
@@ -98,11 +94,15 @@ def test_parts_are_the_frame(count: int) -> None:
     parts = whole.split(count, attempt=3)
     assert len(parts) == count
     assert b"".join(content(part) for part in parts) == content(whole)
-    headers = [wire.read_header(part.header) for part in parts]
+    headers = [wire.read_start(part.start) for part in parts]
+    assert headers == [part.header for part in parts]
+    whole_bytes = whole.header.payload_bytes
+    assert [header.total_bytes for header in headers] == [whole_bytes] * count
     places = [header.part for header in headers]
-    assert [place and place.total for place in places] == [whole.payload_bytes] * count
+    assert [place and place.total for place in places] == [whole_bytes] * count
     assert [place and place.attempt for place in places] == [3] * count
-    ends = np.cumsum([part.payload_bytes for part in parts])
+    ends = np.cumsum([header.payload_bytes for header in headers])
+    assert [len(content(part)) for part in parts] == np.diff(ends, prepend=0).tolist()
     assert [place and place.offset for place in places] == [0, *ends[:-1]]
 
 
@@ -149,7 +149,7 @@ def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
     parts = frame(0).split(3, attempt=0)
     connections = [lines.connect(receiving.address, TOKEN, patience=5, what="test") for _ in parts]
     parts[0].send(connections[0])
-    connections[1].sendall(parts[1].prefix + parts[1].header + content(parts[1])[:1000])
+    connections[1].sendall(parts[1].start + content(parts[1])[:1000])
     for connection in connections:
         connection.close()
     wait_until(lambda: receiving.ended == len(parts))
@@ -173,7 +173,7 @@ def test_a_batch_whose_flow_breaks_can_be_sent_again(receiving: Receiving) -> No
     receiving.connections[2].shutdown(socket.SHUT_RDWR)
     step = _send_until_it_breaks(sender)
     sender.send(frame(step))
-    wait_until(lambda: not receiving.store.wants(wire.read_header(frame(step).header)))
+    wait_until(lambda: not receiving.store.wants(frame(step).header))
     sender.close()
 
 
@@ -187,11 +187,84 @@ def _send_until_it_breaks(sender: Flows) -> int:
     pytest.fail("a broken connection takes everything in")
 
 
-def test_parts_that_do_not_fit_their_batch_are_refused(receiving: Receiving) -> None:
+@pytest.mark.parametrize(
+    ("size", "offset"),
+    [(20, 90), (101, 0), (10, 100), (1 << 40, 0)],
+    ids=["its end", "all of it", "its start", "a tebibyte"],
+)
+def test_parts_that_do_not_fit_their_batch_are_refused(
+    receiving: Receiving, size: int, offset: int
+) -> None:
     connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
-    beyond = b'["run",0,"algo-1/0/7",10,0,90,100]'
-    connection.sendall(_bare(beyond, 20).prefix + beyond)
+    connection.sendall(start_of(payload=size, content=10, offset=offset, total=100))
     assert connection.recv(1) == b""
+
+
+def test_parts_of_one_batch_that_say_two_sizes_are_refused(receiving: Receiving) -> None:
+    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    first, second, _ = frame(0).split(3, attempt=0)
+    first.send(connection)
+    assert second.header.part is not None
+    longer = replace(second.header.part, total=second.header.part.total + 1)
+    connection.sendall(replace(second, header=replace(second.header, part=longer)).start)
+    assert connection.recv(1) == b""
+
+
+# The store -------------------------------------------------------------------------------------
+
+
+def test_memory_is_given_to_batches_that_are_wanted_and_for_the_whole_of_them(
+    receiving: Receiving,
+) -> None:
+    store, header = receiving.store, frame(0).header
+    assert store.take(replace(header, run="of no rank")) is None
+    part = frame(0).split(3, attempt=0)[2].header
+    slab, second = store.take(part), store.take(header)
+    assert slab is not None
+    assert second is not None
+    assert second is not slab
+    assert min(slab.size, second.size) > header.payload_bytes
+    assert store.keep(header, slab)
+    assert not store.keep(header, second)  # another worker was quicker
+    assert not store.keep(replace(header, run="of no rank"), second)
+    assert store.take(header) is None
+    assert store.take(part) is None
+    assert store.take(replace(header, step=1)) is not None
+    receiving.store.close_run("run")
+    assert store.take(replace(header, step=2)) is None
+
+
+@pytest.mark.parametrize("total", [0, 1 << 40], ids=["whole", "in parts"])
+def test_a_batch_that_this_host_could_never_hold_is_refused(
+    receiving: Receiving, total: int
+) -> None:
+    size = 10 if total else 1 << 40
+    start = start_of(payload=size, content=10, total=total)
+    header = wire.read_start(start)
+    assert header.total_bytes == 1 << 40
+    assert not receiving.store.could_hold(header)
+    assert receiving.store.could_hold(replace(header, run="of no rank"))  # it is passed over
+    assert receiving.store.could_hold(frame(0).header)
+    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection.sendall(start)
+    assert connection.recv(1) == b""
+
+
+def test_what_is_not_wanted_is_passed_over_and_the_next_batch_is_read(
+    receiving: Receiving,
+) -> None:
+    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    first, second = frame(0), frame(1, PAYLOAD[:1000])
+    for sent in (first, first, *first.split(2, attempt=1), of_no_rank(first), second):
+        connection.sendall(bytes_of(sent))
+    wait_until(lambda: len(receiving.rank.lent) == 2)
+    for sent, got in zip((first, second), receiving.payloads(), strict=True):
+        assert got.startswith(content(sent))
+    connection.close()
+
+
+def of_no_rank(sent: wire.Frame) -> wire.Frame:
+    return replace(sent, header=replace(sent.header, run="of no rank"))
 
 
 def test_a_slab_is_used_again_for_a_batch_that_is_a_little_smaller() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-import struct
 import threading
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from batches import bytes_of
+from batches import bytes_of, read_frame, start_of
 
 from launcher.data.batches import wire
 from launcher.data.memory.slabs import SlabPool
@@ -25,8 +26,13 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
     ]
     frame = wire.Frame.pack("run", 7, "worker", ["list"], parts)
     content = b'[["list"],[["<u2",[3],0],["<f4",[0,2],64],["|b1",[1],64],["|u1",[65],128]]]'
-    assert frame.header == b'["run",7,"worker",%d]' % len(content)
-    assert frame.payload_bytes == 128 + 65 + len(content)
+    assert frame.header == wire.Header(
+        run="run",
+        step=7,
+        worker="worker",
+        payload_bytes=128 + 65 + len(content),
+        content_bytes=len(content),
+    )
     payload = b"".join(bytes(buffer) for buffer in frame.buffers)
     arrays = b"\0\0\1\0\2\0".ljust(64, b"\0") + b"\1".ljust(64, b"\0") + b"\1" * 65
     assert payload == arrays + content
@@ -35,41 +41,89 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
         there.settimeout(20)
         frame.send(here)
         sent = there.recv(1 << 16)
-    prefix = struct.pack("<4sIQI", b"LDF2", len(frame.header), len(payload), 0)
-    assert sent == prefix + frame.header + payload
+    start = (
+        *(b"LDF3", bytes(4), len(payload).to_bytes(8, "little")),
+        *(len(content).to_bytes(8, "little"), b"\7".ljust(8, b"\0")),
+        *(bytes(3 * 8), b"\3\0", b"\6\0", b"run", b"worker"),
+    )
+    assert sent == b"".join(start).ljust(512, b"\0") + payload
+
+
+def test_a_part_with_a_checksum_is_laid_out_as_the_protocol_says() -> None:
+    whole = wire.Frame.pack("r\xfcn", 7, "algo-\u4e00", None, [np.zeros(101, "u1")], checksums=True)
+    payload = b"".join(bytes(buffer) for buffer in whole.buffers)
+    first, second = whole.split(2, attempt=5)
+    offset = first.header.payload_bytes
+    assert 2 * offset == len(payload) + 1  # the second is a byte shorter
+    size, content = len(payload) - offset, whole.header.content_bytes
+
+    def start(checksum: int) -> bytes:
+        return start_of(
+            *(b"r\xc3\xbcn", b"algo-\xe4\xb8\x80"),
+            **{"payload": size, "content": content, "step": 7},
+            **{"attempt": 5, "offset": offset, "total": len(payload), "checksum": checksum},
+        )
+
+    checksum = zlib.crc32(start(0)[8:] + payload[offset:])
+    assert bytes_of(second) == start(checksum) + payload[offset:]
+    assert wire.read_start(second.start) == second.header
 
 
 @pytest.mark.parametrize(
-    ("header", "payload", "fits"),
+    ("payload", "total", "fits"),
     [
-        (wire.HEADER_LIMIT, wire.PAYLOAD_LIMIT, True),
-        (wire.HEADER_LIMIT + 1, 0, False),
-        (0, wire.PAYLOAD_LIMIT + 1, False),
+        (wire.PAYLOAD_LIMIT, 0, True),
+        (wire.PAYLOAD_LIMIT, wire.PAYLOAD_LIMIT, True),
+        (wire.PAYLOAD_LIMIT + 1, 0, False),
+        (wire.PAYLOAD_LIMIT + 1, 1, False),
+        (1, wire.PAYLOAD_LIMIT + 1, False),
+        ((1 << 64) - 1, 0, False),
+        (1, (1 << 64) - 1, False),
     ],
 )
-def test_a_frame_may_be_as_large_as_the_limits(header: int, payload: int, fits: bool) -> None:
-    prefix = struct.pack("<4sIQI", wire.MAGIC, header, payload, 7)
+def test_a_frame_may_be_as_large_as_the_limits(payload: int, total: int, fits: bool) -> None:
+    start = start_of(payload=payload, total=total)
     if fits:
-        assert wire.read_prefix(prefix) == wire.Prefix(
-            header_bytes=header, payload_bytes=payload, checksum=7
-        )
+        header = wire.read_start(start)
+        assert (header.payload_bytes, header.total_bytes) == (payload, wire.PAYLOAD_LIMIT)
     else:
         with pytest.raises(WireError, match="beyond the limits"):
-            wire.read_prefix(prefix)
+            wire.read_start(start)
 
 
 def test_the_limits_are_those_of_the_other_side() -> None:
-    assert (wire.HEADER_LIMIT, wire.PAYLOAD_LIMIT, wire.ALIGNMENT) == (4096, 1 << 40, 64)
+    assert (wire.START_BYTES, wire.PAYLOAD_LIMIT, wire.ALIGNMENT) == (512, 1 << 40, 64)
 
 
 def test_a_frame_at_its_limits_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
-    monkeypatch.setattr(wire, "HEADER_LIMIT", len(frame.header))
-    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.payload_bytes)
+    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.header.payload_bytes)
     wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
-    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.payload_bytes - 1)
+    monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.header.payload_bytes - 1)
     with pytest.raises(DataError, match="at most"):
         wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
+
+
+@pytest.mark.parametrize(
+    ("run", "worker"),
+    [
+        ("r" * 226, "w" * 226),
+        ("r" * 452, ""),
+        ("", "w" * 452),
+        ("\xe9" * 113, "\u4e00" * 75 + "w"),
+        ("\U0001f40d" * 56, "a\0b" + "w" * 225),
+    ],
+    ids=["both", "a run", "a worker", "not ASCII", "beyond 16 bits, and a zero"],
+)
+def test_names_may_be_as_long_as_they_fit(run: str, worker: str) -> None:
+    frame = wire.Frame.pack(run, 1, worker, None, [])
+    assert len(frame.start) == wire.START_BYTES
+    header = wire.read_start(frame.start)
+    assert (header.run, header.worker) == (run, worker)
+    for longer in (("r" + run, worker), (run, worker + "w"), (run, worker + "w" * 70_000)):
+        too_long = wire.Frame.pack(longer[0], 1, longer[1], None, [])
+        with pytest.raises(DataError, match="too long to be sent"):
+            _ = too_long.start
 
 
 def test_what_is_sent_in_bits_arrives_whole() -> None:
@@ -116,24 +170,71 @@ def test_what_is_skipped_is_not_read_again() -> None:
         assert not wire.skip(there, 1)
 
 
-def test_a_header_is_read_as_it_is() -> None:
-    header = wire.read_header(b'["r", 2, "w", 30]')
-    assert header == wire.Header(run="r", step=2, worker="w", content_bytes=30)
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_start_is_read_as_it_is(kind: Callable[[bytes], bytes]) -> None:
+    start = start_of(b"r", b"w", payload=40, content=30, step=(1 << 64) - 1)
+    header = wire.Header(
+        run="r", step=(1 << 64) - 1, worker="w", payload_bytes=40, content_bytes=30
+    )
+    assert wire.read_start(kind(start)) == header
+    assert header.total_bytes == 40
+
+
+def test_the_start_of_a_part_is_read_as_it_is() -> None:
+    start = start_of(b"", b"", payload=4, content=3, step=2, attempt=9, offset=5, total=6)
+    part = wire.Part(attempt=9, offset=5, total=6)
+    header = wire.Header(run="", step=2, worker="", payload_bytes=4, content_bytes=3, part=part)
+    assert wire.read_start(start) == header
+    assert header.total_bytes == 6
 
 
 @pytest.mark.parametrize(
-    "text",
+    "start",
     [
-        *(b"[]", b"3", b"null", b"{", b"\xff", b"[" * 100_000, b"9" * 5000, b"{}"),
-        *(b'["r",0,"w"]', b'["r",0,"w",1,1]', b'[1,0,"w",1]', b'["r","0","w",1]'),
-        *(b'["r",0,null,1]', b'["r",0,"w",1.0]', b'["r",true,"w",1]'),
-        *(b'["r",-1,"w",1]', b'["r",0,"w",-1]', b'{"r":0,"s":1,"w":2,"c":3}'),
+        start_of(offset=6, total=6),
+        start_of(offset=7, total=6),
+        start_of(offset=(1 << 64) - 1, total=6),
+        start_of(lengths=(453, 0)),
+        start_of(lengths=(0, 453)),
+        start_of(lengths=(226, 227)),
+        start_of(lengths=(65535, 1)),
+        start_of(lengths=(1, 65535)),
+        start_of(lengths=(65535, 65535)),
+        start_of(b"\xff"),
+        start_of(b"r", b"\xff"),
+        start_of("r\xe9".encode(), b"w", lengths=(2, 2)),
+        start_of(b"\xed\xa0\x80"),
+        start_of("\u4e00".encode(), lengths=(2, 0)),
     ],
-    ids=lambda text: repr(text[:30]),
+    ids=[
+        *("a part at its end", "a part beyond its end", "a part far beyond its end"),
+        *("a run that is too long", "a worker that is too long", "both", "a run of 64 KiB"),
+        *("a worker of 64 KiB", "both of 64 KiB", "a run that is no text"),
+        *("a worker that is no text", "a letter in both", "half a pair in UTF-16"),
+        "two thirds of a letter",
+    ],
 )
-def test_what_is_no_header_is_refused(text: bytes) -> None:
-    with pytest.raises(WireError, match="damaged header"):
-        wire.read_header(text)
+def test_a_damaged_start_is_refused(start: bytes) -> None:
+    for data in (start, bytearray(start), memoryview(start)):
+        with pytest.raises(WireError, match="damaged start"):
+            wire.read_start(data)
+
+
+@pytest.mark.parametrize("magic", [b"LDF2", b"LDF4", b"ldf3", b"\0\0\0\0", b"[[[[", b"GET "])
+def test_what_is_no_start_is_refused(magic: bytes) -> None:
+    with pytest.raises(WireError, match="not a frame"):
+        wire.read_start(magic + start_of()[4:])
+
+
+def test_a_frame_that_is_cut_anywhere_is_none() -> None:
+    sent = bytes_of(wire.Frame.pack("r", 1, "w", 0, [np.arange(5)]))
+    for end in range(len(sent) + 1):
+        here, there = socket.socketpair()
+        with there:
+            there.settimeout(20)
+            with here:
+                here.sendall(sent[:end])
+            assert (read_frame(there) is None) == (end < len(sent))
 
 
 @pytest.mark.parametrize(
@@ -153,19 +254,23 @@ def test_a_checksum_covers_every_byte_of_a_frame() -> None:
     sent = bytes_of(wire.Frame.pack("r", 1, "w", 0, [np.arange(5)], checksums=True))
 
     def is_intact(data: bytes) -> bool:
-        prefix = wire.read_prefix(data)
-        end = wire.PREFIX_BYTES + prefix.header_bytes
-        header, payload = data[wire.PREFIX_BYTES : end], data[end:]
-        return wire.is_intact(prefix, bytearray(header), memoryview(payload))
+        start, payload = data[: wire.START_BYTES], data[wire.START_BYTES :]
+        return wire.is_intact(bytearray(start), memoryview(payload))
 
     assert is_intact(sent)
-    for place in range(len(wire.MAGIC), len(sent)):
+    for place in range(len(sent)):
         damaged = bytearray(sent)
         damaged[place] ^= 1 << place % 8
-        try:
-            assert not is_intact(bytes(damaged))
-        except WireError:
-            assert place < wire.PREFIX_BYTES  # sizes beyond the limits
+        if place < len(wire.MAGIC):
+            with pytest.raises(WireError, match="not a frame"):
+                wire.read_start(damaged)
+        else:
+            assert not is_intact(bytes(damaged)), place
+
+
+def view(entry: Any, payload: np.ndarray) -> np.ndarray:
+    (array,) = wire.view_arrays([wire.read_entry(entry)], payload)
+    return array
 
 
 @pytest.mark.parametrize(
@@ -180,7 +285,7 @@ def test_a_checksum_covers_every_byte_of_a_frame() -> None:
     ids=str,
 )
 def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> None:
-    (array,) = wire.view_arrays([entry], np.zeros(64, np.uint8))
+    array = view(entry, np.zeros(64, np.uint8))
     assert array.tolist() == values
     assert array.dtype.str == entry[0]
 
@@ -210,6 +315,8 @@ def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> 
         ["<f8", [1 << 62, 4], 0],
         ["<f8", [0, 1 << 80], 0],
         ["<f8", [1] * 65, 0],
+        ["<f8", [1 << 40, "a"], 0],
+        ["<f8", [1 << 33, [0]], 0],
         ["<U999999999", [1], 0],
         ["<M8[fortnights]", [1], 0],
         None,
@@ -218,14 +325,24 @@ def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> 
 )
 def test_an_array_outside_of_its_frame_or_of_no_plain_kind_is_refused(entry: Any) -> None:
     with pytest.raises(WireError):
-        wire.view_arrays([entry], np.zeros(64, np.uint8))
+        view(entry, np.zeros(64, np.uint8))
 
 
 def test_arrays_are_views_of_their_payload() -> None:
     payload = np.zeros(64, np.uint8)
-    (array,) = wire.view_arrays([["<u2", [2], 2]], payload)
+    array = view(["<u2", [2], 2], payload)
     array[1] = 513
     assert payload[4:6].tolist() == [1, 2]
+
+
+def test_an_entry_is_read_for_any_payload() -> None:
+    """What was inside one payload may be outside of the next."""
+    entry = wire.read_entry(["<u2", [2], 2])
+    assert entry == (np.dtype("<u2"), (2,), 2, 4)
+    assert hash(entry)  # nothing of it can change
+    wire.view_arrays([entry], np.zeros(6, np.uint8))
+    with pytest.raises(WireError, match="outside its frame"):
+        wire.view_arrays([entry], np.zeros(5, np.uint8))
 
 
 #: Bytes around the steps in which the kernel gathers them.
@@ -284,18 +401,16 @@ def test_a_batch_above_2_gib_survives() -> None:
     with here, there:
         sender = threading.Thread(target=frame.send, args=(here,), daemon=True)
         sender.start()
-        start = bytearray(wire.PREFIX_BYTES)
+        start = bytearray(wire.START_BYTES)
         assert wire.receive_exactly(there, memoryview(start))
-        prefix = wire.read_prefix(start)
-        named = bytearray(prefix.header_bytes)
-        assert wire.receive_exactly(there, memoryview(named))
-        slab = pool.take(prefix.payload_bytes)
-        with memoryview(slab.memory)[: prefix.payload_bytes] as payload:
+        header = wire.read_start(start)
+        slab = pool.take(header.payload_bytes)
+        with memoryview(slab.memory)[: header.payload_bytes] as payload:
             assert wire.receive_exactly(there, payload)
-            assert wire.is_intact(prefix, named, payload)
+            assert wire.is_intact(start, payload)
         sender.join()
-    whole = np.frombuffer(slab.memory, np.uint8)[: prefix.payload_bytes]
-    _, (received,) = wire.unpack(whole, wire.read_header(named).content_bytes)
+    whole = np.frombuffer(slab.memory, np.uint8)[: header.payload_bytes]
+    _, (received,) = wire.unpack(whole, header.content_bytes)
     assert received.shape == (size,)
     assert all(
         np.array_equal(received[first : first + (1 << 24)], array[first : first + (1 << 24)])

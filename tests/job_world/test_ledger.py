@@ -428,6 +428,22 @@ def test_the_window_follows_from_the_size_of_the_batches(ledger: Ledger) -> None
     assert 1 + len(leased(ledger, 0.1)) == BUDGET // 200  # step 1 is out already
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
+    ledger, workers, runs = Ledger(1 << 30), 400, [f"run {rank}" for rank in range(ranks)]
+    for index in range(workers):
+        ledger.add_worker(f"data/{index}", 0.0, seconds=5.0)
+    for run in runs:
+        ledger.open_run(run, receiver="host", rank=0, steps=10_000, now=0.0)
+    held = grants(ledger, 0.0)
+    for run in runs:
+        deliverer = next(worker for worker in held if held[worker])
+        ledger.arrived(run, 0, deliverer, 100, 0.1)
+        ledger.taken(run, 0, 0.1)
+    grants(ledger, 0.1)
+    assert ledger.leases_by_host() == {"data": 2 * workers}
+
+
 def test_runs_of_one_host_share_its_budget(ledger: Ledger) -> None:
     ledger.open_run("other", receiver="host", rank=1, steps=10, now=0.0)
     ledger.add_worker("two", 0.0, seconds=0.01)

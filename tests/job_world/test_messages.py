@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from launcher.data.control import messages
-from launcher.data.control.messages import Message, decode, decode_plan, encode_plan
+from launcher.data.control.messages import (
+    Message,
+    decode,
+    decode_plan,
+    encode_plan,
+    from_line,
+    to_lines,
+)
 from launcher.data.order.plan import Plan
 from launcher.data.order.shards import LanePlan
 from launcher.data.order.streams import StreamSpec
@@ -121,6 +128,55 @@ def test_a_message_is_its_json(raw: dict[str, Any]) -> None:
     for field in dataclasses.fields(message):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(message, field.name, None)
+
+
+@pytest.mark.parametrize("raw", WIRE, ids=lambda raw: raw["type"])
+def test_a_message_is_its_line(raw: dict[str, Any]) -> None:
+    message = decode(json.loads(json.dumps(raw)))
+    line = message.to_line()
+    assert line.index(b"\n") == len(line) - 1
+    assert from_line(line[:-1]) == message
+    if not isinstance(message, messages.Batch):
+        assert json.loads(line) == raw
+
+
+def test_a_batch_is_the_list_of_its_values() -> None:
+    batch = messages.Batch(run="r\xfc", step=1, slab=2, size=3, new=True, content=4)
+    assert batch.to_line() == b'["r\\u00fc",1,2,3,true,4]\n'
+    assert to_lines(batch, messages.Forget(slab=1), batch) == (
+        batch.to_line() + b'{"type":"Forget","slab":1}\n' + batch.to_line()
+    )
+
+
+@pytest.mark.parametrize("wrong", [None, "1", 1, 1.0, False, [], {}, [1]], ids=repr)
+@pytest.mark.parametrize("place", range(6))
+def test_a_batch_with_a_value_of_another_kind_is_refused(place: int, wrong: Any) -> None:
+    values: list[Any] = ["r", 1, 2, 3, True, 4]
+    is_of_its_kind = type(values[place]) is type(wrong)
+    values[place] = wrong
+    line = json.dumps(values).encode()
+    if is_of_its_kind:
+        assert list(vars(from_line(line)).values()) == values
+    else:
+        with pytest.raises(WireError, match="a damaged message Batch"):
+            from_line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"[]", b'["r",1,2,3,true]', b'["r",1,2,3,true,4,5]', b'[["r",1,2,3,true,4]]'),
+        *(b'["r",1,2,3,true,4]\n', b'["r",1,2,3,true,4] ', b'["r",1,2,3,true,4]["r"]'),
+        *(b'["r",1,2,3,true,4', b'["r",1,2,3,true,}', b"[", b"[[", b'["\xff",1,2,3,true,4]'),
+        *(b'["r",1,2,3,true,NaN]', b'["r",1,2,3,true,1e999]', b'["r",1,2,3,True,4]'),
+        *(b' ["r",1,2,3,true,4]', b"", b"null", b"3", b'"r"', b"[" * 100_000),
+    ],
+    ids=lambda line: repr(line[:30]),
+)
+def test_what_is_no_line_is_refused(line: bytes) -> None:
+    with pytest.raises(WireError, match=r"not a message|a damaged message Batch") as raised:
+        from_line(line)
+    assert len(str(raised.value)) < 200
 
 
 def test_every_message_is_known() -> None:

@@ -9,7 +9,6 @@ import threading
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import SlabPool, SlabViews
 from launcher.data.receiver.neighbours import Neighbour
-from launcher.runtime import lines
 
 COUNT = 5000  # messages: more than a connection takes at once
 
@@ -35,7 +34,7 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
         descriptors += found
     sender.join(10)
 
-    told = [m.decode(lines.decode(line)) for line in data.splitlines()]
+    told = [m.from_line(line) for line in data.splitlines()]
     assert [message.step for message in told if isinstance(message, m.Batch)] == list(range(COUNT))
     assert len(descriptors) == 2
     for descriptor in descriptors:

@@ -48,7 +48,7 @@ def test_seeding_sets_all_states() -> None:
         assert draws() == first
         random_of_python, random_of_numpy, _ = first
         random.seed(2**63 + 5)
-        np.random.seed([5, 2**31])
+        np.random.seed(2**31 ^ 5)
         assert (random.random(), float(np.random.random())) == (random_of_python, random_of_numpy)
 
 

@@ -41,6 +41,75 @@ def test_arrays_lie_aligned_in_the_payload() -> None:
     assert [place % wire.ALIGNMENT for place in places] == [0] * 4
 
 
+# Contents that are alike ------------------------------------------------------------------------
+
+
+def nested(number: float) -> dict[str, Any]:
+    """A batch whose content is the same for any number, and holds all that a user may change."""
+    array = np.full(3, number)
+    return {"x": array, "more": [[1, 2], {"y": [array]}], "point": Point([3], {"z": None})}
+
+
+def payload_of(batch: Any) -> tuple[np.ndarray, int]:
+    header, payload = through_the_wire(frame_of(batch))
+    return payload, header.content_bytes
+
+
+def test_batches_of_equal_content_are_views_of_their_own_payloads() -> None:
+    payloads = [payload_of(nested(number)) for number in (1.0, 2.0)]
+    assert len({payload[-size:].tobytes() for payload, size in payloads}) == 1
+    unpacked = [wire.unpack(*each) for each in payloads]
+    for number, (payload, _), (tree, arrays) in zip((1.0, 2.0), payloads, unpacked, strict=True):
+        assert all(np.shares_memory(array, payload) for array in arrays)
+        assert same(Assembly(types=TYPES).rebuild(tree, arrays), nested(number))
+    unpacked[0][1][0][:] = 9
+    assert unpacked[1][1][0].tolist() == [2.0] * 3
+
+
+def test_what_a_user_does_to_a_batch_does_not_change_the_next_of_its_content() -> None:
+    for number in (1.0, 2.0, 3.0):
+        batch = sent_and_rebuilt(nested(number))
+        assert same(batch, nested(number))
+        batch["x"] += 1
+        batch["more"][0].append(3)
+        batch["more"][1]["y"].clear()
+        batch["more"].reverse()
+        batch["point"].x.clear()
+        batch["point"].y["z"] = 1
+        batch["new"] = batch.pop("more")
+
+
+def test_who_empties_the_list_of_arrays_does_not_empty_the_next() -> None:
+    payload, size = payload_of(nested(1.0))
+    for _ in range(3):
+        _, arrays = wire.unpack(payload, size)
+        assert len(arrays) == 2
+        arrays.clear()
+
+
+def test_a_content_that_fitted_one_payload_is_refused_in_a_smaller_one() -> None:
+    payload, size = payload_of(nested(1.0))
+    wire.unpack(payload, size)
+    with pytest.raises(WireError, match="outside its frame"):
+        wire.unpack(payload[64:], size)
+    with pytest.raises(WireError, match="outside of it"):
+        wire.unpack(payload[-size:], size + 1)
+
+
+@pytest.mark.parametrize("size", [100, 4095, 4096, 4097, 100_000])
+def test_a_content_is_read_whatever_its_size_and_remembered_where_it_is_small(size: int) -> None:
+    for number in (1.0, 2.0):
+        arrays = [np.full(3, number)]
+        rest = wire.Frame.pack("r", 0, "w", ["list", ""], arrays).header.content_bytes
+        tree = ["list", "a" * (size - rest)]
+        header, payload = through_the_wire(wire.Frame.pack("r", 0, "w", tree, arrays))
+        assert header.content_bytes == size
+        read, (array,) = wire.unpack(payload, size)
+        assert (read, array.tolist()) == (tree, [number] * 3)
+        again, _ = wire.unpack(payload, size)
+        assert (again is read) == (size <= 4096)
+
+
 @pytest.mark.parametrize(
     "array",
     [

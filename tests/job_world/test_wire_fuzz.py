@@ -8,12 +8,12 @@ import random
 import resource
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from batches import TYPES, Box, Point, bytes_of, frame_of
+from batches import TYPES, Box, Point, bytes_of, frame_of, start_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated
@@ -74,13 +74,16 @@ def whole_and_in_parts(checksums: bool) -> list[bytes]:
 
 
 FRAMES = {checksums: whole_and_in_parts(checksums) for checksums in (True, False)}
+#: Bytes of the numbers and names with which they start.
+_SAID = len(start_of().rstrip(b"\0"))
 
 
 def frames_survive(coin: random.Random) -> bool:
     """Whether a damaged frame was read; with a checksum, only one that is whole may be."""
     checksums = coin.random() < 0.5
     original = coin.choice(FRAMES[checksums])
-    data = mutated(coin, original, FRAMES[checksums])
+    end = coin.choice((_SAID, len(original)))
+    data = mutated(coin, original[:end], FRAMES[checksums]) + original[end:]
     try:
         header, payload = receive(data, checksums=checksums)
     except WireError:
@@ -100,20 +103,16 @@ def receive(data: bytes, *, checksums: bool) -> tuple[wire.Header, np.ndarray]:
     """A frame as the receiver takes it in: nothing is allocated that this host does not have."""
     connection = arriving(data)
     with connection:
-        start = bytearray(wire.PREFIX_BYTES)
+        start = bytearray(wire.START_BYTES)
         if not wire.receive_exactly(connection, memoryview(start)):
             raise WireError("the end")
-        prefix = wire.read_prefix(start)
-        named = bytearray(prefix.header_bytes)
-        if not wire.receive_exactly(connection, memoryview(named)):
-            raise WireError("the end")
-        header = wire.read_header(named)
-        if prefix.payload_bytes > MEMORY:
+        header = wire.read_start(start)
+        if max(header.payload_bytes, header.total_bytes) > MEMORY:
             raise WireError("more than this host has")
-        payload = np.empty(prefix.payload_bytes, np.uint8)
+        payload = np.empty(header.payload_bytes, np.uint8)
         if not wire.receive_exactly(connection, payload.data):
             raise WireError("the end")
-        if checksums and not wire.is_intact(prefix, named, payload):
+        if checksums and not wire.is_intact(start, payload):
             raise WireError("damaged")
         return header, payload
 
@@ -128,10 +127,77 @@ def arriving(data: bytes) -> socket.socket:
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=200), st.booleans(), st.booleans())
+@given(
+    st.binary(max_size=200) | st.binary(min_size=wire.START_BYTES, max_size=700),
+    st.booleans(),
+    st.booleans(),
+)
 def test_bytes_are_no_frame(data: bytes, starts_well: bool, checksums: bool) -> None:
     with pytest.raises(WireError):
-        receive(wire.MAGIC + data if starts_well else data, checksums=checksums)
+        unpack(wire.MAGIC + data if starts_well else data, checksums=checksums)
+
+
+def unpack(data: bytes, *, checksums: bool) -> None:
+    """Zeros are the start of an empty payload, which is no batch."""
+    header, payload = receive(data, checksums=checksums)
+    assert not checksums
+    wire.unpack(payload, header.content_bytes)
+
+
+#: Numbers at which something turns over, and others.
+edges = [(1 << 32) - 1, 1 << 32, (1 << 40) - 1, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
+u64s = st.sampled_from(edges) | st.integers(0, 3) | st.integers(0, (1 << 64) - 1)
+in_limits = u64s.map(lambda number: number % (wire.PAYLOAD_LIMIT + 2))
+lengths = st.integers(0, 99) | st.sampled_from([451, 452, 453, 511, 512, 32768, 65535])
+
+
+@given(
+    names=st.binary(max_size=460) | st.text(max_size=130).map(str.encode),
+    run_bytes=lengths,
+    worker_bytes=lengths,
+    sizes=st.fixed_dictionaries({"payload": in_limits, "offset": in_limits, "total": in_limits}),
+    others=st.fixed_dictionaries({"content": u64s, "step": u64s, "attempt": u64s}),
+)
+def test_any_numbers_and_names_are_read_as_they_are_or_refused(
+    names: bytes, run_bytes: int, worker_bytes: int, sizes: dict[str, int], others: dict[str, int]
+) -> None:
+    start = start_of(names[:452], b"", lengths=(run_bytes, worker_bytes), **sizes, **others)
+    said = start[60:]
+    fits = (
+        max(sizes["payload"], sizes["total"]) <= wire.PAYLOAD_LIMIT
+        and (sizes["total"] == 0 or sizes["offset"] < sizes["total"])
+        and run_bytes + worker_bytes <= len(said)
+    )
+    run, worker = said[:run_bytes], said[run_bytes : run_bytes + worker_bytes]
+    if not (fits and is_text(run) and is_text(worker)):
+        with pytest.raises(WireError):
+            wire.read_start(start)
+        return
+    place = {"attempt": others["attempt"], "offset": sizes["offset"], "total": sizes["total"]}
+    assert wire.read_start(start) == wire.Header(
+        run=run.decode(),
+        worker=worker.decode(),
+        step=others["step"],
+        payload_bytes=sizes["payload"],
+        content_bytes=others["content"],
+        part=wire.Part(**place) if sizes["total"] else None,
+    )
+
+
+def is_text(data: bytes) -> bool:
+    with contextlib.suppress(UnicodeDecodeError):
+        return data.decode() is not None
+    return False
+
+
+@given(st.text(max_size=160), st.text(max_size=160))
+def test_names_arrive_or_are_refused_where_they_are_given(run: str, worker: str) -> None:
+    frame = wire.Frame.pack(run, 0, worker, None, [])
+    if len((run + worker).encode()) > 452:
+        with pytest.raises(DataError, match="too long to be sent"):
+            _ = frame.start
+    else:
+        assert wire.read_start(frame.start) == frame.header
 
 
 json_values = st.recursive(
@@ -167,7 +233,7 @@ def test_any_json_is_a_batch_or_refused(tree: Any, tensors: bool | None) -> None
 def test_any_json_is_an_array_inside_its_payload_or_refused(entry: list[Any]) -> None:
     payload = np.zeros(64, np.uint8)
     try:
-        (array,) = wire.view_arrays([entry], payload)
+        (array,) = wire.view_arrays([wire.read_entry(entry)], payload)
     except WireError:
         return
     first, start = (each.__array_interface__["data"][0] for each in (array, payload))
@@ -181,6 +247,7 @@ LINES = [lines.encode(raw) for raw in WIRE]
 LINES.append(
     lines.encode({"type": "OpenRun", "run": "r", "rank": 0, "plan": vars(PLAN)["spec"].name})
 )
+LINES += [messages.decode(dict(raw)).to_line() for raw in WIRE if raw["type"] == "Batch"]
 PLANS = [json.dumps(messages.encode_plan(PLAN)).encode()]
 
 
@@ -190,6 +257,9 @@ def messages_survive(coin: random.Random) -> bool:
     plan = mutated(coin, coin.choice(PLANS), PLANS)
     with contextlib.suppress(DataError):
         messages.decode_plan(lines.decode(plan))
+    for line in data.splitlines():  # as a neighbour hears it
+        with contextlib.suppress(WireError):
+            messages.from_line(line)
     with arriving(data) as connection:
         heard = lines.LineConnection(connection)
         try:
@@ -204,6 +274,22 @@ def messages_survive(coin: random.Random) -> bool:
 def test_bytes_are_no_message(data: bytes) -> None:
     with contextlib.suppress(WireError):
         messages.decode(lines.decode(data))
+    for line in (data, b"[" + data, b"[" + data + b"]"):
+        with pytest.raises(WireError):
+            messages.from_line(line)
+
+
+@given(
+    st.lists(json_values, max_size=8)
+    | st.tuples(st.text(), *[st.integers()] * 3, st.booleans() | st.integers(0, 1), st.integers())
+)
+def test_any_list_is_a_batch_or_refused(values: Sequence[Any]) -> None:
+    line = json.dumps(values).encode()
+    if [type(value) for value in values] == [str, int, int, int, bool, int]:
+        assert list(vars(messages.from_line(line)).values()) == list(values)
+    else:
+        with pytest.raises(WireError):
+            messages.from_line(line)
 
 
 @given(st.sampled_from([raw["type"] for raw in WIRE]), json_values)

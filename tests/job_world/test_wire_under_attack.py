@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import socket
@@ -14,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from batches import bytes_of, start_of
 from hosts import Hosts
 from programs import PIPELINE, READER
 
@@ -201,23 +201,24 @@ def sabotage(name: str, run: str, step: int) -> list[bytes]:
     """Frames that are damaged, cut, too large, of no run, or none."""
     tree, arrays = structure.take_apart({"image": np.zeros(1000), "label": np.zeros(3)})
     frame = wire.Frame.pack(run, step, name, tree, arrays, checksums=True)
-    whole = b"".join(map(bytes, [frame.prefix, frame.header, *frame.buffers]))
-    unknown = frame.header.replace(run.encode(), b"no such run")
+    whole = bytes_of(frame)
+    start = partial(start_of, run.encode(), name.encode(), step=step)
+    unknown = partial(start_of, b"no such run", name.encode(), step=step)
     return [
         whole[:-5] + b"other",
         whole[: len(whole) // 2],
-        whole[: wire.PREFIX_BYTES + 3],
+        whole[: wire.START_BYTES + 3],
+        whole[: wire.START_BYTES - 3],
         b"LDF9" + whole[4:],
-        started(frame.header, 1 << 63),
-        started(frame.header, 1 << 40) + bytes(1 << 20),
-        started(unknown, 1 << 40) + bytes(1 << 20),
-        started(json.dumps([run, 1 << 60, name, 10]).encode(), 10) + bytes(10),
-        started(b"[1,}", 4) + bytes(4),
-        started(b"[" * 4096, 4) + bytes(4),
+        start(payload=1 << 63),
+        start(payload=1 << 40) + bytes(1 << 20),
+        start(payload=10, total=1 << 40) + bytes(10),
+        start(payload=10, total=9) + bytes(10),
+        start(payload=10, offset=10, total=10) + bytes(10),
+        unknown(payload=1 << 40) + bytes(1 << 20),
+        unknown(payload=10, total=1 << 40) + bytes(10),
+        start(step=1 << 60, payload=10, content=10) + bytes(10),
+        start_of(b"\xff\xfe", name.encode(), payload=4) + bytes(4),
+        start(lengths=(65535, 65535), payload=4) + bytes(4),
         random.Random(2).randbytes(100_000),
     ]
-
-
-def started(header: bytes, payload_bytes: int) -> bytes:
-    """The beginning of a frame that claims a payload of this size."""
-    return struct.pack("<4sIQI", wire.MAGIC, len(header), payload_bytes, 0) + header

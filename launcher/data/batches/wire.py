@@ -1,16 +1,17 @@
 """The bulk protocol: one frame is one batch, on any of the connections between two hosts.
 
-    frame    = prefix header payload
-    prefix   = "LDF2"  header bytes (u32)  payload bytes (u64)  checksum (u32), little-endian
-    header   = JSON [run, step, worker, content bytes], and for a part: attempt, offset, total bytes
+    frame    = start payload
+    start    = "LDF3"  checksum (u32)  bytes of the payload, bytes of the content, step (u64 each),
+               attempt, offset and total bytes of a part (u64 each; total 0: no part), lengths of
+               two names (u16 each), the run, the worker; little-endian, zeros to START_BYTES
     payload  = the arrays' bytes, each at a multiple of ALIGNMENT, then the content
     content  = JSON [tree, [[dtype, shape, offset], ...]]
 
 Nothing is copied on the way out (one sendmsg over the arrays' own memory), and the payload can be
 received in one piece into any buffer, where the arrays are then views. The receiver reads the
-header, which is small; only the rank reads the content. A large batch may travel in parts, each a
-frame of its own, on several connections. The checksum is crc32 over all that comes before and
-after it, where the job asks for it, and 0 where not.
+start, in one piece as well; only the rank reads the content. A large batch may travel in parts,
+each a frame of its own, on several connections. The checksum is crc32 over all that comes after it,
+where the job asks for it, and 0 where not.
 """
 
 from __future__ import annotations
@@ -34,14 +35,18 @@ from launcher.errors import DataError, WireError
 from launcher.runtime.lines import from_json
 
 Array = npt.NDArray[Any]
+#: What kind an array of a payload is, its shape, its offset, and its bytes.
+Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]
 
-MAGIC = b"LDF2"
+MAGIC = b"LDF3"
 ALIGNMENT = 64
-HEADER_LIMIT = 4096
+START_BYTES = 512  # with room for the longest name that a host can have
 PAYLOAD_LIMIT = 1 << 40
 
-_SIZES = struct.Struct("<4sIQ")
+_START = struct.Struct("<4sI6QHH")
 _CHECKSUM = struct.Struct("<I")
+#: Offset of the checksum in the start, and of what it covers.
+_AT_CHECKSUM, _CHECKED = 4, 8
 #: What numpy calls its plain types: "<f4", "|b1", "<U12", "<M8[25s]".
 _DTYPE = re.compile(
     rf"[<>|][{''.join(sorted(PLAIN_KINDS))}][0-9]{{1,9}}(\[[0-9]*[a-zA-Z]{{1,2}}\])?"
@@ -59,17 +64,8 @@ _PADDING = bytes(ALIGNMENT)
 #: json.dumps makes one for each call, which costs as much again. Trees are no circles.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 _MOST_AXES = 64  # numpy's own limit
-
-PREFIX_BYTES = _SIZES.size + _CHECKSUM.size
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prefix:
-    """What a frame says of itself first."""
-
-    header_bytes: int
-    payload_bytes: int
-    checksum: int
+#: A content of more bytes is read anew each time.
+_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +84,22 @@ class Header:
     run: str
     step: int
     worker: str
+    payload_bytes: int
     content_bytes: int
     part: Part | None = None
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the whole batch."""
+        return self.part.total if self.part else self.payload_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """One batch, ready to be sent."""
+    """One batch, or a part of it, ready to be sent."""
 
-    run: str
-    step: int
-    header: bytes
+    header: Header
     buffers: tuple[memoryview, ...]
-    payload_bytes: int
     checksums: bool = False
 
     @classmethod
@@ -129,40 +128,44 @@ class Frame:
             offset += array.nbytes
         content = _to_json([tree, entries])
         buffers.append(memoryview(content))
-        header = _to_json([run, step, worker, len(content)])
-        payload_bytes = offset + len(content)
-        if len(header) > HEADER_LIMIT or payload_bytes > PAYLOAD_LIMIT:
+        if offset + len(content) > PAYLOAD_LIMIT:
             raise DataError(
-                f"a batch has {payload_bytes >> 20} MiB, and at most {PAYLOAD_LIMIT >> 20} MiB can "
+                f"a batch has {offset >> 20} MiB, and at most {PAYLOAD_LIMIT >> 20} MiB can "
                 "be sent: make batches smaller"
             )
-        return cls(
+        header = Header(
             run=run,
             step=step,
-            header=header,
-            buffers=tuple(buffers),
-            payload_bytes=payload_bytes,
-            checksums=checksums,
+            worker=worker,
+            payload_bytes=offset + len(content),
+            content_bytes=len(content),
         )
+        return cls(header=header, buffers=tuple(buffers), checksums=checksums)
 
     @property
-    def prefix(self) -> bytes:
-        sizes = _SIZES.pack(MAGIC, len(self.header), self.payload_bytes)
-        checksum = _checksum([sizes, self.header, *self.buffers]) if self.checksums else 0
-        return sizes + _CHECKSUM.pack(checksum)
+    def start(self) -> bytes:
+        """What comes before the payload; raises DataError for names that are too long."""
+        start = _write_start(self.header)
+        if not self.checksums:
+            return start
+        checksum = _CHECKSUM.pack(_checksum([start[_CHECKED:], *self.buffers]))
+        return start[:_AT_CHECKSUM] + checksum + start[_CHECKED:]
 
     def split(self, count: int, attempt: int) -> list[Frame]:
         """The batch in `count` parts of equal size, which may be sent at the same time."""
-        named = from_json(self.header)
-        share = -(-self.payload_bytes // count)
+        total = self.header.payload_bytes
+        share = -(-total // count)
         return [
             replace(
                 self,
-                header=_to_json([*named, attempt, offset, self.payload_bytes]),
+                header=replace(
+                    self.header,
+                    payload_bytes=min(share, total - offset),
+                    part=Part(attempt=attempt, offset=offset, total=total),
+                ),
                 buffers=tuple(_cut(self.buffers, offset, offset + share)),
-                payload_bytes=min(share, self.payload_bytes - offset),
             )
-            for offset in range(0, self.payload_bytes, share)
+            for offset in range(0, total, share)
         ]
 
     def copy_to(self, target: npt.NDArray[np.uint8]) -> None:
@@ -175,7 +178,7 @@ class Frame:
 
     def send(self, connection: socket.socket) -> None:
         """Send the frame; raises OSError when the other side is gone."""
-        pending = [memoryview(self.prefix), memoryview(self.header), *self.buffers]
+        pending = [memoryview(self.start), *self.buffers]
         first = 0
         while first < len(pending):
             sent = connection.sendmsg(pending[first : first + _IOV_MAX])
@@ -186,31 +189,50 @@ class Frame:
                 pending[first] = pending[first][sent:]
 
 
-def read_prefix(data: bytes | bytearray | memoryview) -> Prefix:
-    """A frame's prefix; raises WireError for what no worker sends."""
-    magic, header_bytes, payload_bytes = _SIZES.unpack_from(data)
-    (checksum,) = _CHECKSUM.unpack_from(data, _SIZES.size)
+def _write_start(header: Header) -> bytes:
+    run, worker = header.run.encode(), header.worker.encode()
+    if _START.size + len(run) + len(worker) > START_BYTES:
+        raise DataError(f"the names of a batch are too long to be sent: {header.worker[:80]}...")
+    part = header.part
+    fixed = _START.pack(
+        MAGIC,
+        0,
+        header.payload_bytes,
+        header.content_bytes,
+        header.step,
+        *((part.attempt, part.offset, part.total) if part else (0, 0, 0)),
+        len(run),
+        len(worker),
+    )
+    return (fixed + run + worker).ljust(START_BYTES, b"\0")
+
+
+def read_start(start: bytes | bytearray | memoryview) -> Header:
+    """Whose batch the payload after it is; raises WireError for what no worker sends."""
+    magic, _, size, content, step, attempt, offset, total, *lengths = _START.unpack_from(start)
     if magic != MAGIC:
         raise WireError(f"not a frame: it starts with {bytes(magic)!r}")
-    if header_bytes > HEADER_LIMIT or payload_bytes > PAYLOAD_LIMIT:
-        raise WireError(f"a frame of {header_bytes} + {payload_bytes} bytes is beyond the limits")
-    return Prefix(header_bytes=header_bytes, payload_bytes=payload_bytes, checksum=checksum)
+    if max(size, total) > PAYLOAD_LIMIT:
+        raise WireError(f"a frame of {size} bytes, a part of {total}, is beyond the limits")
+    if total and offset >= total:
+        raise WireError(f"a frame with a damaged start: a part at {offset} of {total} bytes")
+    run, worker = _names(start, *lengths)
+    part = Part(attempt=attempt, offset=offset, total=total) if total else None
+    return Header(
+        run=run, step=step, worker=worker, payload_bytes=size, content_bytes=content, part=part
+    )
 
 
-def read_header(data: bytes | bytearray) -> Header:
-    """A frame's header, checked for its parts; raises WireError."""
+def _names(start: bytes | bytearray | memoryview, run: int, worker: int) -> tuple[str, str]:
+    middle = _START.size + run
+    if middle + worker > START_BYTES:
+        raise WireError(f"a frame with a damaged start: names of {run} and {worker} bytes")
     try:
-        run, step, worker, content_bytes, *place = from_json(data)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise WireError(f"a frame with a damaged header: {error!r}") from error
-    numbers = [step, content_bytes, *place]
-    are_numbers = all(type(number) is int and number >= 0 for number in numbers)
-    if type(run) is not str or type(worker) is not str or not are_numbers:
-        raise WireError(f"a frame with a damaged header: {bytes(data[:80])!r}")
-    if len(place) not in (0, 3) or (place and not place[1] < place[2] <= PAYLOAD_LIMIT):
-        raise WireError(f"a frame with a damaged header: no place for a part in {place}")
-    part = Part(attempt=place[0], offset=place[1], total=place[2]) if place else None
-    return Header(run=run, step=step, worker=worker, content_bytes=content_bytes, part=part)
+        return str(start[_START.size : middle], "utf-8"), str(
+            start[middle : middle + worker], "utf-8"
+        )
+    except UnicodeDecodeError as error:
+        raise WireError(f"a frame with a damaged start: {error!r}") from error
 
 
 def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
@@ -243,43 +265,65 @@ def skip(connection: socket.socket, count: int) -> bool:
 
 
 def is_intact(
-    prefix: Prefix, header: bytes | bytearray, payload: memoryview | npt.NDArray[np.uint8]
+    start: bytes | bytearray | memoryview, payload: memoryview | npt.NDArray[np.uint8]
 ) -> bool:
-    """Whether all parts of a received frame are what was sent, by the checksum."""
-    sizes = _SIZES.pack(MAGIC, prefix.header_bytes, prefix.payload_bytes)
-    return _checksum([sizes, header, payload]) == prefix.checksum
+    """Whether a received frame is what was sent, by the checksum."""
+    (checksum,) = _CHECKSUM.unpack_from(start, _AT_CHECKSUM)
+    return bool(_checksum([start[_CHECKED:], payload]) == checksum)
+
+
+@functools.lru_cache(maxsize=64)
+def _read_content(content: bytes) -> tuple[Any, tuple[Entry, ...]]:
+    """The tree, and where which arrays are: most batches of a stream are alike in that."""
+    try:
+        tree, entries = from_json(content)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise WireError(f"a frame with a damaged content: {error!r}") from error
+    if not isinstance(entries, list):
+        raise WireError("a frame with a damaged content: no list of arrays")
+    return tree, tuple(map(read_entry, entries))
 
 
 def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, list[Array]]:
     """The tree of a batch, and its arrays as views of its payload; raises WireError."""
     if not 0 < content_bytes <= len(payload):
         raise WireError(f"a frame whose content of {content_bytes} bytes is outside of it")
-    try:
-        tree, entries = from_json(payload[-content_bytes:].tobytes())
-    except (ValueError, TypeError, RecursionError) as error:
-        raise WireError(f"a frame with a damaged content: {error!r}") from error
-    if not isinstance(entries, list):
-        raise WireError("a frame with a damaged content: no list of arrays")
+    text = payload[-content_bytes:].tobytes()
+    # What says much is seldom said twice, and would be remembered for nothing.
+    read = _read_content if content_bytes <= _REMEMBERED else _read_content.__wrapped__
+    tree, entries = read(text)
     return tree, view_arrays(entries, payload[:-content_bytes])
 
 
-def view_arrays(entries: Sequence[Any], payload: npt.NDArray[np.uint8]) -> list[Array]:
+def view_arrays(entries: Iterable[Entry], payload: npt.NDArray[np.uint8]) -> list[Array]:
     """The arrays of a frame as views of its payload; raises WireError when they do not fit."""
     return [_view(entry, payload) for entry in entries]
 
 
-def _view(entry: Any, payload: npt.NDArray[np.uint8]) -> Array:
+def _view(entry: Entry, payload: npt.NDArray[np.uint8]) -> Array:
+    dtype, shape, offset, size = entry
+    if size > len(payload) - offset:
+        raise WireError(f"an array of {dtype.str}{shape} at {offset} is outside its frame")
+    try:
+        array: Array = np.ndarray(shape, dtype, payload, offset)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise WireError(f"an array of {dtype.str}{shape} at {offset}: {error}") from error
+    return array
+
+
+def read_entry(entry: Any) -> Entry:
+    """What a content says of one array; raises WireError for what no array is."""
     try:
         name, shape, offset = entry
         dtype = _dtype(name)
         # numpy reads a negative length or offset as a wish of its own
-        size = math.prod(shape) * dtype.itemsize if len(shape) <= _MOST_AXES else -1
-        if min(offset, size, *shape) < 0 or size > len(payload) - offset:
-            raise WireError(f"an array of {name}{shape} at {offset} is outside its frame")
-        array: Array = np.ndarray(shape, dtype, payload, offset)
+        if not all(type(number) is int and number >= 0 for number in (offset, *shape)):
+            raise ValueError("its shape and offset are no counts")
+        if len(shape) > _MOST_AXES:
+            raise ValueError("it has too many axes")
+        return dtype, tuple(shape), offset, math.prod(shape) * dtype.itemsize
     except (ValueError, TypeError, OverflowError) as error:
         raise WireError(f"a damaged array entry {str(entry)[:80]}: {error}") from error
-    return array
 
 
 @functools.lru_cache(maxsize=256)

@@ -36,6 +36,10 @@ class Message:
     def encode(self) -> dict[str, Any]:
         return {"type": type(self).__name__, **vars(self)}
 
+    def to_line(self) -> bytes:
+        """The message as it is sent."""
+        return lines.encode(self.encode())
+
 
 @dataclass(frozen=True, kw_only=True)
 class HelloWorker(Message):
@@ -227,6 +231,10 @@ class Batch(Message):
     new: bool
     content: int
 
+    def to_line(self) -> bytes:
+        """A list of its values: there is one for each batch, on its way to the training loop."""
+        return lines.encode([self.run, self.step, self.slab, self.size, self.new, self.content])
+
 
 @dataclass(frozen=True, kw_only=True)
 class NeedSlab(Message):
@@ -295,6 +303,7 @@ class Close(Message):
 _T = TypeVar("_T")
 
 _TYPES: dict[str, type[Message]] = {kind.__name__: kind for kind in Message.__subclasses__()}
+_BATCH_TYPES = (str, int, int, int, bool, int)
 _NAMES = {name: frozenset(f.name for f in fields(kind)) for name, kind in _TYPES.items()}
 
 
@@ -314,12 +323,21 @@ def decode(raw: dict[str, Any]) -> Message:
 
 def to_lines(*messages: Message) -> bytes:
     """Messages as they are sent, to be written in one go."""
-    return b"".join(lines.encode(message.encode()) for message in messages)
+    return b"".join([message.to_line() for message in messages])
 
 
 def from_line(line: bytes) -> Message:
     """The inverse, for one message; raises WireError for what is not one."""
-    return decode(lines.decode(line))
+    if not line.startswith(b"["):
+        return decode(lines.decode(line))
+    try:
+        values = lines.from_json(line)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not a message: {line[:80]!r}") from error
+    if tuple(map(type, values)) != _BATCH_TYPES:
+        raise WireError(f"a damaged message Batch: {line[:80]!r}")
+    run, step, slab, size, new, content = values
+    return Batch(run=run, step=step, slab=slab, size=size, new=new, content=content)
 
 
 def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:

@@ -94,6 +94,9 @@ class Fleet:
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
 
+    def __len__(self) -> int:
+        return len(self._workers)
+
     def get(self, name: str) -> Worker | None:
         return self._workers.get(name)
 

@@ -19,7 +19,7 @@ from launcher.data.dispatcher.counts import Counts
 from launcher.data.dispatcher.fleet import Fleet, Lease, Worker
 from launcher.data.dispatcher.leases import Assignment, Leases
 from launcher.data.dispatcher.owners import Owners
-from launcher.data.dispatcher.runs import Progress, Run, Shelf
+from launcher.data.dispatcher.runs import Progress, Run, Shelf, window_for
 
 #: Workers that die over one batch before its run is given up.
 MOST_DEATHS = 3
@@ -64,6 +64,7 @@ class Ledger:
             self._note_death(other)  # and this is who replaces it
         worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
+        self._set_windows()
         self._owners.welcome_back(worker, self._runs.values())
         for run_id, steps in (holds or {}).items():
             for step in steps:
@@ -222,8 +223,15 @@ class Ledger:
         """Divide a receiver's memory anew among the runs that are being read."""
         runs = [run for run in self._runs.values() if run.shelf is shelf]
         shelf.readers = sum(run.active and run.after is None for run in runs)
+        self._set_windows()
         for run in runs:
             self._leases.want(run)
+
+    def _set_windows(self) -> None:
+        """Many workers need many batches to be at work on."""
+        readers = sum(shelf.readers for shelf in self._shelves.values())
+        for shelf in self._shelves.values():
+            shelf.window = window_for(len(self._fleet), readers)
 
     # Batches ------------------------------------------------------------------------------
 

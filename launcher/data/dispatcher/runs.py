@@ -11,8 +11,17 @@ from launcher.data.control.names import host_of
 
 #: Batches ahead of a rank before the size of one is known, or before the rank has taken any.
 FIRST_WINDOW = 2
-#: Batches ahead of a rank at most, however small they are.
-LAST_WINDOW = 256
+#: Batches ahead of a rank, if memory allows, until there are many workers for it.
+USUAL_WINDOW = 256
+#: Batches for each worker of a rank: one is prepared, one waits for that, and one has arrived.
+WINDOW_PER_WORKER = 3
+#: Batches ahead of a rank at most, however many workers there are and however small batches are.
+LAST_WINDOW = 1 << 14
+
+
+def window_for(workers: int, ranks: int) -> int:
+    """Batches ahead of each of so many ranks that keep so many workers busy, and no fewer."""
+    return min(LAST_WINDOW, max(USUAL_WINDOW, WINDOW_PER_WORKER * workers // max(1, ranks)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +40,14 @@ class Progress:
 
 @dataclass(eq=False)
 class Shelf:
-    """The memory of one receiver, in bytes, and how many runs are being read from it."""
+    """The memory of one receiver, in bytes, and how many runs are being read from it.
+
+    window: batches ahead of each rank, at most.
+    """
 
     budget: int
     readers: int = 0
+    window: int = USUAL_WINDOW
 
     @property
     def share(self) -> int:
@@ -88,7 +101,7 @@ class Run:
             return max(0, spare) if before.fresh == before.steps else 0
         if self.largest == 0:  # of lanes a rank has many
             return 1 if self.is_lane else FIRST_WINDOW
-        most = LAST_WINDOW if self.active else FIRST_WINDOW
+        most = self.shelf.window if self.active else FIRST_WINDOW
         return max(1, min(most, self.shelf.share // self.largest))
 
     def next_steps(self) -> Iterator[int]:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from weakref import finalize
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -155,5 +155,28 @@ class SlabViews:
         """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""
         # numpy lets every view of a view refer to this one array, whose end is then the end of all.
         whole = np.frombuffer(self._memory[number], np.uint8)
-        finalize(whole, self._released, number).atexit = False
+        loan = _Loan(whole, _end)
+        loan.number, loan.released = number, self._released
+        _loans[id(loan)] = loan
         return whole[:size]
+
+
+class _Loan(ref[Any]):
+    """The arrays over a slab: as long as they live, so does whom their end is to be said to.
+
+    weakref.finalize does the same, and was measured to take three times as long.
+    """
+
+    __slots__ = ("number", "released")
+
+    number: int
+    released: Callable[[int], Any]
+
+
+def _end(loan: _Loan) -> None:
+    del _loans[id(loan)]
+    loan.released(loan.number)
+
+
+#: By their ids: a reference to an array has no hash.
+_loans: dict[int, _Loan] = {}

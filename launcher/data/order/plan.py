@@ -143,10 +143,11 @@ class Plan:
         """Where the batch of a step stands in the order; beyond the length it wraps around."""
         if not 0 <= step < self.steps:
             raise DataError(f"step {step} is not in an epoch of {self.steps} steps")
-        step = self._todo[step]
-        size = self.spec.share if step < self.full_steps else self.last_size
-        first = step * self._stride + self.rank * size
-        return self._positions(range(first, first + size))
+        first = self._todo[step] * self._stride + self.rank * self._size(step)
+        return self._positions(range(first, first + self._size(step)))
+
+    def _size(self, step: int) -> int:
+        return self.spec.share if self._todo[step] < self.full_steps else self.last_size
 
     def _positions(self, indices: range) -> list[int]:
         """Where the samples stand that are left, by their index among them."""
@@ -189,6 +190,12 @@ class Plan:
     def sample_ids(self, step: int) -> list[int]:
         """The dataset's indices for the batch of a step."""
         return [index for _, index in self.samples(step)]
+
+    def samples_in(self, step: int) -> int:
+        """How many samples the batch of a step has."""
+        if self.spec.batch_sampler is None:
+            return self._size(step)
+        return self.count(self.positions(step))
 
     def count(self, positions: Sequence[int]) -> int:
         """How many samples stand at some positions."""

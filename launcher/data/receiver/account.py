@@ -16,9 +16,11 @@ from launcher.data.control import messages as m
 from launcher.data.control.names import host_of
 
 #: Seconds between two reports of progress: each costs the dispatcher as much as leasing a batch.
-_PAUSE = 0.02
-#: Batches that are reported at once: workers that are fast need more.
-_MANY = 16
+_PAUSE = 0.04
+#: Arrivals and departures that are reported at once: workers that are fast need more.
+_MANY = 64
+#: So is this share of the memory, when it is free again: there may be room for few batches.
+_MUCH = 1 / 8
 
 
 @dataclass
@@ -53,8 +55,9 @@ class _Standing:
 class Account:
     """The runs of one receiver. What happens is noted by any thread, and told by one (`news`)."""
 
-    def __init__(self, host: str, address: tuple[str, int]) -> None:
+    def __init__(self, host: str, address: tuple[str, int], prefetch_bytes: int) -> None:
         self._host, self._address = host, address
+        self._much = _MUCH * prefetch_bytes
         self._changed = threading.Condition()
         self._runs: dict[str, _Standing] = {}
         self._asked: dict[str, m.Describe] = {}
@@ -64,6 +67,8 @@ class Account:
         self._news: list[m.Message] = []
         self._progress = m.Progress(arrived={}, taken={})
         self._steps = 0  # in the progress
+        self._freed = 0  # bytes, at most, that are free again by it
+        self._is_idle = False  # who tells the news
         self._told = 0.0  # when there was news last
         self._is_leaving = False
 
@@ -110,6 +115,7 @@ class Account:
                     self._prepared[host_of(worker)] += 1
                     self._received[str(standing.opened.rank)] += 1
                     self._progress.taken.setdefault(run, []).append(step)
+                    self._freed += standing.largest
                     self._count()
 
     def pass_on(self, report: m.Report) -> None:
@@ -138,8 +144,10 @@ class Account:
         """
         with self._changed:
             pause = self._told + _PAUSE - time.monotonic()
-            self._changed.wait_for(lambda: self._news or self._steps >= _MANY, max(0.0, pause))
+            self._changed.wait_for(self._is_due, max(0.0, pause))
+            self._is_idle = True
             self._changed.wait_for(lambda: self._news or self._steps)
+            self._is_idle = False
             self._close_progress()
             news, self._news = self._news, []
             self._told = time.monotonic()
@@ -153,8 +161,13 @@ class Account:
 
     def _count(self) -> None:
         self._steps += 1
-        if self._steps in (1, _MANY):  # a thread that is woken for nothing fights the receiving one
+        if (
+            self._is_idle or self._is_due()
+        ):  # a thread that is woken in vain fights the receiving one
             self._changed.notify()
+
+    def _is_due(self) -> bool:
+        return bool(self._news) or self._steps >= _MANY or self._freed >= self._much
 
     def _tell(self, message: m.Message) -> None:
         self._close_progress()  # the order of what happened is kept
@@ -165,4 +178,4 @@ class Account:
         if self._steps:
             self._news.append(self._progress)
             self._progress = m.Progress(arrived={}, taken={})
-            self._steps = 0
+            self._steps = self._freed = 0

@@ -16,12 +16,12 @@ _Key = tuple[str, int]  # a worker and its attempt
 
 @dataclass
 class _Arrival:
-    """A batch that is on its way into a slab. writers: threads that fill it now."""
+    """A batch that comes in parts. writers: threads that fill its slab now."""
 
     slab: Slab
     total: int
     missing: int
-    key: _Key | None
+    key: _Key
     writers: int = 0
     broken: bool = False
 
@@ -42,54 +42,71 @@ class Arrivals:
     def receive_all(self, connection: socket.socket) -> None:
         """Receive frames to the end, or to a damaged one; raises WireError and OSError."""
         latest: wire.Header | None = None
+        start = bytearray(wire.START_BYTES)
         try:
-            while (start := _receive_start(connection)) is not None:
-                prefix, named = start
-                latest = wire.read_header(named)
-                if not self._receive(connection, prefix, named, latest):
+            while wire.receive_exactly(connection, memoryview(start)):
+                latest = wire.read_start(start)
+                if not self._store.could_hold(latest):
+                    break
+                receive = self._receive_part if latest.part else self._receive_whole
+                if not receive(connection, start, latest):
                     break
         finally:
             if latest is not None and latest.part is not None:
                 self._give_up(latest.worker, latest.part.attempt)
 
-    def _receive(
-        self,
-        connection: socket.socket,
-        prefix: wire.Prefix,
-        named: bytearray,
-        header: wire.Header,
+    def _receive_whole(
+        self, connection: socket.socket, start: bytearray, header: wire.Header
     ) -> bool:
-        size = prefix.payload_bytes
-        total = header.part.total if header.part else size
-        if not self._store.could_hold(header, total):
-            return False
-        arrival = self._join(header, size)
-        if arrival is None:
-            return wire.skip(connection, size)
-        offset = header.part.offset if header.part else 0
-        complete = intact = False
+        slab = self._store.take(header)
+        if slab is None:
+            return wire.skip(connection, header.payload_bytes)
+        intact = kept = False
         try:
-            with memoryview(arrival.slab.memory)[offset : offset + size] as payload:
-                complete = wire.receive_exactly(connection, payload)
-                intact = complete and (
-                    not self._checksums or wire.is_intact(prefix, named, payload)
-                )
+            intact = self._fill(connection, start, header, slab)
+            kept = intact and self._store.keep(header, slab)
         finally:
-            self._leave(arrival, header, size if intact else None)
-        if complete and not intact:
-            self._store.refuse(header, "its checksum differs")
+            if not kept:
+                self._store.give(slab)
         return intact
 
-    def _join(self, header: wire.Header, size: int) -> _Arrival | None:
-        """Where a frame goes; None for a batch that is not wanted (any more)."""
+    def _fill(
+        self, connection: socket.socket, start: bytearray, header: wire.Header, slab: Slab
+    ) -> bool:
+        """Receive a payload to where it belongs; False when it ends early, or is damaged."""
+        first = header.part.offset if header.part else 0
+        with memoryview(slab.memory)[first : first + header.payload_bytes] as payload:
+            if not wire.receive_exactly(connection, payload):
+                return False
+            if not self._checksums or wire.is_intact(start, payload):
+                return True
+        self._store.refuse(header, "its checksum differs")
+        return False
+
+    # Parts --------------------------------------------------------------------------------
+
+    def _receive_part(
+        self, connection: socket.socket, start: bytearray, header: wire.Header
+    ) -> bool:
+        arrival = self._join(header)
+        if arrival is None:
+            return wire.skip(connection, header.payload_bytes)
+        intact = False
+        try:
+            intact = self._fill(connection, start, header, arrival.slab)
+        finally:
+            self._leave(arrival, header, header.payload_bytes if intact else None)
+        return intact
+
+    def _join(self, header: wire.Header) -> _Arrival | None:
+        """Where a part goes; None when its batch is not wanted (any more)."""
         part = header.part
-        if part is None:
-            return self._begin(header, size, None)
-        if size > part.total - part.offset:
-            raise WireError(f"a part of {size} bytes is outside its batch: {part}")
+        assert part is not None
+        if header.payload_bytes > part.total - part.offset:
+            raise WireError(f"a part of {header.payload_bytes} bytes is outside its batch: {part}")
         key = (header.worker, part.attempt)
         with self._lock:
-            arrival = self._in_parts.get(key) or self._begin(header, part.total, key)
+            arrival = self._in_parts.get(key) or self._begin(header, key)
             if arrival is None:
                 return None
             if arrival.total != part.total:
@@ -98,10 +115,9 @@ class Arrivals:
             arrival.writers += 1
         return arrival
 
-    def _begin(self, header: wire.Header, total: int, key: _Key | None) -> _Arrival | None:
-        if not self._store.wants(header):
-            return None
-        return _Arrival(self._store.take(header.run, total), total, missing=total, key=key)
+    def _begin(self, header: wire.Header, key: _Key) -> _Arrival | None:
+        slab, total = self._store.take(header), header.total_bytes
+        return _Arrival(slab, total, missing=total, key=key) if slab else None
 
     def _leave(self, arrival: _Arrival, header: wire.Header, filled: int | None) -> None:
         """A thread has filled its part, or could not (None)."""
@@ -112,37 +128,21 @@ class Arrivals:
             if arrival.missing > 0 or arrival.broken:
                 self._drop_if_broken(arrival)
                 return
-            if arrival.key is not None:
-                del self._in_parts[arrival.key]
-        if not self._store.keep(header, arrival.slab, arrival.total):
+            del self._in_parts[arrival.key]
+        if not self._store.keep(header, arrival.slab):
             self._store.give(arrival.slab)
 
     def _give_up(self, worker: str, latest: int) -> None:
         """A connection has ended: what its worker has begun is tried anew, by it or by others."""
         with self._lock:
             for arrival in list(self._in_parts.values()):
-                if (
-                    arrival.key is not None
-                    and arrival.key[0] == worker
-                    and arrival.key[1] <= latest
-                ):
+                of_worker, attempt = arrival.key
+                if of_worker == worker and attempt <= latest:
                     arrival.broken = True
                     self._drop_if_broken(arrival)
 
     def _drop_if_broken(self, arrival: _Arrival) -> None:
         if not arrival.broken or arrival.writers > 0:
             return
-        if arrival.key is None or self._in_parts.pop(arrival.key, None) is not None:
+        if self._in_parts.pop(arrival.key, None) is not None:
             self._store.give(arrival.slab)
-
-
-def _receive_start(connection: socket.socket) -> tuple[wire.Prefix, bytearray] | None:
-    """A frame's prefix and its header; None at the end."""
-    start = bytearray(wire.PREFIX_BYTES)
-    if not wire.receive_exactly(connection, memoryview(start)):
-        return None
-    prefix = wire.read_prefix(start)
-    named = bytearray(prefix.header_bytes)
-    if not wire.receive_exactly(connection, memoryview(named)):
-        return None
-    return prefix, named

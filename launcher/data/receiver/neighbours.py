@@ -49,7 +49,7 @@ class Neighbour:
     _is_sending: bool = False  # the thread, what it took out of `_left`
 
     def tell(self, message: m.Message) -> None:
-        self._put(_Entry(m.to_lines(message), None))
+        self._put(_Entry(message.to_line(), None))
 
     def lend(self, slab: Slab) -> bool:
         """Note that it has the slab; True when its descriptor must travel with the message."""
@@ -68,8 +68,7 @@ class Neighbour:
 
     def show(self, message: m.Batch | m.Lent, slab: Slab) -> None:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""
-        line = m.to_lines(message)
-        self._put(_Entry(line, slab.descriptor if message.new else None))
+        self._put(_Entry(message.to_line(), slab.descriptor if message.new else None))
 
     def forget(self, slab: Slab) -> None:
         """The slab is used no more."""

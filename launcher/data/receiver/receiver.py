@@ -42,8 +42,9 @@ class Receiver:
         self._lock = threading.Lock()  # for _asking
         self._asking: dict[str, list[Neighbour]] = {}
         address = (cluster.address(cluster.host), environment.ports.receiver)
-        self._account = Account(cluster.host, address)
-        self._store = Store(_prefetch_bytes(environment), self._account)
+        budget = _prefetch_bytes(environment)
+        self._account = Account(cluster.host, address, budget)
+        self._store = Store(budget, self._account)
         self._arrivals = Arrivals(self._store, checksums=bool(part and part.checksums))
         self._workers = socket.create_server(
             (cluster.bind_address, environment.ports.receiver), backlog=1024

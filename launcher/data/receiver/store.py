@@ -25,7 +25,7 @@ class _Run:
     in_order: bool
     next_step: int = 0
     handed: StepSet = field(default_factory=StepSet)
-    waiting: dict[int, tuple[wire.Header, Slab, int]] = field(default_factory=dict)
+    waiting: dict[int, tuple[wire.Header, Slab]] = field(default_factory=dict)
     damaged: int = 0
 
     def wants(self, step: int) -> bool:
@@ -57,28 +57,33 @@ class Store:
             run = self._runs.get(header.run)
             return run is not None and run.wants(header.step)
 
-    def take(self, run_id: str, size: int) -> Slab:
-        """Memory for a batch. Raises OSError, and the rank, which would wait, hears of it."""
-        run = self._runs.get(run_id)
-        self._take_back([run.rank] if run else [])
+    def take(self, header: wire.Header) -> Slab | None:
+        """Memory for a batch, if it is wanted. Raises OSError, and the rank hears of it."""
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None or not run.wants(header.step):
+                return None
+            returned = run.rank.returned()
+        self.give(*returned)
         try:
-            return self._pool.take(size)
-        except OSError as error:
-            self._fail(run_id, f"the receiver has no memory for a batch: {error}")
+            return self._pool.take(header.total_bytes)
+        except OSError as error:  # the rank would wait
+            self._fail(header.run, f"the receiver has no memory for a batch: {error}")
             raise
 
-    def give(self, slab: Slab) -> None:
-        """The slab is free again."""
-        self._pool.give(slab)
+    def give(self, *slabs: Slab) -> None:
+        """The slabs are free again."""
+        for slab in slabs:
+            self._pool.give(slab)
 
-    def keep(self, header: wire.Header, slab: Slab, size: int) -> bool:
+    def keep(self, header: wire.Header, slab: Slab) -> bool:
         """Note a batch that is still wanted; False for second copies and closed runs."""
         with self._lock:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return False
-            run.waiting[header.step] = (header, slab, size)
-            self._meter.arrived(size, self._pool.used_bytes)
+            run.waiting[header.step] = (header, slab)
+            self._meter.arrived(header.total_bytes, self._pool.used_bytes)
             if not run.in_order:
                 run.next_step = header.step
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
@@ -88,18 +93,20 @@ class Store:
 
     def figures(self) -> dict[str, float]:
         """What has come in, and how much of it is here."""
-        self._take_back(list(self.neighbours))
+        with self._lock:
+            returned = [slab for each in self.neighbours for slab in each.returned()]
+        self.give(*returned)
         return self._meter.numbers(self._pool.used_bytes)
 
     def _hand_over(self, run_id: str, run: _Run) -> None:
         """Give the rank every batch whose turn it is; if order does not matter, that is any."""
         while (entry := run.waiting.pop(run.next_step, None)) is not None:
-            header, slab, size = entry
+            header, slab = entry
             batch = m.Batch(
                 run=run_id,
                 step=run.next_step,
                 slab=slab.number,
-                size=size,
+                size=header.total_bytes,
                 new=run.rank.lend(slab),
                 content=header.content_bytes,
             )
@@ -107,8 +114,9 @@ class Store:
             run.handed.add(run.next_step)
             run.next_step += 1
 
-    def could_hold(self, header: wire.Header, size: int) -> bool:
+    def could_hold(self, header: wire.Header) -> bool:
         """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
+        size = header.total_bytes
         if size <= self._memory or not self.wants(header):
             return True
         gigabytes, memory = size / 1e9, self._memory / 1e9
@@ -149,8 +157,8 @@ class Store:
         """No batch of the run is wanted any more."""
         with self._lock:
             run = self._runs.pop(run_id, None)
-        for _, slab, _ in run.waiting.values() if run else ():
-            self._pool.give(slab)
+        if run is not None:
+            self.give(*(slab for _, slab in run.waiting.values()))
 
     def tell(self, run_id: str, message: m.Message) -> None:
         """Pass something on to the rank of a run, if it is open."""
@@ -167,8 +175,10 @@ class Store:
 
     def lend(self, neighbour: Neighbour, wanted: m.NeedSlab) -> None:
         """Answer a local worker that has a batch."""
-        header = wire.Header(run=wanted.run, step=wanted.step, worker="", content_bytes=0)
-        slab = self.take(wanted.run, wanted.size) if self.wants(header) else None
+        header = wire.Header(
+            run=wanted.run, step=wanted.step, worker="", payload_bytes=wanted.size, content_bytes=0
+        )
+        slab = self.take(header)
         if slab is None:
             neighbour.tell(m.Lent(slab=None))
         else:
@@ -181,17 +191,14 @@ class Store:
         with self._lock:
             slab = neighbour.lent.pop(filled.slab, None)
         header = wire.Header(
-            run=filled.run, step=filled.step, worker=filled.worker, content_bytes=filled.content
+            run=filled.run,
+            step=filled.step,
+            worker=filled.worker,
+            payload_bytes=filled.size,
+            content_bytes=filled.content,
         )
-        if slab is not None and not self.keep(header, slab, filled.size):
-            self._pool.give(slab)
-
-    def _take_back(self, neighbours: list[Neighbour]) -> None:
-        """Use the slabs again that some neighbours no longer look at."""
-        with self._lock:
-            returned = [slab for neighbour in neighbours for slab in neighbour.returned()]
-        for slab in returned:
-            self._pool.give(slab)
+        if slab is not None and not self.keep(header, slab):
+            self.give(slab)
 
     def forget(self, neighbour: Neighbour) -> list[str]:
         """A neighbour is gone: returns its runs, which end; its slabs can be used by others."""
@@ -203,8 +210,7 @@ class Store:
             lent = list(neighbour.lent.values())
             neighbour.lent.clear()
             self.neighbours.discard(neighbour)
-        for slab in lent:
-            self._pool.give(slab)
+        self.give(*lent)
         return runs
 
     def _retire(self, slab: Slab) -> None:

@@ -60,7 +60,7 @@ class Flows:
         self._connections.clear()
 
     def _parts(self, frame: Frame) -> list[Frame]:
-        count = min(self._most, frame.payload_bytes // _SHARE)
+        count = min(self._most, frame.header.payload_bytes // _SHARE)
         if count < 2 or _is_near(self._connections[0]):
             return [frame]
         return frame.split(count, next(self._attempts))

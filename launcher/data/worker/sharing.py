@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.data.batches.wire import Frame, read_header
+from launcher.data.batches.wire import Frame, Header
 from launcher.data.control import messages as m
 from launcher.data.memory.borrower import Borrower
 from launcher.data.memory.slabs import SlabViews
@@ -33,26 +33,26 @@ class Sharing:
             self._borrower = None
 
     def _hand_over(self, frame: Frame, borrower: Borrower) -> None:
-        header = read_header(frame.header)
-        slab = _borrow(frame, borrower)
+        header = frame.header
+        slab = _borrow(header, borrower)
         if slab is None:
             return
-        frame.copy_to(self._views.payload(slab, frame.payload_bytes))
+        frame.copy_to(self._views.payload(slab, header.payload_bytes))
         borrower.say(
             m.Filled(
-                run=frame.run,
-                step=frame.step,
+                run=header.run,
+                step=header.step,
                 worker=header.worker,
                 slab=slab,
-                size=frame.payload_bytes,
+                size=header.payload_bytes,
                 content=header.content_bytes,
             )
         )
 
 
-def _borrow(frame: Frame, borrower: Borrower) -> int | None:
-    """The slab for a frame; None when nobody wants it any more."""
-    borrower.say(m.NeedSlab(run=frame.run, step=frame.step, size=frame.payload_bytes))
+def _borrow(header: Header, borrower: Borrower) -> int | None:
+    """The slab for a batch; None when nobody wants it any more."""
+    borrower.say(m.NeedSlab(run=header.run, step=header.step, size=header.payload_bytes))
     while not isinstance(answer := borrower.hear(), m.Lent):
         pass  # a slab that it forgets
     return answer.slab

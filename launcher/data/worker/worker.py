@@ -190,15 +190,16 @@ class Worker:
     def _send(self) -> None:
         while True:
             frame = self._outbox.get()
+            batch = frame.header
             started = time.perf_counter()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
-            while (definition := self._runs.get(frame.run)) is not None:
+            while (definition := self._runs.get(batch.run)) is not None:
                 if self._deliver(frame, definition[1]):
                     self._holdings.took("send", time.perf_counter() - started)
                     break
                 time.sleep(_RETRY_SECONDS)
-            self._meter.sent(frame.payload_bytes)
-            self._holdings.finish(frame.run, frame.step)
+            self._meter.sent(batch.payload_bytes)
+            self._holdings.finish(batch.run, batch.step)
             if self._holdings.has_news:
                 self._wake.put(None)
             del frame  # its arrays need not wait for the next one
@@ -207,8 +208,8 @@ class Worker:
         try:
             self._way(address).send(frame)
         except (DataError, OSError) as error:
-            emit("batch_not_sent", worker=self.name, run=frame.run, why=str(error))
-            self._control.say(m.Unreachable(run=frame.run, why=str(error)))
+            emit("batch_not_sent", worker=self.name, run=frame.header.run, why=str(error))
+            self._control.say(m.Unreachable(run=frame.header.run, why=str(error)))
             return False
         return True
 
