@@ -27,6 +27,10 @@ from launcher.runtime.serve import start_local_workers, stop_local_workers
 _PRECEDENCE = 5.0
 #: How often within half a minute the dispatcher may die and be started again.
 _DISPATCHER_RESTARTS = 5
+#: asyncio receives into 256 KiB anew each time, which glibc would ask the kernel for (mallopt(3)).
+_DISPATCHER_VARIABLES = dict.fromkeys(
+    ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(4 << 20)
+)
 
 
 def play(host: Host) -> None:
@@ -50,7 +54,12 @@ def _start_data_services(host: Host) -> None:
         return
     _need(host, "numpy", "the data service")
     if host.environment.cluster.is_leader:
-        host.start_service("dispatcher", "launcher.data.dispatcher", restarts=_DISPATCHER_RESTARTS)
+        host.start_service(
+            "dispatcher",
+            "launcher.data.dispatcher",
+            variables=_DISPATCHER_VARIABLES,
+            restarts=_DISPATCHER_RESTARTS,
+        )
     host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
     host.start_service("receiver", "launcher.data.receiver")
     start_local_workers(host)

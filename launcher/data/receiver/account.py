@@ -20,7 +20,7 @@ _PAUSE = 0.04
 #: Arrivals and departures that are reported at once: workers that are fast need more.
 _MANY = 64
 #: So is this share of the memory, when it is free again: there may be room for few batches.
-_MUCH = 1 / 8
+_MUCH = 1 / 4
 
 
 @dataclass
