@@ -61,8 +61,10 @@ class Worker:
         self._lanes = Lanes()
         self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
-        # One batch waits while one is sent: the memory of a worker is three batches.
-        self._outbox: queue.Queue[wire.Frame] = queue.Queue(maxsize=1)
+        # One batch waits while one is sent: the memory of a worker is three batches. queue.Queue
+        # has bounds, too, and was measured to take twice as long.
+        self._outbox: queue.SimpleQueue[wire.Frame] = queue.SimpleQueue()
+        self._outbox_has_room = threading.Lock()  # released by who takes a batch out
         self._holdings = Holdings(name, os.getpid())
         self._host = environment.cluster.host
         own = part.local_workers if part and self._receiver else environment.cpus
@@ -137,6 +139,7 @@ class Worker:
             self._report(run, step, error)
             return
         self._holdings.took("prepare", self._meter.prepared())
+        self._outbox_has_room.acquire()
         self._outbox.put(frame)
         self._meter.handed_over()
 
@@ -190,6 +193,7 @@ class Worker:
     def _send(self) -> None:
         while True:
             frame = self._outbox.get()
+            self._outbox_has_room.release()
             batch = frame.header
             started = time.perf_counter()
             # Until it is sent, or not wanted any more: no other worker needs to have a way there.
