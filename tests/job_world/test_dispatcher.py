@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from launcher.contract import DataPart, parse_event
 from launcher.data.control import messages as m
-from launcher.data.dispatcher import troubles
+from launcher.data.dispatcher import desk, troubles
 from launcher.data.dispatcher.desk import Desk
 from launcher.data.dispatcher.dispatcher import Dispatcher
 from launcher.data.dispatcher.served import Lengths
@@ -282,6 +282,8 @@ def test_a_rank_that_reads_otherwise_is_refused_and_leased_nothing(meeting: Meet
     one.say(shared(0, world=2))
     here.wait_for(m.Lease)
     other.say(shared(1, world=3))
+    assert one.wait_for(m.Confirm).run == "0-of-2"
+    one.say(m.Confirmed(run="0-of-2"))
     refused = other.wait_for(m.RunFailed)
     assert (refused.run, refused.kind) == ("1-of-3", "refused")
     assert "world_size=3 on rank 1 and 2 on rank 0" in refused.message
@@ -290,6 +292,57 @@ def test_a_rank_that_reads_otherwise_is_refused_and_leased_nothing(meeting: Meet
     here.wait_for(m.CloseRun)
     other.say(shared(1, world=3))
     wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
+
+
+def test_a_rank_waits_for_the_word_that_others_have_ended(meeting: Meeting) -> None:
+    """Ranks are started again, and a host that was cut off has not said that its own have ended."""
+    one, other = meeting.receiver("one"), meeting.receiver("other")
+    here = meeting.worker(seconds=0.001)
+    one.say(shared(0, world=2))
+    here.wait_for(m.Lease)
+    other.say(shared(1, world=3))
+    one.wait_for(m.Confirm)
+    assert {lease.run for lease in here.all(m.Lease)} == {"0-of-2"}
+    one.say(m.CloseRun(run="0-of-2"))
+    wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
+    assert other.all(m.RunFailed) == []
+
+
+def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "PATIENCE", 0.3)
+    one, other = meeting.receiver("one"), meeting.receiver("other")
+    here = meeting.worker(seconds=0.001)
+    one.say(shared(0, world=2))
+    here.wait_for(m.Lease)
+    other.say(shared(1, world=3))
+    wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
+    one.say(m.Confirmed(run="0-of-2"))  # too late
+    one.say(shared(0, world=2))
+    other.say(m.CloseRun(run="1-of-3"))
+    here.wait_for(m.CloseRun)
+    assert other.all(m.RunFailed) == []
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_rank_whose_host_is_lost_while_it_waits(meeting: Meeting, comes_back: bool) -> None:
+    one, other = meeting.receiver("one"), meeting.receiver("other")
+    here = meeting.worker(seconds=0.001)
+    one.say(shared(0, world=2))
+    here.wait_for(m.Lease)
+    other.say(shared(1, world=3))
+    one.wait_for(m.Confirm)
+    other.leave()
+    if comes_back:
+        other = meeting.receiver("other", runs=[shared(1, world=3).encode()])
+        one.wait_for(m.Confirm, 2)
+    one.say(m.CloseRun(run="0-of-2"))
+    here.wait_for(m.CloseRun)
+    one.say(shared(2, world=3))
+    wait_until(lambda: "2-of-3" in {lease.run for lease in here.all(m.Lease)})
+    if comes_back:
+        wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
 
 
 def test_what_a_receiver_said_before_it_was_lost_binds_nobody(meeting: Meeting) -> None:
@@ -301,6 +354,8 @@ def test_what_a_receiver_said_before_it_was_lost_binds_nobody(meeting: Meeting) 
     other.say(shared(1, world=3))
     wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
     back = meeting.receiver("one", runs=[shared(0, world=2).encode()])
+    other.wait_for(m.Confirm)
+    other.say(m.Confirmed(run="1-of-3"))
     assert "world_size=2 on rank 0 and 3 on rank 1" in back.wait_for(m.RunFailed).message
 
 

@@ -84,6 +84,8 @@ WIRE: list[dict[str, Any]] = [
     {"type": "Leaving", "keeps": {"r": [1]}},
     {"type": "Progress", "arrived": {"r": [[1, "algo-1/0/7", 3]]}, "taken": {"r": [0]}},
     {"type": "Damaged", "run": "r", "step": 1, "worker": "w"},
+    {"type": "Confirm", "run": "r"},
+    {"type": "Confirmed", "run": "r"},
     {"type": "Taken", "run": "r", "steps": [1]},
     {"type": "NeedSlab", "run": "r", "step": 2, "size": 5},
     {"type": "Lent", "slab": 1, "new": True},

@@ -6,6 +6,8 @@ import os
 import socket
 import threading
 
+import pytest
+
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import SlabPool, SlabViews
 from launcher.data.receiver.neighbours import Neighbour
@@ -50,6 +52,22 @@ def test_one_that_has_gone_is_told_nothing_and_nobody_is_harmed() -> None:
     neighbour.send_all()
     assert ours.fileno() == -1
     neighbour.tell(m.Forget(slab=1))
+
+
+@pytest.mark.parametrize("says_something_first", [False, True])
+def test_one_that_has_gone_is_known_to_be_gone(says_something_first: bool) -> None:
+    """Also before who listens to it has noticed."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        neighbour = Neighbour(ours)
+        assert not neighbour.is_gone
+        if says_something_first:
+            theirs.sendall(b"words\n")
+            assert not neighbour.is_gone
+            assert ours.recv(100) == b"words\n"  # the look has taken nothing away
+        theirs.close()
+        assert neighbour.is_gone
+    assert neighbour.is_gone
 
 
 def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before() -> None:

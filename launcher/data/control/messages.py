@@ -3,9 +3,9 @@
 worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
                            Report
 receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
-                           Farewell, Report
+                           Confirmed, Farewell, Report
 dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
-dispatcher -> receiver     Length, RunFailed, Alive, Close
+dispatcher -> receiver     Length, RunFailed, Confirm, Alive, Close
 rank      <-> receiver     Describe, OpenRun, Taken, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
@@ -286,6 +286,20 @@ class RunFailed(Message):
 @dataclass(frozen=True, kw_only=True)
 class CloseRun(Message):
     """A rank has finished with a run, at its end or before."""
+
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirm(Message):
+    """Asks whether a run is still read."""
+
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmed(Message):
+    """It is: its rank lives. A run that is not is closed instead, or that has been said before."""
 
     run: str
 

@@ -10,6 +10,7 @@ from launcher.contract import DataPart
 from launcher.data.control import messages as m
 from launcher.data.control.names import host_of
 from launcher.data.dispatcher.counts import Counts
+from launcher.data.dispatcher.disputes import PATIENCE, Dispute, Disputes
 from launcher.data.dispatcher.ledger import Ledger
 from launcher.data.dispatcher.peer import Peer
 from launcher.data.dispatcher.readers import Reader, Readers
@@ -51,6 +52,7 @@ class Desk:
         self._ledger = Ledger(part.prefetch_bytes)
         self._lengths = Lengths(part.datasets)
         self._readers = Readers()
+        self._disputes = Disputes()
         self._troubles = Troubles(self._data_hosts, start_timeout, now())
         self._workers: dict[str, Peer] = {}
         self._receivers: dict[str, Peer] = {}
@@ -77,6 +79,8 @@ class Desk:
     def look(self) -> None:
         """To be called a few times a second: notice who is silent, and what is late or deadly."""
         self._check_poisoned()
+        for dispute in self._disputes:
+            self._look_at(dispute)
         self._ledger.look(self._now())
 
     def report(self) -> None:
@@ -252,6 +256,9 @@ class Desk:
                 self._open_run(peer, message)
         elif isinstance(message, m.CloseRun):
             self._close_run(message.run)
+        elif isinstance(message, m.Confirmed):
+            for dispute, why in self._disputes.confirmed(message.run):
+                self._refuse(dispute.peer, dispute.opened.run, why)
         elif isinstance(message, m.Farewell):
             peer.send(m.Close())
 
@@ -279,10 +286,14 @@ class Desk:
         try:
             plan = m.decode_plan(opened.plan)
             self._lengths.check(plan.spec.dataset)
-            self._readers.open(opened.run, Reader(rank=opened.rank, receiver=peer.name, plan=plan))
         except DataError as error:
-            peer.send(m.RunFailed(run=opened.run, kind="refused", message=str(error)))
+            self._refuse(peer, opened.run, str(error))
             return
+        reader = Reader(rank=opened.rank, receiver=peer.name, plan=plan)
+        if objections := self._readers.objections(reader):
+            self._dispute(peer, opened, objections)
+            return
+        self._readers.open(opened.run, reader)
         self._plans[opened.run] = opened.plan
         self._run_receivers[opened.run] = peer.name
         self._ledger.open_run(
@@ -296,8 +307,30 @@ class Desk:
             progress=_progress(opened, plan.steps),
         )
 
+    def _refuse(self, peer: Peer, run: str, why: str) -> None:
+        peer.send(m.RunFailed(run=run, kind="refused", message=why))
+
+    def _dispute(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
+        """Let a run wait until those that it differs from are over, or are read still."""
+        self._disputes.begin(
+            Dispute(peer=peer, opened=opened, objections=objections, since=self._now())
+        )
+        for other in objections:
+            self._tell_receiver(self._run_receivers[other], m.Confirm(run=other))
+
+    def _look_at(self, dispute: Dispute) -> None:
+        open_still = [run for run in dispute.objections if run in self._readers]
+        if self._receivers.get(dispute.peer.name) is not dispute.peer:
+            self._disputes.end(dispute.opened.run)  # it is opened again when its host is back
+        elif not open_still or self._now() - dispute.since > PATIENCE:
+            for run in open_still:
+                self._readers.close(run)
+            self._disputes.end(dispute.opened.run)
+            self._open_run(dispute.peer, dispute.opened)
+
     def _close_run(self, run: str) -> None:
         self._readers.close(run)
+        self._disputes.end(run)
         self._ledger.close_run(run)
         self._plans.pop(run, None)
         self._run_receivers.pop(run, None)

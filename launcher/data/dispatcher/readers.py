@@ -1,7 +1,8 @@
 """That the ranks which read a stream now read it alike. Pure.
 
 A run binds the runs of other ranks as long as it is open, and no longer: ranks that are started
-again may read in another world, or with other arguments.
+again may read in another world, or with other arguments. Whether it is open still is known on its
+own host, whose word may be late.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple
 
 from launcher.data.order.plan import Plan
 from launcher.data.order.shards import LanePlan
-from launcher.errors import DataError
 
 _ARGUMENTS = (
     "give the loaders of all ranks the same arguments; two loaders that read one dataset in "
@@ -46,11 +46,23 @@ class Readers:
     def __init__(self) -> None:
         self._open: dict[str, Reader] = {}
 
+    def __contains__(self, run: str) -> bool:
+        return run in self._open
+
+    def objections(self, reader: Reader) -> dict[str, str]:
+        """The runs that read the stream otherwise, so that samples would be lost and doubled.
+
+        Each with what differs, in words.
+        """
+        return {
+            run: _refusal(reader, other, differences)
+            for run, other in self._open.items()
+            if other.plan.spec.name == reader.plan.spec.name
+            and (differences := list(_differences(reader, other)))
+        }
+
     def open(self, run: str, reader: Reader) -> None:
-        """Raises DataError when the stream is read otherwise: samples would be lost and doubled."""
-        for other in self._mates(reader):
-            if differences := list(_differences(reader, other)):
-                raise DataError(_refusal(reader, other, differences))
+        """From now on a run binds others; there must be no objections."""
         self._open[run] = reader
 
     def close(self, run: str) -> None:
@@ -60,12 +72,6 @@ class Readers:
         """A receiver is lost, or says anew which of its runs are open."""
         for run in [run for run, reader in self._open.items() if reader.receiver == receiver]:
             del self._open[run]
-
-    def _mates(self, reader: Reader) -> Iterator[Reader]:
-        """The open runs over the same stream."""
-        for other in self._open.values():
-            if other.plan.spec.name == reader.plan.spec.name:
-                yield other
 
 
 def _differences(reader: Reader, other: Reader) -> Iterator[Difference]:

@@ -82,6 +82,12 @@ class Account:
             self._runs.pop(run, None)
             self._tell(m.CloseRun(run=run))
 
+    def confirm(self, run: str) -> None:
+        """A run is read still."""
+        with self._changed:
+            if run in self._runs:
+                self._tell(m.Confirmed(run=run))
+
     def ask(self, question: m.Describe) -> None:
         with self._changed:
             self._asked[question.dataset] = question

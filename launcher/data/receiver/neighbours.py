@@ -48,6 +48,16 @@ class Neighbour:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _is_sending: bool = False  # the thread, what it took out of `_left`
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether its end of the connection is closed, perhaps unnoticed so far."""
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def tell(self, message: m.Message) -> None:
         self._put(_Entry(message.to_line(), None))
 

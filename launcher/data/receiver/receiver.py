@@ -91,6 +91,8 @@ class Receiver:
                 self._dismissed.set()
             elif isinstance(message, m.RunFailed):
                 self._store.tell(message.run, message)
+            elif isinstance(message, m.Confirm) and self._store.is_read(message.run):
+                self._account.confirm(message.run)
 
     def _report(self) -> None:
         """Tell the dispatcher what has happened."""

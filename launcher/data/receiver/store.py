@@ -160,6 +160,12 @@ class Store:
         if run is not None:
             self.give(*(slab for _, slab in run.waiting.values()))
 
+    def is_read(self, run_id: str) -> bool:
+        """Whether a run is open, and its rank lives."""
+        with self._lock:
+            run = self._runs.get(run_id)
+        return run is not None and not run.rank.is_gone
+
     def tell(self, run_id: str, message: m.Message) -> None:
         """Pass something on to the rank of a run, if it is open."""
         with self._lock:
