@@ -1,4 +1,4 @@
-"""Runs that differ from others which may be over: the hosts of those are asked first. Pure.
+"""Runs that differ from others which may be over: the hosts of those are asked first.
 
 Ranks that are started again may read in another way than those before them, and a host that was cut
 off has not said yet that its old ranks are gone.
