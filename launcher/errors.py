@@ -15,6 +15,7 @@ LauncherError                     exit code
 │   └── CapacityError             5   AWS has no instance of the type now
 └── RuntimeFault                  1   raised inside a job
     ├── ContractError                 the platform's files or the job document are not as agreed
+    ├── ParallelError                 what cannot be trained in parallel, or not exactly
     └── DataError                     the data service or the loader
         ├── DataServiceUnavailable    a declared data service cannot be reached, or went away
         ├── AuthenticationError       the other side does not know the job's token
@@ -163,6 +164,10 @@ class RuntimeFault(LauncherError):
 
 class ContractError(RuntimeFault):
     """The platform's files or the job document are not as agreed."""
+
+
+class ParallelError(RuntimeFault):
+    """What cannot be trained in parallel as it is asked for, or not exactly."""
 
 
 class DataError(RuntimeFault):

@@ -1,0 +1,145 @@
+"""The arithmetic of parallel training: how many ranks do what, and which rank is which. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from launcher.errors import ParallelError
+
+
+class Placement(str, enum.Enum):
+    """Which ranks are neighbours, on one host as a rule.
+
+    The names are those of `placement_strategy` in SageMaker's model-parallel library v1.
+    """
+
+    CLUSTER = "cluster"  # the stages of one replica
+    SPREAD = "spread"  # the replicas of one stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Degrees:
+    """How the ranks of a job share a model and its batches.
+
+    world: ranks. pipeline: stages that the model is cut into, each on a rank of its own; together
+        they are a replica. The number of replicas, `data`, follows.
+    placement: which ranks make a replica.
+    global_batch: samples of one optimizer step, of all replicas; None when nothing is said of them.
+    accumulation: batches that a replica reads for one optimizer step.
+    microbatches: parts that each of these is cut into, which go through the pipeline one by one.
+
+    Raises ParallelError with everything that does not fit.
+    """
+
+    world: int
+    pipeline: int = 1
+    placement: Placement = Placement.CLUSTER
+    global_batch: int | None = None
+    accumulation: int = 1
+    microbatches: int = 1
+
+    def __post_init__(self) -> None:
+        if problems := list(self._problems()):
+            raise ParallelError("; ".join(problems))
+
+    def _problems(self) -> Iterator[str]:
+        counts = ("world", "pipeline", "accumulation", "microbatches", "global_batch")
+        wrong = [
+            f"{name} is {value!r}, and must be a whole number from 1 on"
+            for name in counts
+            if (value := getattr(self, name)) is not None and not _is_count(value)
+        ]
+        if wrong:
+            yield from wrong
+            return
+        if self.world % self.pipeline:
+            yield (
+                f"{self.world} ranks are not divisible by {self.pipeline} pipeline stages: use "
+                f"{_nearest(self.world, self.pipeline)} ranks"
+            )
+        elif self.global_batch is not None and self.global_batch % self._parts:
+            yield (
+                f"global_batch is {self.global_batch}, which {self.data} replicas x "
+                f"{self.accumulation} accumulated batches x {self.microbatches} microbatches do "
+                f"not divide: use {_nearest(self.global_batch, self._parts)}"
+            )
+
+    # Sizes ----------------------------------------------------------------------------------
+
+    @property
+    def data(self) -> int:
+        """Replicas of the model."""
+        return self.world // self.pipeline
+
+    @property
+    def _parts(self) -> int:
+        return self.data * self.accumulation * self.microbatches
+
+    @property
+    def batch(self) -> int | None:
+        """Samples that a replica reads at once: a loader's batch_size. None: not known."""
+        return self.global_batch and self.global_batch // (self.data * self.accumulation)
+
+    @property
+    def microbatch(self) -> int | None:
+        """Samples of one microbatch. None: not known."""
+        return self.global_batch and self.global_batch // self._parts
+
+    # Ranks ----------------------------------------------------------------------------------
+
+    def pp_rank(self, rank: int) -> int:
+        """The stage of a rank."""
+        return self._place(rank)[1]
+
+    def dp_rank(self, rank: int) -> int:
+        """The replica of a rank: which share of the batches it reads."""
+        return self._place(rank)[0]
+
+    def rank_at(self, *, dp_rank: int, pp_rank: int) -> int:
+        """Who has a stage of a replica."""
+        self._check(dp_rank, self.data, "replicas")
+        self._check(pp_rank, self.pipeline, "stages")
+        if self.placement is Placement.CLUSTER:
+            return dp_rank * self.pipeline + pp_rank
+        return pp_rank * self.data + dp_rank
+
+    def pp_group(self, rank: int) -> tuple[int, ...]:
+        """The ranks of a rank's replica, by stage."""
+        mine = self.dp_rank(rank)
+        return tuple(self.rank_at(dp_rank=mine, pp_rank=each) for each in range(self.pipeline))
+
+    def dp_group(self, rank: int) -> tuple[int, ...]:
+        """The ranks that have a rank's stage, by replica: those that it shares gradients with."""
+        mine = self.pp_rank(rank)
+        return tuple(self.rank_at(dp_rank=each, pp_rank=mine) for each in range(self.data))
+
+    @property
+    def grid(self) -> tuple[tuple[int, ...], ...]:
+        """Ranks by replica, then by stage: what a DeviceMesh of ("dp", "pp") is made of."""
+        firsts = (self.rank_at(dp_rank=each, pp_rank=0) for each in range(self.data))
+        return tuple(map(self.pp_group, firsts))
+
+    def _place(self, rank: int) -> tuple[int, int]:
+        """Replica and stage of a rank."""
+        self._check(rank, self.world, "ranks")
+        if self.placement is Placement.CLUSTER:
+            return divmod(rank, self.pipeline)
+        stage, replica = divmod(rank, self.data)
+        return replica, stage
+
+    @staticmethod
+    def _check(number: int, count: int, what: str) -> None:
+        if not 0 <= number < count:
+            raise ParallelError(f"there is no {number} among {count} {what} (0 to {count - 1})")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _nearest(number: int, divisor: int) -> str:
+    """The multiples on both sides of a number, in words."""
+    below = number // divisor * divisor
+    return f"{below} or {below + divisor}" if below else str(divisor)

@@ -1,0 +1,109 @@
+"""Gradients among the replicas of a model: their mean, on the way as few bytes, and their norm."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks import (
+    quantization_pertensor_hook,
+)
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from launcher.errors import ParallelError
+from launcher.parallel.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compression:
+    """One of torch's own hooks. backends: that it runs on; None for all.
+
+    state: what the hook is registered with, of a process group.
+    """
+
+    hook: Callable[..., Any]
+    state: Callable[[dist.ProcessGroup], Any] = lambda group: group
+    backends: tuple[str, ...] | None = None
+
+
+_ON_DEVICES = ("nccl", "xccl")
+#: What gradients may be sent as. fp16 halves the bytes, and an element beyond 65,504 becomes
+#: infinite before it is divided by the replicas: keep a GradScaler. int8 sends a byte for each
+#: element to everybody; its hook does not understand what gloo answers (torch 2.13). power_sgd
+#: sends two thin matrices for each gradient, after 1,000 steps that send it whole (Vogels et al.,
+#: arXiv 1905.13727).
+COMPRESSIONS = {
+    "fp16": _Compression(hook=default_hooks.fp16_compress_hook),
+    "bf16": _Compression(hook=default_hooks.bf16_compress_hook, backends=_ON_DEVICES),
+    "int8": _Compression(hook=quantization_pertensor_hook, backends=_ON_DEVICES),
+    "power_sgd": _Compression(hook=powerSGD_hook, state=lambda group: PowerSGDState(group)),
+}
+
+
+def replicate(
+    model: nn.Module, world: World, *, compression: str | None = None, **options: Any
+) -> DistributedDataParallel:
+    """The model, on this rank's device, whose gradients are those of all its replicas' batches.
+
+    compression: a key of COMPRESSIONS; None sends gradients as they are. options: of
+    DistributedDataParallel. Raises ParallelError.
+    """
+    hook = _compression(compression, dist.get_backend(world.dp_group)) if compression else None
+    replicated = DistributedDataParallel(
+        model.to(world.device),
+        device_ids=[world.device] if world.device.type == "cuda" else None,
+        process_group=world.dp_group,
+        **options,
+    )
+    if hook is not None:
+        replicated.register_comm_hook(hook.state(world.dp_group), hook.hook)
+    return replicated
+
+
+def _compression(name: str, backend: str) -> _Compression:
+    if name not in COMPRESSIONS:
+        known = ", ".join(sorted(COMPRESSIONS))
+        raise ParallelError(f"gradients cannot be compressed as {name!r}: there are {known}")
+    found = COMPRESSIONS[name]
+    if found.backends is not None and backend not in found.backends:
+        raise ParallelError(
+            f"compression {name!r} needs {' or '.join(found.backends)}, and this job talks over "
+            f"{backend}: use 'fp16'"
+        )
+    return found
+
+
+def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
+    """Around the forward and backward pass of one of several batches of an optimizer step.
+
+    Gradients are exchanged in the last one alone. Divide each loss by the number of batches.
+    """
+    if is_last or not isinstance(model, DistributedDataParallel):
+        return contextlib.nullcontext()
+    held: AbstractContextManager[None] = model.no_sync()
+    return held
+
+
+def clip(parameters: Iterable[nn.Parameter], max_norm: float, world: World) -> torch.Tensor:
+    """Scale the gradients down to a norm of `max_norm`, that of the whole model.
+
+    Each rank gives the parameters of its own stage. Returns the norm before, a scalar, the same on
+    all ranks of a replica. Like torch.nn.utils.clip_grad_norm_, but over all stages.
+    """
+    own = [each for each in parameters if each.grad is not None]
+    norm = get_total_norm([each.grad for each in own if each.grad is not None])
+    if world.degrees.pipeline > 1:
+        square = norm.to(world.device).square()
+        dist.all_reduce(square, group=world.pp_group)
+        norm = square.sqrt()
+    clip_grads_with_norm_(own, max_norm, norm)
+    return norm

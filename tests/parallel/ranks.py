@@ -1,0 +1,65 @@
+"""Starts ranks as a job does, and reads what they wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+#: Seconds for ranks that import torch, on a machine that is busy.
+PATIENCE = 240
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended. notes: what each rank wrote with `note`, by rank."""
+
+    code: int
+    output: str
+    notes: dict[int, Any]
+
+
+_PREAMBLE = """
+import json, os, pathlib, sys
+import torch, torch.distributed as dist
+from launcher import parallel
+
+torch.set_num_threads(1)
+
+def note(words):
+    rank = int(os.environ.get("RANK", 0))
+    path = pathlib.Path(os.environ["NOTES"], str(rank))
+    path.with_suffix(".part").write_text(json.dumps(words))
+    path.with_suffix(".part").replace(path)
+"""
+
+
+def run(folder: Path, script: str, *, ranks: int, restarts: int = 0, **variables: str) -> Outcome:
+    """Run a script on so many ranks under torchrun; on one, as plain Python."""
+    notes = folder / f"notes-{ranks}"
+    notes.mkdir(parents=True)
+    file = folder / f"script-{ranks}.py"
+    file.write_text(_PREAMBLE + script)
+    under = ["-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={ranks}"]
+    under += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", f"--max-restarts={restarts}"]
+    done = subprocess.run(
+        [sys.executable, *(under if ranks > 1 else []), str(file)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "NOTES": str(notes),
+            "OMP_NUM_THREADS": "1",
+            **variables,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+    )
+    found = {int(path.name): json.loads(path.read_text()) for path in notes.glob("[0-9]*")}
+    return Outcome(code=done.returncode, output=done.stdout, notes=found)

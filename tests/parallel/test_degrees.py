@@ -1,0 +1,111 @@
+"""Who has which stage of which replica, and how many samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.errors import ParallelError
+from launcher.parallel.degrees import Degrees, Placement
+
+counts = st.integers(1, 12)
+some = st.builds(
+    lambda data, pipeline, placement: Degrees(
+        world=data * pipeline, pipeline=pipeline, placement=placement
+    ),
+    counts,
+    counts,
+    st.sampled_from(Placement),
+)
+
+
+@pytest.mark.parametrize(
+    ("placement", "grid"),
+    [
+        (Placement.CLUSTER, ((0, 1), (2, 3), (4, 5), (6, 7))),
+        (Placement.SPREAD, ((0, 4), (1, 5), (2, 6), (3, 7))),
+    ],
+    ids=["cluster", "spread"],
+)
+def test_placement_says_which_ranks_are_a_replica(
+    placement: Placement, grid: tuple[tuple[int, ...], ...]
+) -> None:
+    """Two stages on eight ranks: the example of the model-parallel library's own guide."""
+    assert Degrees(world=8, pipeline=2, placement=placement).grid == grid
+
+
+@given(some)
+def test_every_rank_has_one_stage_of_one_replica(degrees: Degrees) -> None:
+    ranks = range(degrees.world)
+    assert sorted(rank for replica in degrees.grid for rank in replica) == list(ranks)
+    for rank in ranks:
+        dp_rank, pp_rank = degrees.dp_rank(rank), degrees.pp_rank(rank)
+        assert degrees.rank_at(dp_rank=dp_rank, pp_rank=pp_rank) == rank
+        assert degrees.grid[dp_rank][pp_rank] == rank
+
+
+@given(some)
+def test_groups_are_the_rows_and_the_columns_of_the_grid(degrees: Degrees) -> None:
+    for rank in range(degrees.world):
+        assert degrees.pp_group(rank) == degrees.grid[degrees.dp_rank(rank)]
+        column = tuple(replica[degrees.pp_rank(rank)] for replica in degrees.grid)
+        assert degrees.dp_group(rank) == column
+
+
+@given(counts, counts, counts, counts, counts)
+def test_the_parts_of_a_global_batch_are_the_whole_of_it(
+    data: int, pipeline: int, accumulation: int, microbatches: int, microbatch: int
+) -> None:
+    degrees = Degrees(
+        world=data * pipeline,
+        pipeline=pipeline,
+        global_batch=data * accumulation * microbatches * microbatch,
+        accumulation=accumulation,
+        microbatches=microbatches,
+    )
+    assert (degrees.data, degrees.microbatch) == (data, microbatch)
+    assert degrees.batch == microbatches * microbatch
+    assert degrees.batch * degrees.data * accumulation == degrees.global_batch
+
+
+def test_nothing_need_be_said_of_the_batch() -> None:
+    degrees = Degrees(world=4, microbatches=8)
+    assert (degrees.batch, degrees.microbatch) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"world": 0}, "world is 0, and must be a whole number from 1 on"),
+        ({"world": 4, "pipeline": True}, "pipeline is True, and must be"),
+        ({"world": 4, "pipeline": 2.0}, "pipeline is 2.0, and must be"),
+        (
+            {"world": 4, "microbatches": -1, "accumulation": 0},
+            "accumulation is 0.*microbatches is -1",
+        ),
+        ({"world": 6, "pipeline": 4}, "6 ranks are not divisible by 4.*use 4 or 8 ranks"),
+        ({"world": 2, "pipeline": 4}, "2 ranks are not divisible by 4.*use 4 ranks"),
+        (
+            {"world": 4, "pipeline": 2, "global_batch": 30, "microbatches": 4},
+            "global_batch is 30, which 2 replicas x 1 accumulated batches x 4 microbatches do not "
+            "divide: use 24 or 32",
+        ),
+        ({"world": 4, "global_batch": 3}, "use 4$"),
+    ],
+)
+def test_what_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParallelError, match=words):
+        Degrees(**wrong)
+
+
+@pytest.mark.parametrize("rank", [-1, 8, 100])
+def test_a_rank_that_is_not_there_is_refused(rank: int) -> None:
+    degrees = Degrees(world=8, pipeline=2)
+    for ask in (degrees.pp_rank, degrees.dp_rank, degrees.pp_group, degrees.dp_group):
+        with pytest.raises(ParallelError, match=f"there is no {rank} among 8 ranks"):
+            ask(rank)
+    with pytest.raises(ParallelError, match="no 2 among 2 stages"):
+        degrees.rank_at(dp_rank=0, pp_rank=2)

@@ -1,0 +1,106 @@
+"""Ranks meet, know their places, and meet again when they are started again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ranks import run
+
+pytest.importorskip("torch")
+
+_PLACES = """
+world = parallel.init(pipeline=2, placement="{placement}")
+def everyone(group):
+    found = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, parallel.rank(), group=group)
+    return found
+note({{
+    "place": [parallel.dp_rank(), parallel.pp_rank()],
+    "sizes": [parallel.size(), parallel.dp_size(), parallel.pp_size()],
+    "pp": everyone(world.pp_group),
+    "dp": everyone(world.dp_group),
+    "device": str(parallel.device()),
+}})
+parallel.leave()
+assert not dist.is_initialized()
+"""
+
+
+@pytest.mark.parametrize(
+    ("placement", "grid"), [("cluster", [[0, 1], [2, 3]]), ("spread", [[0, 2], [1, 3]])]
+)
+def test_ranks_meet_in_the_groups_of_their_places(
+    tmp_path: Path, placement: str, grid: list[list[int]]
+) -> None:
+    outcome = run(tmp_path, _PLACES.format(placement=placement), ranks=4)
+    assert outcome.code == 0, outcome.output
+    for dp_rank, replica in enumerate(grid):
+        for pp_rank, rank in enumerate(replica):
+            assert outcome.notes[rank] == {
+                "place": [dp_rank, pp_rank],
+                "sizes": [4, 2, 2],
+                "pp": replica,
+                "dp": [other[pp_rank] for other in grid],
+                "device": "cpu",
+            }
+
+
+def test_a_script_without_torchrun_is_the_only_rank(tmp_path: Path) -> None:
+    outcome = run(
+        tmp_path,
+        """
+parallel.init(global_batch=12, accumulation=3)
+note([parallel.rank(), parallel.size(), parallel.world().degrees.batch])
+parallel.leave()
+""",
+        ranks=1,
+    )
+    assert (outcome.code, outcome.notes) == (0, {0: [0, 1, 4]}), outcome.output
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("parallel.rank()", "init() was not called in this process"),
+        ("parallel.init(); parallel.init()", "init() was called before in this process"),
+        (
+            "parallel.init(placement='rows')",
+            "placement is 'rows'; there are 'cluster' and 'spread'",
+        ),
+        ("parallel.init(pipeline=2)", "1 ranks are not divisible by 2 pipeline stages"),
+        (
+            "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1); "
+            "parallel.init()",
+            "has joined a process group before",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, script: str, words: str) -> None:
+    outcome = run(tmp_path, script, ranks=1)
+    assert outcome.code == 1
+    assert "ParallelError" in outcome.output
+    assert words in outcome.output
+
+
+_DIES_TWICE = """
+start = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+parallel.init()
+mine = torch.ones(1)
+dist.all_reduce(mine)
+if start < 2 and parallel.rank() == start:
+    os.kill(os.getpid(), 9)
+dist.all_reduce(mine)
+note([start, mine.item()])
+parallel.leave()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", range(6))
+def test_ranks_that_are_started_again_meet_again(tmp_path: Path, attempt: int) -> None:
+    """Two kills each, twelve in all: without names of their own 8 of 12 such starts failed."""
+    outcome = run(tmp_path, _DIES_TWICE, ranks=3, restarts=2)
+    assert (outcome.code, outcome.notes) == (0, {rank: [2, 9.0] for rank in range(3)}), (
+        outcome.output
+    )
