@@ -1,0 +1,134 @@
+"""The stages of a model, one after the other, are the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from architectures import ARCHITECTURES, Architecture, Gpt  # noqa: E402 - they need torch
+from torch import nn  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
+from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel.stages import Stage, cut  # noqa: E402
+
+
+def through(stages: list[Stage], arguments: dict[str, Any]) -> Any:
+    """What the last stage leaves; each gets what the one before it left, and nothing else."""
+    given = tuple(arguments.values())
+    for stage, following in zip(stages, [*stages[1:], None], strict=True):
+        assert len(given) == len(stage.inputs)
+        given = stage.module(*given)
+        assert following is None or stage.outputs == following.inputs
+    return given
+
+
+def total(value: Any) -> torch.Tensor:
+    return sum((each * each.cos()).sum() for each in tree_leaves(value) if torch.is_tensor(each))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_stages_are_the_model(architecture: Architecture, count: int, training: bool) -> None:
+    torch.manual_seed(0)
+    model = architecture.make()
+    arguments = architecture.arguments(torch.Generator().manual_seed(1))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    stages = cut(model, architecture.starts[: count - 1], arguments)
+    assert len(stages) == count
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+    seen = []
+    for run in (lambda: model(*arguments.values()), lambda: through(stages, arguments)):
+        model.load_state_dict(before)
+        model.zero_grad()
+        for part in (model, *(stage.module for stage in stages)):
+            part.train(training)
+        torch.manual_seed(2)
+        output = run()
+        total(output).backward()
+        seen.append([None if p.grad is None else p.grad.clone() for p in model.parameters()])
+        seen.append([b.clone() for b in model.buffers()])
+        seen.append(tree_leaves(output))
+    for one, other in zip(seen[:3], seen[3:], strict=True):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert (a is None) == (b is None)
+            assert a is None or (torch.equal(a, b) if torch.is_tensor(a) else a == b)
+
+
+def test_a_skip_is_carried_through_the_stages_between() -> None:
+    u_net = ARCHITECTURES["u-net"]
+    arguments = u_net.arguments(torch.Generator().manual_seed(1))
+    stages = cut(u_net.make(), ("down.1", "up.0", "up.1"), arguments)
+    assert [len(stage.outputs) for stage in stages] == [1, 3, 2, 0]
+    first, *_ = stages
+    assert set(first.outputs) < set(stages[1].outputs) & set(stages[2].outputs)
+
+
+def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
+    stages = cut(Gpt(), ("blocks.1", "head"), {"ids": torch.zeros(1, 3, dtype=torch.long)})
+    names = [{name for name, _ in stage.module.named_parameters()} for stage in stages]
+    assert names[0] | names[1] | names[2] == {name for name, _ in Gpt().named_parameters()}
+    assert names[2] == {"head.weight"}
+    assert {"tokens.weight", "places"} < names[0]
+    assert all(name.split(".")[1] in "123" for name in names[1] if name.startswith("blocks"))
+
+
+def test_a_module_whose_inside_depends_on_values_stays_whole() -> None:
+    depends = ARCHITECTURES["control flow inside"]
+    arguments = depends.arguments(torch.Generator().manual_seed(1))
+    with pytest.raises(ParallelError, match="start at 'layers.1.one' here: the model"):
+        cut(depends.make(), ("layers.1.one",), arguments)
+
+
+class ByValue(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) if x.sum() > 0 else x
+
+
+class ByNumber(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor, scale: float) -> torch.Tensor:
+        return self.layers[1](self.layers[0](x)) * scale
+
+
+@pytest.mark.parametrize(
+    ("make", "starts", "arguments", "words"),
+    [
+        (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be followed.*a module of its own"),
+        (
+            ByNumber,
+            ("layers.1",),
+            {"x": torch.ones(1, 6), "scale": 2.0},
+            "the argument scale of the model is no tensor, and stage 1 needs it",
+        ),
+        (ByNumber, (), {"x": torch.ones(1, 6)}, "the example has no scale"),
+        (ByNumber, ("layers.2",), {"x": torch.ones(1, 6), "scale": 2.0}, "start at 'layers.2'"),
+        (
+            ByNumber,
+            ("layers.1", "layers.0"),
+            {"x": torch.ones(1, 6), "scale": 2.0},
+            "start at 'layers.0' here: the model calls, in this order, layers.0, layers.1",
+        ),
+    ],
+    ids=["its own values", "a number", "an argument missing", "no such module", "wrong order"],
+)
+def test_what_cannot_be_cut_is_refused(
+    make: Any, starts: tuple[str, ...], arguments: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ParallelError, match=words):
+        cut(make(), starts, arguments)
