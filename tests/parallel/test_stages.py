@@ -69,7 +69,7 @@ def test_a_skip_is_carried_through_the_stages_between() -> None:
     stages = cut(u_net.make(), ("down.1", "up.0", "up.1"), arguments)
     assert [len(stage.outputs) for stage in stages] == [1, 3, 2, 0]
     first, *_ = stages
-    assert set(first.outputs) < set(stages[1].outputs) & set(stages[2].outputs)
+    assert set(first.outputs) == set(stages[1].outputs) & set(stages[2].outputs)
 
 
 def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
@@ -84,7 +84,7 @@ def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
 def test_a_module_whose_inside_depends_on_values_stays_whole() -> None:
     depends = ARCHITECTURES["control flow inside"]
     arguments = depends.arguments(torch.Generator().manual_seed(1))
-    with pytest.raises(ParallelError, match="start at 'layers.1.one' here: the model"):
+    with pytest.raises(ParallelError, match=r"start at 'layers\.1\.one' here: the model"):
         cut(depends.make(), ("layers.1.one",), arguments)
 
 
