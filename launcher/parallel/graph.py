@@ -2,14 +2,18 @@
 
 Modules stay what they are: only the code between them is traced (torch.fx), so that train and eval
 mode, buffers, random numbers and shapes are the modules' own business. A module whose inside cannot
-be traced, or is not worth it, is one call.
+be traced, draws random numbers, or does something else in eval mode, is one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx, nn
 from torch.utils._pytree import tree_leaves
@@ -25,16 +29,92 @@ def trace(model: nn.Module, whole: Callable[[str], bool] = lambda name: False) -
     """The calls of a model's forward, in order; their targets are the names of its modules.
 
     whole: whether the module of a name is to be one call. Raises ParallelError when the model's own
-    forward depends on the values of tensors.
+    forward depends on the values of tensors or on `training`, or draws random numbers.
     """
-    tracer = _Tracer(whole)
+    kept: set[str] = set()
+
+    def is_whole(name: str) -> bool:
+        return whole(name) or name in kept
+
+    while True:
+        graphs = [_trace_in(mode, model, is_whole) for mode in (True, False)]
+        changing = _first_difference(*graphs)
+        if changing is None:
+            return graphs[0]
+        if not changing:
+            raise ParallelError(
+                f"the forward of {type(model).__name__} does something else in eval mode: move "
+                "what depends on `training` into a module of its own (nn.Dropout for F.dropout)"
+            )
+        kept.add(changing)
+
+
+def _trace_in(training: bool, model: nn.Module, whole: Callable[[str], bool]) -> fx.Graph:
+    what = f"the forward of {type(model).__name__}"
+    with _mode(model, training), undrawn() as has_drawn:
+        try:
+            graph = _Tracer(whole).trace(model)
+        except _UNTRACEABLE as error:
+            raise ParallelError(
+                f"{what} cannot be followed from module to module: {error}; move what depends on "
+                "the values of tensors into a module of its own"
+            ) from error
+        if has_drawn():
+            raise ParallelError(
+                f"{what} draws random numbers, which would be the same in each step: move what "
+                "draws them into a module of its own"
+            )
+    return graph
+
+
+@contextlib.contextmanager
+def undrawn() -> Iterator[Callable[[], bool]]:
+    """Whether random numbers were drawn since; afterwards none have been."""
+    python, torchs = random.getstate(), torch.get_rng_state()
+    numpys: Any = np.random.get_state()
+
+    def has_drawn() -> bool:
+        return (
+            random.getstate() != python
+            or not torch.equal(torch.get_rng_state(), torchs)
+            or not all(map(np.array_equal, np.random.get_state(), numpys))
+        )
+
     try:
-        return tracer.trace(model)
-    except _UNTRACEABLE as error:
-        raise ParallelError(
-            f"the forward of {type(model).__name__} cannot be followed from module to module: "
-            f"{error}; move what depends on the values of tensors into a module of its own"
-        ) from error
+        yield has_drawn
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpys)
+        torch.set_rng_state(torchs)
+
+
+@contextlib.contextmanager
+def _mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """Train or eval mode, for a while; each module had its own."""
+    before = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, was in before.items():
+            module.training = was
+
+
+def _first_difference(one: fx.Graph, other: fx.Graph) -> str | None:
+    """The innermost module in which two graphs differ first ("": the model); None: nowhere."""
+    for pair in itertools.zip_longest(one.nodes, other.nodes):
+        nodes = [node for node in pair if node is not None]
+        if len({node.format_node() for node in nodes}) + len(pair) - len(nodes) > 1:
+            return max(map(_home, nodes), key=len)
+    return None
+
+
+def _home(node: fx.Node) -> str:
+    """The module whose code makes a call."""
+    inside = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
+    if node.op == "call_module" and inside[-1:] == [str(node.target)]:
+        inside.pop()
+    return inside[-1] if inside else ""
 
 
 class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
@@ -59,11 +139,12 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
         kwargs: dict[str, Any],
     ) -> Any:
         before = next(iter(reversed(self.graph.nodes)), None)
-        try:
-            return super().call_module(m, forward, args, kwargs)
-        except _UNTRACEABLE:
-            self._forget_since(before)
-            return self.create_proxy("call_module", self.path_of_module(m), args, kwargs)
+        with contextlib.suppress(*_UNTRACEABLE), undrawn() as has_drawn:
+            called = super().call_module(m, forward, args, kwargs)
+            if not has_drawn():
+                return called
+        self._forget_since(before)
+        return self.create_proxy("call_module", self.path_of_module(m), args, kwargs)
 
     def _forget_since(self, last: fx.Node | None) -> None:
         for node in reversed(self.graph.nodes):

@@ -16,7 +16,7 @@ import torch
 from torch import fx, nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import holds_tensors, trace
+from launcher.parallel.graph import holds_tensors, trace, undrawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def _tensors(model: nn.Module, graph: fx.Graph, arguments: Mapping[str, Any]) ->
 
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.no_grad(), undrawn():
             Look(fx.GraphModule(model, graph)).run(*_in_order(graph, arguments))
     finally:
         for name, buffer in model.named_buffers():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -182,6 +184,57 @@ class Depends(nn.Module):
         return x
 
 
+class ByMode(nn.Module):
+    """Its layers drop out by a function, as their mode says."""
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.dropout(self.one(x).tanh(), 0.5, self.training)
+
+    class Noisy(Layer):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training:
+                x = x + torch.randn(6)
+            return self.one(x)
+
+    def __init__(self) -> None:
+        super().__init__()
+        kinds = (self.Layer, self.Noisy, self.Layer, self.Noisy)
+        self.layers = nn.ModuleList([kind() for kind in kinds])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class LayerDrop(nn.Module):
+    """Its layers are left out at random, by Python's generator and by numpy's."""
+
+    class Maybe(nn.Module):
+        def __init__(self, draw: Callable[[], float]) -> None:
+            super().__init__()
+            self.draw = draw
+            self.one = nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.one(x).tanh() if self.draw() < 0.5 else x
+
+    def __init__(self) -> None:
+        super().__init__()
+        draws = (random.random, np.random.random, random.random, np.random.random)
+        self.layers = nn.ModuleList([self.Maybe(draw) for draw in draws])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
     """make: a model of random weights. shapes: of its arguments, by name; `ids` are whole numbers.
@@ -236,5 +289,7 @@ ARCHITECTURES = {
         make=Recurrent, shapes={"x": (4, 5, 6)}, starts=("lstm", "second", "head")
     ),
     "dropout": Architecture(make=lambda: Gpt(dropout=0.3), shapes={"ids": (4, 9)}, starts=_BLOCKS),
+    "by mode": Architecture(make=ByMode, shapes={"x": (4, 6)}, starts=_LAYERS),
+    "layers left out": Architecture(make=LayerDrop, shapes={"x": (4, 6)}, starts=_LAYERS),
     "control flow inside": Architecture(make=Depends, shapes={"x": (4, 6)}, starts=_LAYERS),
 }

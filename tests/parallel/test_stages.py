@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -26,6 +28,16 @@ def through(stages: list[Stage], arguments: dict[str, Any]) -> Any:
     return given
 
 
+def seed() -> None:
+    random.seed(2)
+    np.random.seed(2)
+    torch.manual_seed(2)
+
+
+def draws() -> tuple[float, ...]:
+    return random.random(), np.random.random(), torch.rand(()).item()
+
+
 def total(value: Any) -> torch.Tensor:
     return sum((each * each.cos()).sum() for each in tree_leaves(value) if torch.is_tensor(each))
 
@@ -38,10 +50,12 @@ def test_stages_are_the_model(architecture: Architecture, count: int, training: 
     model = architecture.make()
     arguments = architecture.arguments(torch.Generator().manual_seed(1))
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    state = torch.get_rng_state()
+    seed()
+    first = draws()
+    seed()
     stages = cut(model, architecture.starts[: count - 1], arguments)
     assert len(stages) == count
-    assert torch.equal(torch.get_rng_state(), state)
+    assert draws() == first  # cutting has drawn nothing
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
     seen = []
@@ -50,7 +64,7 @@ def test_stages_are_the_model(architecture: Architecture, count: int, training: 
         model.zero_grad()
         for part in (model, *(stage.module for stage in stages)):
             part.train(training)
-        torch.manual_seed(2)
+        seed()
         output = run()
         total(output).backward()
         seen.append([None if p.grad is None else p.grad.clone() for p in model.parameters()])
@@ -70,6 +84,14 @@ def test_a_skip_is_carried_through_the_stages_between() -> None:
     assert [len(stage.outputs) for stage in stages] == [1, 3, 2, 0]
     first, *_ = stages
     assert set(first.outputs) == set(stages[1].outputs) & set(stages[2].outputs)
+
+
+def test_a_model_is_left_in_the_modes_that_its_modules_had() -> None:
+    model = ARCHITECTURES["by mode"].make()
+    model.layers[1].eval()
+    before = [module.training for module in model.modules()]
+    cut(model, ("layers.2",), {"x": torch.ones(1, 6)})
+    assert [module.training for module in model.modules()] == before
 
 
 def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
@@ -97,6 +119,24 @@ class ByValue(nn.Module):
         return self.layer(x) if x.sum() > 0 else x
 
 
+class Draws(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x + torch.randn(6))
+
+
+class DropsOut(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(self.layer(x), training=self.training)
+
+
 class ByNumber(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -110,6 +150,12 @@ class ByNumber(nn.Module):
     ("make", "starts", "arguments", "words"),
     [
         (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be followed.*a module of its own"),
+        (
+            DropsOut,
+            (),
+            {"x": torch.ones(1, 6)},
+            "DropsOut does something else in eval mode: .*nn.Dr",
+        ),
         (
             ByNumber,
             ("layers.1",),
@@ -125,7 +171,14 @@ class ByNumber(nn.Module):
             "start at 'layers.0' here: the model calls, in this order, layers.0, layers.1",
         ),
     ],
-    ids=["its own values", "a number", "an argument missing", "no such module", "wrong order"],
+    ids=[
+        "its own values",
+        "its mode",
+        "a number",
+        "an argument missing",
+        "no such module",
+        "wrong order",
+    ],
 )
 def test_what_cannot_be_cut_is_refused(
     make: Any, starts: tuple[str, ...], arguments: dict[str, Any], words: str
