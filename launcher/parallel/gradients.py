@@ -93,17 +93,37 @@ def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[N
     return held
 
 
-def clip(parameters: Iterable[nn.Parameter], max_norm: float, world: World) -> torch.Tensor:
+def average(parameters: Iterable[nn.Parameter], world: World) -> None:
+    """Make the gradients the mean of all replicas', in one piece."""
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    if world.degrees.data == 1 or not gradients:
+        return
+    whole = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    dist.all_reduce(whole, group=world.dp_group)
+    whole /= world.degrees.data
+    for gradient, mean in zip(gradients, whole.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
+
+
+def clip(
+    parameters: Iterable[nn.Parameter],
+    max_norm: float,
+    world: World,
+    *,
+    counted: Iterable[nn.Parameter] | None = None,
+) -> torch.Tensor:
     """Scale the gradients down to a norm of `max_norm`, that of the whole model.
 
-    Each rank gives the parameters of its own stage. Returns the norm before, a scalar, the same on
-    all ranks of a replica. Like torch.nn.utils.clip_grad_norm_, but over all stages.
+    Each rank gives the parameters of its own stage. counted: those of them that make the norm; the
+    others are copies. Returns the norm before, a scalar, the same on all ranks of a replica. Like
+    torch.nn.utils.clip_grad_norm_, but over all stages.
     """
-    own = [each for each in parameters if each.grad is not None]
-    norm = get_total_norm([each.grad for each in own if each.grad is not None])
+    own = list(parameters)
+    gradients = [each.grad for each in (own if counted is None else counted)]
+    norm = get_total_norm([each for each in gradients if each is not None])
     if world.degrees.pipeline > 1:
         square = norm.to(world.device).square()
         dist.all_reduce(square, group=world.pp_group)
         norm = square.sqrt()
-    clip_grads_with_norm_(own, max_norm, norm)
+    clip_grads_with_norm_([each for each in own if each.grad is not None], max_norm, norm)
     return norm

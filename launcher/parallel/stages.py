@@ -8,42 +8,58 @@ their own names; one that two stages use is in both, and their gradients must be
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import holds_tensors, trace, undrawn
 
+#: x += y and its like.
+_IN_PLACE = tuple(vars(operator)[f"i{name}"] for name in ("add", "sub", "mul", "truediv", "pow"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A tensor that goes from stage to stage. like: its shape, type and gradient, without bytes."""
+
+    name: str
+    like: torch.Tensor
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A part of a model. inputs, outputs: the names of the tensors that it takes and leaves.
+    """A part of a model. inputs, outputs: what it takes from the stage before, and leaves the next.
 
-    The first takes the model's arguments, and the last leaves what the model returns.
+    The first takes the model's arguments (no inputs here), and the last leaves the tensors that the
+    model returns, in the order of torch's pytrees.
     """
 
     module: fx.GraphModule
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
 
 
 def cut(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) -> list[Stage]:
     """The stages of a model, the second and later ones each starting with a module of a name.
 
-    arguments: of the model, as an example; it is called with them once, without gradients, on
-        copies of its buffers. Raises ParallelError.
+    arguments: of the model, as an example; it is called with them once, and its buffers and random
+        numbers are as before. Raises ParallelError.
     """
     graph = trace(model, whole=frozenset(starts).__contains__)
-    stage_of = _stages(graph, starts)
-    has_tensors = _tensors(model, graph, arguments)
-    return list(_Cutter(model, graph, stage_of, has_tensors).stages(len(starts) + 1))
+    values = _Look(model, graph).at(arguments)
+    stage_of = _stages(graph, starts, values)
+    return list(_Cutter(model, graph, stage_of, values).stages(len(starts) + 1))
 
 
-def _stages(graph: fx.Graph, starts: Sequence[str]) -> dict[fx.Node, int]:
+def _stages(
+    graph: fx.Graph, starts: Sequence[str], values: Mapping[fx.Node, Any]
+) -> dict[fx.Node, int]:
     """The stage of each node: how many starts are at it or before it."""
     waiting = list(starts)
     found: dict[fx.Node, int] = {}
@@ -51,8 +67,10 @@ def _stages(graph: fx.Graph, starts: Sequence[str]) -> dict[fx.Node, int]:
         if waiting and node.op == "call_module" and _is_in(str(node.target), waiting[0]):
             waiting.pop(0)
         stage = len(starts) - len(waiting)
-        if node.target is getattr and node.op == "call_function":
-            stage = max((found[each] for each in node.all_input_nodes), default=stage)
+        if node.target in (getattr, operator.getitem):
+            (owner,) = node.all_input_nodes[:1] or (None,)
+            if owner is not None and not isinstance(values[owner], torch.Tensor):
+                stage = found[owner]  # tensors leave their tuple where it is
         found[node] = 0 if node.op == "placeholder" else stage
     if waiting:
         called = ", ".join(str(n.target) for n in graph.nodes if n.op == "call_module")
@@ -66,35 +84,47 @@ def _is_in(name: str, start: str) -> bool:
     return name == start or name.startswith(f"{start}.")
 
 
-def _tensors(model: nn.Module, graph: fx.Graph, arguments: Mapping[str, Any]) -> set[fx.Node]:
-    """The nodes whose values hold tensors, by running them once."""
-    found = set()
+class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
+    """Runs a model once, and notes what each node gives: tensors as they are on the meta device."""
 
-    class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
-        def run_node(self, n: fx.Node) -> Any:
-            value = super().run_node(n)
-            if holds_tensors(value):
-                found.add(n)
-            return value
+    def __init__(self, model: nn.Module, graph: fx.Graph) -> None:
+        super().__init__(fx.GraphModule(model, graph))
+        self._model = model
+        self._values: dict[fx.Node, Any] = {}
 
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    try:
-        with torch.no_grad(), undrawn():
-            Look(fx.GraphModule(model, graph)).run(*_in_order(graph, arguments))
-    finally:
-        for name, buffer in model.named_buffers():
-            buffer.copy_(buffers[name])
-    return found
+    def at(self, arguments: Mapping[str, Any]) -> dict[fx.Node, Any]:
+        """The values of all nodes for such arguments."""
+        given = list(self._in_order(arguments))
+        buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
+        try:
+            with torch.enable_grad(), undrawn():
+                self.run(*given)
+        finally:
+            with torch.no_grad():
+                for name, buffer in self._model.named_buffers():
+                    buffer.copy_(buffers[name])
+        return self._values
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        self._values[n] = tree_map_only(torch.Tensor, _on_meta, value)
+        return value
+
+    def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
+        for node in self.module.graph.find_nodes(op="placeholder"):
+            if str(node.target) in arguments:
+                yield arguments[str(node.target)]
+            elif node.args:
+                yield node.args[0]
+            else:
+                raise ParallelError(
+                    f"the example has no {node.target}, which the model must be given"
+                )
 
 
-def _in_order(graph: fx.Graph, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    for node in graph.find_nodes(op="placeholder"):
-        if str(node.target) in arguments:
-            yield arguments[str(node.target)]
-        elif node.args:
-            yield node.args[0]
-        else:
-            raise ParallelError(f"the example has no {node.target}, which the model must be given")
+def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+    return like.requires_grad_(tensor.requires_grad)
 
 
 def _default(node: fx.Node, stage: int) -> Any:
@@ -110,12 +140,12 @@ class _Cutter:
         model: nn.Module,
         graph: fx.Graph,
         stage_of: dict[fx.Node, int],
-        has_tensors: set[fx.Node],
+        values: dict[fx.Node, Any],
     ) -> None:
         self._model = model
         self._graph = graph
         self._stage_of = stage_of
-        self._has_tensors = has_tensors
+        self._values = values
 
     def stages(self, count: int) -> Iterator[Stage]:
         wanted: list[fx.Node] = []  # by later stages
@@ -129,34 +159,61 @@ class _Cutter:
         self, stage: int, wanted: list[fx.Node], *, is_last: bool
     ) -> tuple[Stage, list[fx.Node]]:
         """A stage that leaves what is wanted, and what it wants itself."""
-        inside = [node for node in self._graph.nodes if self._stage_of[node] == stage]
         # The model's arguments, all of them, are in the first stage.
+        inside = [node for node in self._graph.nodes if self._stage_of[node] == stage]
         needed = self._needed(stage, inside, wanted)
         taken = [node for node in needed if self._is_from_outside(node, stage)]
         self._check_sendable(stage, taken)
         made, copies = fx.Graph(), {}
         for node in taken:
             copies[node] = made.placeholder(node.name, default_value=_default(node, stage))
+        for node in taken if stage else ():
+            if self._is_overwritten(node, needed):
+                copies[node] = made.call_method("clone", (copies[node],))
         for node in needed:
             if node not in copies and node.op != "output":
                 copies[node] = made.node_copy(node, copies.__getitem__)
         (output,) = self._graph.find_nodes(op="output")
         left: Any = output.args[0] if is_last else tuple(wanted)
         made.output(fx.map_arg(left, copies.__getitem__))
-        named = Stage(
+        built = Stage(
             module=fx.GraphModule(self._model, made, class_name=f"Stage{stage}"),
-            inputs=tuple(node.name for node in taken),
-            outputs=tuple(node.name for node in wanted),
+            inputs=self._described(taken if stage else []),
+            outputs=self._returned(output) if is_last else self._described(wanted),
         )
-        return named, taken
+        return built, taken
+
+    def _described(self, nodes: list[fx.Node]) -> tuple[Value, ...]:
+        return tuple(Value(name=node.name, like=self._values[node]) for node in nodes)
+
+    def _returned(self, output: fx.Node) -> tuple[Value, ...]:
+        leaves = tree_leaves(self._values[output])
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return tuple(Value(name=f"output {n}", like=like) for n, like in enumerate(tensors))
 
     def _check_sendable(self, stage: int, taken: list[fx.Node]) -> None:
         for node in taken if stage else ():
-            if node not in self._has_tensors:
+            if not holds_tensors(self._values[node]):
                 raise ParallelError(
                     f"the argument {node.name} of the model is no tensor, and stage {stage} needs "
                     "it: only tensors go from stage to stage"
                 )
+            if not isinstance(self._values[node], torch.Tensor):
+                raise ParallelError(
+                    f"{node.name} is a {type(self._values[node]).__name__} of tensors, which stage "
+                    f"{stage} needs as a whole: only single tensors go from stage to stage"
+                )
+
+    def _is_overwritten(self, node: fx.Node, needed: list[fx.Node]) -> bool:
+        """Whether a stage works in place on what it has taken, which autograd forbids."""
+        return any(self._works_in_place(user) for user in node.users if user in needed)
+
+    def _works_in_place(self, node: fx.Node) -> bool:
+        if node.op == "call_module":
+            return bool(getattr(self._model.get_submodule(str(node.target)), "inplace", False))
+        if node.op == "call_method":
+            return str(node.target).endswith("_") and not str(node.target).endswith("__")
+        return bool(node.kwargs.get("inplace")) or node.target in _IN_PLACE
 
     def _needed(self, stage: int, inside: list[fx.Node], wanted: list[fx.Node]) -> list[fx.Node]:
         """All nodes that stand in a stage, in order: its own, and what comes through or again."""
@@ -176,4 +233,4 @@ class _Cutter:
         """Whether a node's value is given to a stage; what holds no tensor is worked out in it."""
         if node.op == "placeholder":
             return True
-        return self._stage_of[node] < stage and node in self._has_tensors
+        return self._stage_of[node] < stage and holds_tensors(self._values[node])

@@ -1,0 +1,79 @@
+"""Parameters that several stages use: each has a copy, and the copies' gradients are added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from launcher.errors import ParallelError
+from launcher.parallel.stages import Stage
+from launcher.parallel.world import World
+
+
+class Ties:
+    """The tied parameters of a replica's stages. Made on all ranks, in the same order."""
+
+    def __init__(self, stages: Sequence[Stage], world: World) -> None:
+        _check_buffers(stages)
+        self._groups: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
+        self._later: set[int] = set()  # ids of those that an earlier stage has as well
+        groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
+        for parameter, holders in _shared(stages):
+            if holders not in groups:
+                groups[holders] = _group(holders, world)
+            if world.pp_rank in holders:
+                self._groups.append((parameter, groups[holders]))
+                if world.pp_rank != holders[0]:
+                    self._later.add(id(parameter))
+
+    def counted(self, parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+        """Those that no earlier stage has as well."""
+        return [each for each in parameters if id(each) not in self._later]
+
+    def add_gradients(self) -> None:
+        """After the backward passes: every copy gets the sum."""
+        for parameter, group in self._groups:
+            if not parameter.requires_grad:
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad, group=group)
+
+
+def _shared(stages: Sequence[Stage]) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
+    """The parameters that more than one stage has, and which stages these are."""
+    holders: dict[nn.Parameter, list[int]] = {}
+    for number, stage in enumerate(stages):
+        for parameter in stage.module.parameters():
+            holders.setdefault(parameter, []).append(number)
+    for parameter, found in holders.items():
+        if len(found) > 1:
+            yield parameter, tuple(found)
+
+
+def _group(holders: tuple[int, ...], world: World) -> dist.ProcessGroup:
+    """Of this rank's replica; all ranks make the groups of all replicas."""
+    own = None
+    for replica in world.degrees.grid:
+        ranks = [replica[stage] for stage in holders]
+        group = dist.new_group(ranks)
+        if world.rank in replica:
+            own = group
+    assert own is not None
+    return own
+
+
+def _check_buffers(stages: Sequence[Stage]) -> None:
+    """Two copies of a running mean would each see the half."""
+    seen: dict[int, int] = {}
+    for number, stage in enumerate(stages):
+        for name, buffer in stage.module.named_buffers():
+            first = seen.setdefault(id(buffer), number)
+            if first != number:
+                raise ParallelError(
+                    f"{name} is a buffer that the stages {first} and {number} use, and would be "
+                    "another one in each: let one stage have all calls of its module"
+                )
