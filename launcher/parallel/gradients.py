@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -95,14 +95,31 @@ def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[N
 
 def average(parameters: Iterable[nn.Parameter], world: World) -> None:
     """Make the gradients the mean of all replicas', in one piece."""
-    gradients = [each.grad for each in parameters if each.grad is not None]
-    if world.degrees.data == 1 or not gradients:
+    own = [each for each in parameters if each.requires_grad]
+    if world.degrees.data == 1 or not own:
+        return
+    fill(own, world.dp_group)
+    gradients = [each.grad for each in own if each.grad is not None]
+    if not gradients:
         return
     whole = torch.cat([gradient.reshape(-1) for gradient in gradients])
     dist.all_reduce(whole, group=world.dp_group)
     whole /= world.degrees.data
     for gradient, mean in zip(gradients, whole.split([g.numel() for g in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))
+
+
+def fill(parameters: Sequence[nn.Parameter], group: dist.ProcessGroup) -> None:
+    """Give a gradient of zeros to those that have one elsewhere in the group.
+
+    Those that nobody has used keep none: an optimizer passes them over.
+    """
+    device = parameters[0].device
+    used = torch.tensor([each.grad is not None for each in parameters], device=device).int()
+    dist.all_reduce(used, group=group)
+    for parameter, count in zip(parameters, used.tolist(), strict=True):
+        if count and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
 
 
 def clip(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,15 @@ from launcher.errors import ParallelError
 _UNTRACEABLE = (fx.proxy.TraceError, TypeError, AttributeError, ValueError, RuntimeError)
 
 
-def trace(model: nn.Module, whole: Callable[[str], bool] = lambda name: False) -> fx.Graph:
+def trace(model: nn.Module) -> fx.Graph:
     """The calls of a model's forward, in order; their targets are the names of its modules.
 
-    whole: whether the module of a name is to be one call. Raises ParallelError when the model's own
-    forward depends on the values of tensors or on `training`, or draws random numbers.
+    Raises ParallelError when the model's own forward depends on the values of tensors or on
+    `training`, or draws random numbers.
     """
     kept: set[str] = set()
-
-    def is_whole(name: str) -> bool:
-        return whole(name) or name in kept
-
     while True:
-        graphs = [_trace_in(mode, model, is_whole) for mode in (True, False)]
+        graphs = [_trace_in(mode, model, kept) for mode in (True, False)]
         changing = _first_difference(*graphs)
         if changing is None:
             return graphs[0]
@@ -49,9 +45,9 @@ def trace(model: nn.Module, whole: Callable[[str], bool] = lambda name: False) -
         kept.add(changing)
 
 
-def _trace_in(training: bool, model: nn.Module, whole: Callable[[str], bool]) -> fx.Graph:
+def _trace_in(training: bool, model: nn.Module, whole: Collection[str]) -> fx.Graph:
     what = f"the forward of {type(model).__name__}"
-    with _mode(model, training), undrawn() as has_drawn:
+    with in_mode(model, training=training), undrawn() as has_drawn:
         try:
             graph = _Tracer(whole).trace(model)
         except _UNTRACEABLE as error:
@@ -89,7 +85,7 @@ def undrawn() -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
-def _mode(model: nn.Module, training: bool) -> Iterator[None]:
+def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
     """Train or eval mode, for a while; each module had its own."""
     before = {module: module.training for module in model.modules()}
     model.train(training)
@@ -118,14 +114,14 @@ def _home(node: fx.Node) -> str:
 
 
 class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
-    """Looks into containers as far as it can."""
+    """Looks into containers as far as it can. whole: those that it does not look into."""
 
-    def __init__(self, whole: Callable[[str], bool]) -> None:
+    def __init__(self, whole: Collection[str]) -> None:
         super().__init__()
         self._whole = whole
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        if self._whole(name) or not any(True for _ in module.children()):
+        if name in self._whole or not any(True for _ in module.children()):
             return True
         # torch's own layers (attention, LSTM) are one thing; its containers are not.
         is_torchs = type(module).__module__.startswith("torch.nn")

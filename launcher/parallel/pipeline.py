@@ -19,6 +19,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from launcher.errors import ParallelError
 from launcher.parallel.gradients import average, clip
+from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import Stage, Value, cut
 from launcher.parallel.ties import Ties
 from launcher.parallel.world import World
@@ -47,6 +48,7 @@ class Pipeline:
     model: on the CPU, the same on all ranks. It is taken over: parameters of other stages are
         emptied. starts: the module at which each stage but the first begins.
     example: the model's arguments by name, for one microbatch.
+    seed: of what its modules draw (dropout); the same numbers with any number of stages.
     loss: of what the model returns and the targets of one microbatch; the mean over its samples.
 
     Raises ParallelError for models that cannot be cut there, or not exactly.
@@ -61,6 +63,7 @@ class Pipeline:
         example: Mapping[str, Any],
         loss: Loss,
         schedule: Schedule | str = Schedule.INTERLEAVED,
+        seed: int = 0,
     ) -> None:
         degrees = world.degrees
         if len(starts) + 1 != degrees.pipeline:
@@ -76,6 +79,8 @@ class Pipeline:
         _empty_others(model, self.module)
         self.module.to(world.device)
         self._ends = _Ends(self.module, is_last=world.pp_rank == degrees.pipeline - 1)
+        self._randomness = Randomness(self.module, stages[world.pp_rank].drawing, seed)
+        self._steps = 0
         self._schedule = _SCHEDULES[_named(schedule)](
             _stage(self._ends, stages[world.pp_rank], world),
             degrees.microbatches,
@@ -109,12 +114,14 @@ class Pipeline:
         if self.is_first:
             self._check_batch(arguments)
         losses: list[torch.Tensor] = []
+        self._ends.begin(self._announce)
         self._schedule.step(
             *(arguments if self.is_first else ()),
             target=target if self._ends.is_last else None,
             losses=losses,
             return_outputs=False,
         )
+        self._steps += 1
         if is_last:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
@@ -130,6 +137,9 @@ class Pipeline:
     def parameters(self) -> list[nn.Parameter]:
         """Of this rank's stage."""
         return list(self.module.parameters())
+
+    def _announce(self, microbatch: int) -> None:
+        self._randomness.at(step=self._steps, replica=self._world.dp_rank, microbatch=microbatch)
 
     def _check_batch(self, arguments: tuple[torch.Tensor, ...]) -> None:
         count = self._world.degrees.microbatches
@@ -157,8 +167,16 @@ class _Ends(nn.Module):  # type: ignore[misc] # torch says Any of it
         self._module = module
         self.is_last = is_last
         self._left: tuple[list[Any], TreeSpec] | None = None
+        self._begin: Callable[[int], None] = lambda microbatch: None
+        self._microbatch = 0
+
+    def begin(self, announce: Callable[[int], None]) -> None:
+        """A batch begins. announce: called with the number of each microbatch before it."""
+        self._begin, self._microbatch = announce, 0
 
     def forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        self._begin(self._microbatch)  # schedules run them in order
+        self._microbatch += 1
         leaves, spec = tree_flatten(self._module(*arguments))
         self._left = [None if torch.is_tensor(leaf) else leaf for leaf in leaves], spec
         return tuple(leaf.contiguous() for leaf in leaves if torch.is_tensor(leaf))

@@ -18,7 +18,7 @@ from torch import fx, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import holds_tensors, trace, undrawn
+from launcher.parallel.graph import holds_tensors, in_mode, trace, undrawn
 
 #: x += y and its like.
 _IN_PLACE = tuple(vars(operator)[f"i{name}"] for name in ("add", "sub", "mul", "truediv", "pow"))
@@ -37,12 +37,14 @@ class Stage:
     """A part of a model. inputs, outputs: what it takes from the stage before, and leaves the next.
 
     The first takes the model's arguments (no inputs here), and the last leaves the tensors that the
-    model returns, in the order of torch's pytrees.
+    model returns, in the order of torch's pytrees. drawing: its modules that draw random numbers,
+    and how many calls of each are in earlier stages.
     """
 
     module: fx.GraphModule
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    drawing: Mapping[str, int]
 
 
 def cut(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) -> list[Stage]:
@@ -51,10 +53,11 @@ def cut(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) -
     arguments: of the model, as an example; it is called with them once, and its buffers and random
         numbers are as before. Raises ParallelError.
     """
-    graph = trace(model, whole=frozenset(starts).__contains__)
-    values = _Look(model, graph).at(arguments)
+    graph = trace(model)
+    look = _Look(model, graph)
+    values = look.at(arguments)
     stage_of = _stages(graph, starts, values)
-    return list(_Cutter(model, graph, stage_of, values).stages(len(starts) + 1))
+    return list(_Cutter(model, graph, stage_of, look).stages(len(starts) + 1))
 
 
 def _stages(
@@ -90,24 +93,29 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
     def __init__(self, model: nn.Module, graph: fx.Graph) -> None:
         super().__init__(fx.GraphModule(model, graph))
         self._model = model
-        self._values: dict[fx.Node, Any] = {}
+        self.values: dict[fx.Node, Any] = {}
+        #: The modules that draw random numbers in train mode.
+        self.drawing: set[str] = set()
 
     def at(self, arguments: Mapping[str, Any]) -> dict[fx.Node, Any]:
         """The values of all nodes for such arguments."""
         given = list(self._in_order(arguments))
         buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         try:
-            with torch.enable_grad(), undrawn():
+            with torch.enable_grad(), undrawn(), in_mode(self._model, training=True):
                 self.run(*given)
         finally:
             with torch.no_grad():
                 for name, buffer in self._model.named_buffers():
                     buffer.copy_(buffers[name])
-        return self._values
+        return self.values
 
     def run_node(self, n: fx.Node) -> Any:
-        value = super().run_node(n)
-        self._values[n] = tree_map_only(torch.Tensor, _on_meta, value)
+        with undrawn() as has_drawn:
+            value = super().run_node(n)
+            if n.op == "call_module" and has_drawn():
+                self.drawing.add(str(n.target))
+        self.values[n] = tree_map_only(torch.Tensor, _on_meta, value)
         return value
 
     def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -140,12 +148,13 @@ class _Cutter:
         model: nn.Module,
         graph: fx.Graph,
         stage_of: dict[fx.Node, int],
-        values: dict[fx.Node, Any],
+        look: _Look,
     ) -> None:
         self._model = model
         self._graph = graph
         self._stage_of = stage_of
-        self._values = values
+        self._values = look.values
+        self._drawing = look.drawing
 
     def stages(self, count: int) -> Iterator[Stage]:
         wanted: list[fx.Node] = []  # by later stages
@@ -180,11 +189,21 @@ class _Cutter:
             module=fx.GraphModule(self._model, made, class_name=f"Stage{stage}"),
             inputs=self._described(taken if stage else []),
             outputs=self._returned(output) if is_last else self._described(wanted),
+            drawing=self._drawing_in(stage),
         )
         return built, taken
 
     def _described(self, nodes: list[fx.Node]) -> tuple[Value, ...]:
         return tuple(Value(name=node.name, like=self._values[node]) for node in nodes)
+
+    def _drawing_in(self, stage: int) -> dict[str, int]:
+        calls = [
+            (str(node.target), self._stage_of[node])
+            for node in self._graph.find_nodes(op="call_module")
+            if str(node.target) in self._drawing
+        ]
+        here = {name for name, where in calls if where == stage}
+        return {name: sum(n == name and w < stage for n, w in calls) for name in sorted(here)}
 
     def _returned(self, output: fx.Node) -> tuple[Value, ...]:
         leaves = tree_leaves(self._values[output])

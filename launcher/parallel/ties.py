@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
 from launcher.errors import ParallelError
+from launcher.parallel.gradients import fill
 from launcher.parallel.stages import Stage
 from launcher.parallel.world import World
 
@@ -36,11 +36,10 @@ class Ties:
     def add_gradients(self) -> None:
         """After the backward passes: every copy gets the sum."""
         for parameter, group in self._groups:
-            if not parameter.requires_grad:
-                continue
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            dist.all_reduce(parameter.grad, group=group)
+            if parameter.requires_grad:
+                fill([parameter], group)
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad, group=group)
 
 
 def _shared(stages: Sequence[Stage]) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
