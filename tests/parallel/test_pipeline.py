@@ -126,3 +126,77 @@ def test_a_pipeline_learns_what_one_process_does(
         for what, (difference, foreign) in found.items():
             assert difference <= (1e-10 if "float64" in what else 1e-5), what
             assert foreign == 0, f"{what}: parameters of other stages are held"
+
+
+_ACCUMULATED = """
+found = {}
+world = parallel.init(pipeline=2, microbatches=2, accumulation=3)
+architecture = ARCHITECTURES["gpt, tied"]
+torch.manual_seed(0)
+model = architecture.make().double()
+alone = copy.deepcopy(model)
+every = list(batches(architecture, 6, torch.float64))
+for number, batch in enumerate(every):
+    (loss(alone(**batch), targets(6, torch.float64)[number]) / 6).backward()
+pipeline = Pipeline(model, world, starts=("blocks.2",), example=every[0], loss=loss)
+told = []
+for first in (0, 2, 4):
+    ids = torch.cat([each["ids"] for each in every[first : first + 2]])
+    target = torch.cat(targets(6, torch.float64)[first : first + 2])
+    told.append(pipeline.step(ids, target=target, is_last=first == 4).item())
+reference = dict(alone.named_parameters(remove_duplicate=False))
+for name, own in pipeline.module.named_parameters():
+    found[name] = ((own.grad - reference[name].grad).norm() / reference[name].grad.norm()).item()
+note([found, told])
+parallel.leave()
+"""
+
+
+def test_accumulated_batches_are_one_of_their_size_also_for_tied_parameters(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _ACCUMULATED, ranks=2)
+    assert outcome.code == 0, outcome.output
+    (first, told), (last, told_too) = outcome.notes[0], outcome.notes[1]
+    assert told == told_too  # every rank of a replica is told the loss
+    assert "tokens.weight" in first
+    assert "head.weight" in last
+    assert max(*first.values(), *last.values()) <= 1e-12
+
+
+_REFUSED = """
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(6)
+        self.layer = torch.nn.Linear(6, 6)
+    def forward(self, x):
+        return self.norm(self.layer(self.norm(x)))
+
+words = {}
+def refused(name, **changes):
+    given = dict(starts=("1",), example={"input": torch.ones(4, 6)}, loss=loss)
+    model = changes.pop("model", None) or ARCHITECTURES["mlp"].make()
+    try:
+        made = Pipeline(model, world, **{**given, **changes})
+        made.step(torch.ones(5, 6), target=torch.ones(5))
+    except ParallelError as error:
+        words[name] = str(error)
+
+world = parallel.init(pipeline=2, microbatches=2)
+refused("starts", starts=("1", "2"))
+refused("schedule", schedule="1f1b")
+refused("buffers", model=Twice(), starts=("layer",), example={"x": torch.ones(4, 6)})
+if parallel.rank() == 0:
+    refused("batch")
+note(words)
+os._exit(0)
+"""
+
+
+def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _REFUSED, ranks=2)
+    words = outcome.notes[0]
+    assert "2 starts make 3 stages, and the pipeline has 2: name the first" in words["starts"]
+    assert "schedule is '1f1b'; there are 'simple' and 'interleaved'" in words["schedule"]
+    assert "is a buffer that the stages 0 and 1 use" in words["buffers"]
+    assert "a batch of 5 samples cannot be cut into 2 microbatches" in words["batch"]
+    assert outcome.notes[1].keys() == words.keys() - {"batch"}
