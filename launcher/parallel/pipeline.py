@@ -111,21 +111,36 @@ class Pipeline:
         step; then the gradients are made those of all replicas. Returns the mean loss of this
         replica's batch, on all its ranks.
         """
-        if self.is_first:
-            self._check_batch(arguments)
-        losses: list[torch.Tensor] = []
-        self._ends.begin(self._announce)
-        self._schedule.step(
-            *(arguments if self.is_first else ()),
-            target=target if self._ends.is_last else None,
-            losses=losses,
-            return_outputs=False,
-        )
+        losses = self._run(self._schedule.step, arguments, target)
         self._steps += 1
         if is_last:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
         return self._tell_loss(losses)
+
+    @torch.no_grad()
+    def evaluate(self, *arguments: torch.Tensor, target: Any = None) -> torch.Tensor:
+        """The mean loss of a batch, on all ranks of this replica; nothing is learned.
+
+        Arguments as for `step`. Modules are in the mode that `train` has set.
+        """
+        return self._tell_loss(self._run(self._schedule.eval, arguments, target))
+
+    def _run(
+        self, way: Callable[..., Any], arguments: tuple[torch.Tensor, ...], target: Any
+    ) -> list[torch.Tensor]:
+        """Send a batch through the pipeline; the losses of its microbatches, in the last stage."""
+        if self.is_first:
+            self._check_batch(arguments)
+        losses: list[torch.Tensor] = []
+        self._ends.begin(self._announce)
+        way(
+            *(arguments if self.is_first else ()),
+            target=target if self._ends.is_last else None,
+            losses=losses,
+            return_outputs=False,
+        )
+        return losses
 
     def clip(self, max_norm: float) -> torch.Tensor:
         """Scale the gradients down to a norm of `max_norm`, that of the whole model, which is

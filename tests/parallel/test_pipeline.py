@@ -200,3 +200,68 @@ def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     assert "is a buffer that the stages 0 and 1 use" in words["buffers"]
     assert "a batch of 5 samples cannot be cut into 2 microbatches" in words["batch"]
     assert outcome.notes[1].keys() == words.keys() - {"batch"}
+
+
+_EVALUATED = """
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.3))
+            for _ in range(2)
+        )
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+world = parallel.init(pipeline=2, microbatches=2)
+torch.manual_seed(0)
+model = Mixed().double()
+alone = copy.deepcopy(model)
+every = [torch.randn(8, 6, dtype=torch.float64) for _ in range(6)]
+target = torch.ones(8, dtype=torch.float64)
+pipeline = Pipeline(
+    model, world, starts=("layers.1",), example={"x": every[0][:4]}, loss=loss, schedule="simple"
+)
+own = torch.optim.SGD(pipeline.parameters(), lr=0.5)
+randomness = Randomness(alone, cut(alone, (), {"x": every[0][:4]})[0].drawing)
+theirs = torch.optim.SGD(alone.parameters(), lr=0.5)
+losses, step = [], 0
+for batch, training in zip(every, (True, True, False, False, True, True)):
+    alone.train(training)
+    pipeline.train(training)
+    halves = []
+    for microbatch, half in enumerate(batch.split(4)):
+        randomness.at(step=step, replica=0, microbatch=microbatch)
+        with torch.set_grad_enabled(training):
+            halves.append(loss(alone(half), target[:4]))
+    if training:
+        own.zero_grad()
+        told = pipeline.step(batch, target=target)
+        own.step()
+        theirs.zero_grad()
+        (sum(halves) / 2).backward()
+        theirs.step()
+        step += 1
+    else:
+        told = pipeline.evaluate(batch, target=target)
+    losses.append([told.item(), (sum(halves) / 2).item()])
+reference = alone.state_dict()
+worst = max(
+    (value.double() - reference[name].double()).norm().item()
+    for name, value in pipeline.module.state_dict().items()
+)
+note([losses, worst])
+parallel.leave()
+"""
+
+
+def test_training_goes_on_after_an_evaluation_as_in_one_process(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _EVALUATED, ranks=2)
+    assert outcome.code == 0, outcome.output
+    for losses, worst in outcome.notes.values():
+        assert worst <= 1e-10
+        assert losses[2] != losses[3]
+        for own, theirs in losses:
+            assert own == pytest.approx(theirs, rel=1e-6)
