@@ -227,10 +227,9 @@ def _names(start: bytes | bytearray | memoryview, run: int, worker: int) -> tupl
     middle = _START.size + run
     if middle + worker > START_BYTES:
         raise WireError(f"a frame with a damaged start: names of {run} and {worker} bytes")
+    names = start[_START.size : middle], start[middle : middle + worker]
     try:
-        return str(start[_START.size : middle], "utf-8"), str(
-            start[middle : middle + worker], "utf-8"
-        )
+        return str(names[0], "utf-8"), str(names[1], "utf-8")
     except UnicodeDecodeError as error:
         raise WireError(f"a frame with a damaged start: {error!r}") from error
 
