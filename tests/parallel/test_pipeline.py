@@ -206,10 +206,9 @@ _EVALUATED = """
 class Mixed(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = torch.nn.ModuleList(
-            torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.3))
-            for _ in range(2)
-        )
+        kinds = (torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.3))
+        layer = torch.nn.Sequential(*kinds)
+        self.layers = torch.nn.ModuleList([layer, copy.deepcopy(layer)])
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
