@@ -118,13 +118,13 @@ class Pipeline:
             average(self.parameters(), self._world)
         return self._tell_loss(losses)
 
-    @torch.no_grad()
     def evaluate(self, *arguments: torch.Tensor, target: Any = None) -> torch.Tensor:
         """The mean loss of a batch, on all ranks of this replica; nothing is learned.
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
         """
-        return self._tell_loss(self._run(self._schedule.eval, arguments, target))
+        with torch.no_grad():
+            return self._tell_loss(self._run(self._schedule.eval, arguments, target))
 
     def _run(
         self, way: Callable[..., Any], arguments: tuple[torch.Tensor, ...], target: Any
