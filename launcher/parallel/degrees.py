@@ -5,8 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from launcher.errors import ParallelError
+
+_Choice = TypeVar("_Choice", bound=enum.Enum)
 
 
 class Placement(str, enum.Enum):
@@ -133,6 +136,15 @@ class Degrees:
     def _check(number: int, count: int, what: str) -> None:
         if not 0 <= number < count:
             raise ParallelError(f"there is no {number} among {count} {what} (0 to {count - 1})")
+
+
+def named(kind: type[_Choice], name: _Choice | str, what: str) -> _Choice:
+    """One of the values of an enumeration, by its name. Raises ParallelError."""
+    try:
+        return kind(name)
+    except ValueError:
+        known = " and ".join(repr(each.value) for each in kind)
+        raise ParallelError(f"{what} is {name!r}; there are {known}") from None
 
 
 def _is_count(value: object) -> bool:

@@ -18,6 +18,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from launcher.errors import ParallelError
+from launcher.parallel.degrees import named
 from launcher.parallel.gradients import average, clip
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.stages import Stage, Value, cut
@@ -81,7 +82,7 @@ class Pipeline:
         self._ends = _Ends(self.module, is_last=world.pp_rank == degrees.pipeline - 1)
         self._randomness = Randomness(self.module, stages[world.pp_rank].drawing, seed)
         self._steps = 0
-        self._schedule = _SCHEDULES[_named(schedule)](
+        self._schedule = _SCHEDULES[named(Schedule, schedule, "schedule")](
             _stage(self._ends, stages[world.pp_rank], world),
             degrees.microbatches,
             loss_fn=lambda output, target: loss(self._ends.whole(output), target) / self._parts,
@@ -202,14 +203,6 @@ class _Ends(nn.Module):  # type: ignore[misc] # torch says Any of it
         rest = iter((tensors,) if torch.is_tensor(tensors) else tensors)
         leaves, spec = self._left
         return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
-
-
-def _named(schedule: Schedule | str) -> Schedule:
-    try:
-        return Schedule(schedule)
-    except ValueError:
-        known = " and ".join(repr(each.value) for each in Schedule)
-        raise ParallelError(f"schedule is {schedule!r}; there are {known}") from None
 
 
 def _stage(module: _Ends, stage: Stage, world: World) -> PipelineStage:

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.rendezvous import rendezvous
 
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees, Placement
+from launcher.parallel.degrees import Degrees, Placement, named
 
 #: How torchrun tells its ranks which start this is (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
@@ -77,7 +77,7 @@ def join(
     degrees = Degrees(
         world=int(os.environ.get("WORLD_SIZE", 1)),
         pipeline=pipeline,
-        placement=_placement(placement),
+        placement=named(Placement, placement, "placement"),
         global_batch=global_batch,
         accumulation=accumulation,
         microbatches=microbatches,
@@ -91,14 +91,6 @@ def join(
         device=device,
         mesh=DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp")),
     )
-
-
-def _placement(named: Placement | str) -> Placement:
-    try:
-        return Placement(named)
-    except ValueError:
-        known = " and ".join(repr(each.value) for each in Placement)
-        raise ParallelError(f"placement is {named!r}; there are {known}") from None
 
 
 def _device(local_rank: int) -> torch.device:

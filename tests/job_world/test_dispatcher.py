@@ -276,12 +276,18 @@ def test_a_place_that_cannot_be_ends_its_connection_and_nothing_else(
     assert here.wait_for(m.Lease).run == "other"
 
 
-def test_a_rank_that_reads_otherwise_is_refused_and_leased_nothing(meeting: Meeting) -> None:
+def in_dispute(meeting: Meeting) -> tuple[Player, Player, Player]:
+    """Two receivers and a worker: a rank of the second reads otherwise than one of the first."""
     one, other = meeting.receiver("one"), meeting.receiver("other")
     here = meeting.worker(seconds=0.001)
     one.say(shared(0, world=2))
     here.wait_for(m.Lease)
     other.say(shared(1, world=3))
+    return one, other, here
+
+
+def test_a_rank_that_reads_otherwise_is_refused_and_leased_nothing(meeting: Meeting) -> None:
+    one, other, here = in_dispute(meeting)
     assert one.wait_for(m.Confirm).run == "0-of-2"
     one.say(m.Confirmed(run="0-of-2"))
     refused = other.wait_for(m.RunFailed)
@@ -296,11 +302,7 @@ def test_a_rank_that_reads_otherwise_is_refused_and_leased_nothing(meeting: Meet
 
 def test_a_rank_waits_for_the_word_that_others_have_ended(meeting: Meeting) -> None:
     """Ranks are started again, and a host that was cut off has not said that its own have ended."""
-    one, other = meeting.receiver("one"), meeting.receiver("other")
-    here = meeting.worker(seconds=0.001)
-    one.say(shared(0, world=2))
-    here.wait_for(m.Lease)
-    other.say(shared(1, world=3))
+    one, other, here = in_dispute(meeting)
     one.wait_for(m.Confirm)
     assert {lease.run for lease in here.all(m.Lease)} == {"0-of-2"}
     one.say(m.CloseRun(run="0-of-2"))
@@ -312,11 +314,7 @@ def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(desk, "PATIENCE", 0.3)
-    one, other = meeting.receiver("one"), meeting.receiver("other")
-    here = meeting.worker(seconds=0.001)
-    one.say(shared(0, world=2))
-    here.wait_for(m.Lease)
-    other.say(shared(1, world=3))
+    one, other, here = in_dispute(meeting)
     wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
     one.say(m.Confirmed(run="0-of-2"))  # too late
     one.say(shared(0, world=2))
@@ -327,11 +325,7 @@ def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
 
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_rank_whose_host_is_lost_while_it_waits(meeting: Meeting, comes_back: bool) -> None:
-    one, other = meeting.receiver("one"), meeting.receiver("other")
-    here = meeting.worker(seconds=0.001)
-    one.say(shared(0, world=2))
-    here.wait_for(m.Lease)
-    other.say(shared(1, world=3))
+    one, other, here = in_dispute(meeting)
     one.wait_for(m.Confirm)
     other.leave()
     if comes_back:
