@@ -143,8 +143,9 @@ class Plan:
         """Where the batch of a step stands in the order; beyond the length it wraps around."""
         if not 0 <= step < self.steps:
             raise DataError(f"step {step} is not in an epoch of {self.steps} steps")
-        first = self._todo[step] * self._stride + self.rank * self._size(step)
-        return self._positions(range(first, first + self._size(step)))
+        size = self._size(step)
+        first = self._todo[step] * self._stride + self.rank * size
+        return self._positions(range(first, first + size))
 
     def _size(self, step: int) -> int:
         return self.spec.share if self._todo[step] < self.full_steps else self.last_size

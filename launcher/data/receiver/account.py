@@ -167,9 +167,8 @@ class Account:
 
     def _count(self) -> None:
         self._steps += 1
-        if (
-            self._is_idle or self._is_due()
-        ):  # a thread that is woken in vain fights the receiving one
+        # A thread that is woken in vain fights the receiving one.
+        if self._is_idle or self._is_due():
             self._changed.notify()
 
     def _is_due(self) -> bool:
