@@ -16,15 +16,12 @@ distribution:
   model_parallel: {partitions: 2, microbatches: 8, starts: [blocks.4], precision: bf16}
 """
 SCRIPT = """\
-import os
 from launcher import parallel
-from launcher.contract import ParallelPart
 
-part = ParallelPart.from_environment(os.environ)
-world = parallel.init(pipeline=part.partitions, microbatches=part.microbatches, global_batch=32)
+world = parallel.init(global_batch=32)
 print(
     f"stage={parallel.pp_rank()} of {parallel.pp_size()} replica={parallel.dp_rank()}"
-    f" microbatch={world.degrees.microbatch} starts={part.starts} precision={part.precision}"
+    f" microbatch={world.degrees.microbatch} {world.job.starts} {world.job.precision}"
 )
 parallel.leave()
 """
@@ -40,5 +37,5 @@ def test_two_hosts_have_a_stage_each_of_the_model_that_the_job_cuts(tmp_path: Pa
     run = Example(folder, tmp_path / "home").run("job.yaml")
 
     assert run.code == 0, run.talk
-    said = "of 2 replica=0 microbatch=4 starts=('blocks.4',) precision=bf16"
+    said = "of 2 replica=0 microbatch=4 ('blocks.4',) bf16"
     assert run.lines("stage=.*") == {f"stage=0 {said}", f"stage=1 {said}"}
