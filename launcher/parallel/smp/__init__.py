@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.errors import ParallelError
+from launcher.parallel.smp import amp
 from launcher.parallel.smp.communication import (
     DP_GROUP,
     MP_GROUP,
@@ -70,6 +71,7 @@ __all__ = [
     "set_partition",
     "save",
     "load",
+    "amp",
     "rank",
     "size",
     "local_rank",
@@ -117,7 +119,6 @@ _MISSING = {
     "delay_param_initialization": "make the model as it is, on the CPU",
     "set_activation_checkpointing": "use more microbatches, which are smaller",
     "is_tracing": "leave it out: no step is run to trace the model",
-    "amp": "keep float32, and leave out the GradScaler",
     "nn": "use the layers of torch.nn",
     "optimizers": "use those of torch.optim",
     "save_checkpoint": "use smp.save with local_state_dict()",

@@ -34,18 +34,24 @@ class Reached(BaseException):
 
 
 class UntilCall:
-    """Ends the function at its model call. signature: of the model's forward."""
+    """Ends the function at its model call.
 
-    def __init__(self, name: str, signature: inspect.Signature, device: torch.device) -> None:
+    signature: of the model's forward. is_mixed: whether its stages compute in 16 bits.
+    """
+
+    def __init__(
+        self, name: str, signature: inspect.Signature, device: torch.device, *, is_mixed: bool
+    ) -> None:
         self._name = name
         self._signature = signature
         self._device = device
+        self._is_mixed = is_mixed
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        if torch.is_autocast_enabled(self._device.type):
+        if torch.is_autocast_enabled(self._device.type) and not self._is_mixed:
             raise ParallelError(
                 f"{self._name} calls the model in torch.autocast, which its stages would not see: "
-                "take the call out of it"
+                "say precision='bf16' (or 'fp16') in the job's distribution or in smp.init"
             )
         raise Reached(self._arguments(args, kwargs))
 

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.contract import PLACEMENTS, ParallelPart
+from launcher.contract import PLACEMENTS, SCHEDULES, ParallelPart
 from launcher.errors import ParallelError
 
 #: Names of smp's `parameters`, and what ParallelPart calls them.
@@ -19,7 +19,6 @@ _OURS = {
     "placement_strategy": "placement",
     "default_partition": "default_stage",
 }
-_SCHEDULES = ("simple", "interleaved")
 #: How smp writes the order of its ranks, without tensor parallelism; what is last varies fastest.
 _ORDERS = {"DP": "cluster", "PD": "spread"}
 #: They steer its search for a partition or its own processes, and change no number.
@@ -50,9 +49,9 @@ _MISSING: dict[str, tuple[Any, str]] = {
     ),
     "horovod": (False, "leave it out: replicas exchange their gradients without it"),
     "prescaled_batch": (False, "give each replica its own batch"),
-    "fp16": (False, "keep float32"),
-    "bf16": (False, "keep float32"),
-    "fp16_params": (False, "keep float32"),
+    "fp16": (False, "say precision='fp16', with smp.amp.GradScaler"),
+    "bf16": (False, "say precision='bf16'"),
+    "fp16_params": (False, "say precision='fp16', with smp.amp.GradScaler"),
     "skip_tracing": (False, "leave it out"),
     "partition_file": (None, "say where the stages begin, with starts or smp.partition"),
     "load_partition": (False, "say where the stages begin, with starts or smp.partition"),
@@ -60,10 +59,8 @@ _MISSING: dict[str, tuple[Any, str]] = {
 #: Of ParallelPart: the same, for what smp has no word for.
 _NOT_FOR_SCRIPTS = {
     "accumulation": "say smp.DistributedModel(..., backward_passes_per_step=%s)",
-    "virtual_stages": "write the script for launcher.parallel.pipeline",
     "sharded": "write the script for launcher.parallel",
     "compression": "write the script for launcher.parallel",
-    "precision": "write the script for launcher.parallel",
     "recomputed": "write the script for launcher.parallel",
 }
 
@@ -119,13 +116,14 @@ def _problems(part: ParallelPart) -> Iterator[str]:
         if value != getattr(default, name):
             mend = mend % value if "%s" in mend else mend
             yield f"{name} is {value!r}, which scripts for smp do not have: {mend}"
-    if part.schedule not in _SCHEDULES:
-        known = " and ".join(map(repr, _SCHEDULES))
+    if part.schedule not in SCHEDULES:
+        known = " and ".join(map(repr, SCHEDULES))
         yield f"pipeline is {part.schedule!r}; there are {known}"
     if part.placement not in PLACEMENTS:
         known = " and ".join(map(repr, PLACEMENTS))
         yield f"placement_strategy is {part.placement!r}; there are {known}"
+    last = part.partitions * part.virtual_stages - 1
     stages = {f"stages[{name!r}]": stage for name, stage in part.stages.items()}
     for name, stage in {**stages, "default_partition": part.default_stage}.items():
-        if not 0 <= stage < part.partitions:
-            yield f"{name} is {stage}, and the partitions are 0 to {part.partitions - 1}"
+        if not 0 <= stage <= last:
+            yield f"{name} is {stage}, and the partitions are 0 to {last}"

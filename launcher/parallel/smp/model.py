@@ -15,7 +15,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.smp.agreement import agree
 from launcher.parallel.smp.answers import Answer, Arguments
-from launcher.parallel.smp.partitions import starts
+from launcher.parallel.smp.partitions import cuts
 from launcher.parallel.smp.session import session
 from launcher.parallel.smp.states import PARTIAL, gathered, merged
 
@@ -131,10 +131,11 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         self._pipeline = Pipeline(
             self.module,
             world,
-            starts=starts(self.module, part),
+            starts=cuts(self.module, part),
             example={name: tensor.cpu() for name, tensor in example.items()},
             loss=self._loss_of,
             schedule=part.schedule,
+            precision=part.precision,
             seed=self.seed,
         )
         self._pipeline.train(self.training)

@@ -48,9 +48,9 @@ class StepOutput:
 def tell(returned: Sequence[Any], world: World) -> list[Any]:
     """What the microbatches returned in the last stage, on all ranks of the replica."""
     found = [tree_map_only(torch.Tensor, lambda tensor: tensor.detach(), each) for each in returned]
-    last = world.degrees.pipeline - 1
-    if last == 0:
+    if world.degrees.pipeline == 1:
         return found
+    last = world.degrees.holder(world.degrees.stages - 1)
     told = [tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), found)]
     dist.broadcast_object_list(told, group=world.pp_group, group_src=last, device=world.device)
     if world.pp_rank == last:

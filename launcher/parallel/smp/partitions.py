@@ -10,7 +10,7 @@ from torch import nn
 
 from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
-from launcher.parallel.graph import trace
+from launcher.parallel.cuts import Pins
 from launcher.parallel.smp.session import session
 
 #: Of a module: the partition that it was put on. It stays with copies of the module.
@@ -42,28 +42,21 @@ def set_partition(module: nn.Module, index: int) -> None:
 
 
 def _check(index: int) -> None:
-    count = session().part.partitions
+    count = session().world.degrees.stages
     if not (isinstance(index, int) and 0 <= index < count):
         raise ParallelError(f"there is no partition {index!r}: there are 0 to {count - 1}")
 
 
-def pins(model: nn.Module) -> dict[str, int]:
-    """The partition of each module that a script has put on one, by name."""
-    return {
-        name: vars(module)[_PIN] for name, module in model.named_modules() if _PIN in vars(module)
-    }
-
-
-def starts(model: nn.Module, part: ParallelPart) -> tuple[str, ...]:
-    """The module at which each stage but the first begins. Raises ParallelError."""
-    found = {**part.stages, **pins(model)}
+def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins:
+    """Where the stages of the model begin, as a Pipeline is told. Raises ParallelError."""
+    found = {**part.stages, **_pinned(model)}
     if found and part.starts:
         raise ParallelError(
             f"the job says where stages start ({', '.join(part.starts)}), and modules are on "
             f"partitions ({', '.join(sorted(found))}): choose one"
         )
     if found:
-        return tuple(_begins(model, found, part))
+        return Pins(stages=found, default=part.default_stage)
     if part.partitions > 1 and not part.starts:
         raise ParallelError(
             f"nothing says how to cut {type(model).__name__} into {part.partitions} partitions: "
@@ -73,36 +66,10 @@ def starts(model: nn.Module, part: ParallelPart) -> tuple[str, ...]:
     return part.starts
 
 
-def _begins(model: nn.Module, pinned: dict[str, int], part: ParallelPart) -> Iterator[str]:
-    now, before = 0, ""
-    for node in trace(model).find_nodes(op="call_module"):
-        name = str(node.target)
-        stage = _stage_of(name, pinned, part.default_stage)
-        if stage == now + 1:
-            now = stage
-            yield name
-        elif stage != now and _has_state(model.get_submodule(name)):
-            raise ParallelError(
-                f"{name} is on partition {stage}, and is called after {before}, which is on {now}: "
-                "partitions are visited once, in order; put it on a later one, or those before it "
-                "on an earlier one (default_partition is that of all others)"
-            )
-        before = name
-    if now + 1 < part.partitions:
-        raise ParallelError(
-            f"no module is on partition {now + 1}, and there are {part.partitions}: put some on "
-            "each with smp.partition"
-        )
-
-
-def _stage_of(name: str, pinned: dict[str, int], default: int) -> int:
-    parts = name.split(".")
-    for length in range(len(parts), -1, -1):
-        if (owner := ".".join(parts[:length])) in pinned:
-            return pinned[owner]
-    return default
-
-
-def _has_state(module: nn.Module) -> bool:
-    """An activation is wherever it is called."""
-    return any(True for _ in (*module.parameters(), *module.buffers()))
+def _pinned(module: nn.Module, name: str = "", outer: int | None = None) -> dict[str, int]:
+    """The partition of each module that is not on that of the module around it, by name."""
+    own = vars(module).get(_PIN, outer)
+    found = {name: own} if name and own is not None and own != outer else {}
+    for child, inner in module.named_children():
+        found |= _pinned(inner, f"{name}.{child}".lstrip("."), own)
+    return found

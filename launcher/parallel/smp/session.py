@@ -44,7 +44,10 @@ def init(config: Mapping[str, Any] | None = None, **named: Any) -> None:
     """
     part = configured(ParallelPart.from_environment(os.environ), config, named)
     world = parallel.init(
-        pipeline=part.partitions, microbatches=part.microbatches, placement=part.placement
+        pipeline=part.partitions,
+        microbatches=part.microbatches,
+        placement=part.placement,
+        virtual_stages=part.virtual_stages,
     )
     if (config or {}).get("ddp") is False and world.degrees.data > 1:
         raise ParallelError(

@@ -84,7 +84,7 @@ class _Step:
         self._parts = parts
         self._model = model
         self._training = model.training and torch.is_grad_enabled()
-        self._returned: list[Any] = []
+        self._returned: dict[int, Any] = {}
         self._number = model.begin(self._loss)
 
     def run(self) -> Any:
@@ -98,7 +98,8 @@ class _Step:
             pipeline.step(*inputs, target=target, is_last=model.is_exchanging())
         else:
             pipeline.evaluate(*inputs, target=target)
-        return merge(self._name, tell(self._returned, world))
+        returned = [self._returned[number] for number in sorted(self._returned)]
+        return merge(self._name, tell(returned, world))
 
     def _batch(self) -> Iterator[torch.Tensor]:
         for part in self._parts:
@@ -112,7 +113,12 @@ class _Step:
         return [torch.cat([each[name] for each in given]) for name in given[0]]
 
     def _arguments(self, microbatch: int) -> Arguments:
-        answer = UntilCall(self._name, self._model.signature, session().world.device)
+        answer = UntilCall(
+            self._name,
+            self._model.signature,
+            session().world.device,
+            is_mixed=session().part.precision is not None,
+        )
         try:
             self._run(microbatch, answer)
         except Reached as reached:
@@ -121,7 +127,7 @@ class _Step:
 
     def _loss(self, output: Any, microbatch: int) -> torch.Tensor:
         answer = FromCall(self._name, output, training=self._training)
-        self._returned.append(self._run(microbatch, answer))
+        self._returned[microbatch] = self._run(microbatch, answer)
         if not self._training:
             return torch.zeros((), device=session().world.device)
         if answer.loss is None:
