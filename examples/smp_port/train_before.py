@@ -6,13 +6,13 @@ import argparse
 import os
 from pathlib import Path
 
-import smdistributed.modelparallel.torch as smp
 import torch
 from torch import nn
 from torch.nn.functional import nll_loss
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
+import smdistributed.modelparallel.torch as smp
 from digits import read
 
 

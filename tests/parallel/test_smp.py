@@ -137,7 +137,7 @@ def _ends_well(outcome: Outcome, ranks: int) -> list[Any]:
         ),
         pytest.param(
             "dropout",
-            "dict(config=dict(partitions=2, ddp=True), stages={'blocks.3': 1, 'norm': 1, 'head': 1})",
+            "dict(config={'partitions': 2}, stages={'blocks.3': 1, 'norm': 1, 'head': 1})",
             4,
             marks=pytest.mark.slow,
         ),

@@ -89,9 +89,11 @@ class _Step:
 
     def run(self) -> Any:
         model, world = self._model, session().world
-        if not model.partitioned:  # all ranks are shown what the model is given
-            model.partition(self._arguments(0), self._batch())
+        example = self._arguments(0)  # on all ranks, which then know its shapes
+        if not model.partitioned:
+            model.partition(example, self._batch())
         pipeline = model.pipeline
+        pipeline.expect(*example.values())
         inputs = self._inputs() if pipeline.is_first else []
         target = torch.arange(len(self._parts), device=world.device)
         if self._training:
