@@ -42,6 +42,7 @@ class Pipeline:
     loss: of what the model returns and the targets of one microbatch; the mean over its samples.
     valid: of such targets, how many of them count, where that differs: see `weights`.
     precision: of the forward passes and the loss: see `precision`.
+    What is not given of starts, schedule and precision is what the job says.
 
     Raises ParallelError for models that cannot be cut there, or not exactly.
     """
@@ -51,22 +52,26 @@ class Pipeline:
         model: nn.Module,
         world: World,
         *,
-        starts: Sequence[str] | Pins,
+        starts: Sequence[str] | Pins | None = None,
         example: Mapping[str, Any],
         loss: Loss,
         valid: Valid | None = None,
-        schedule: Schedule | str = Schedule.INTERLEAVED,
+        schedule: Schedule | str | None = None,
         precision: Precision | str | None = None,
         seed: int = 0,
     ) -> None:
-        degrees = world.degrees
+        degrees, job = world.degrees, world.job
+        if starts is None:
+            starts = (
+                Pins(stages=job.stages, default=job.default_stage) if job.stages else job.starts
+            )
+        schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
-        self._autocasting = autocasting(precision, world.device)
+        self._autocasting = autocasting(precision or job.precision, world.device)
         with self._autocasting():
             stages = cut(model, starts, example)
         _check_count(len(stages), starts, degrees)
         self._ties = Ties(stages, world)
-        schedule = named(Schedule, schedule, "schedule")
         own = [
             Section(
                 stages[number],
