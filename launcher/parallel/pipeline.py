@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.schedules import Schedule, scheduled
 from launcher.parallel.sections import Section
+from launcher.parallel.shapes import Shapes, reshaped, shapes
 from launcher.parallel.stages import Stage, cut, united
 from launcher.parallel.ties import Ties
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
@@ -95,6 +97,10 @@ class Pipeline:
             degrees,
             self._weigh,
         )
+        self._kind = schedule
+        in_order = [name for name in signature(model.forward).parameters if name in example]
+        self._like = shapes(example[name] for name in in_order)
+        self._schedules = {self._like: self._schedule}
 
     @property
     def is_first(self) -> bool:
@@ -108,6 +114,21 @@ class Pipeline:
 
     def train(self, mode: bool = True) -> None:
         self.module.train(mode)
+
+    def expect(self, *arguments: torch.Tensor) -> None:
+        """From now on microbatches are like these arguments, and need not be like the example.
+
+        All ranks of a replica call it, before a batch of another size or length.
+        """
+        self._like = shapes(arguments)
+        if self._like not in self._schedules:
+            own = {section.number: section.stage for section in self._sections}
+            with self._autocasting():
+                found = reshaped(own, arguments, self._world)
+            placed = [each.placed(self._world, found[each.number]) for each in self._sections]
+            degrees = self._world.degrees
+            self._schedules[self._like] = scheduled(self._kind, placed, degrees, self._weigh)
+        self._schedule = self._schedules[self._like]
 
     def step(
         self,
@@ -195,6 +216,11 @@ class Pipeline:
                     f"a batch of {each.shape[0]} samples cannot be cut into {count} microbatches "
                     "of one size: choose a batch size that it divides, and drop_last=True"
                 )
+        if (found := shapes(each.chunk(count)[0] for each in arguments)) != self._like:
+            raise ParallelError(
+                f"the microbatches of this batch are {_words(found)}, and those before were "
+                f"{_words(self._like)}: call expect() on all ranks of the replica first"
+            )
 
     def _tell_loss(self) -> torch.Tensor:
         sums, degrees = self._sums, self._world.degrees
@@ -213,6 +239,10 @@ class _Sums:
     scaler: GradScaler | None = None
     losses: list[torch.Tensor] = field(default_factory=list)
     weight: float = 0.0
+
+
+def _words(like: Shapes) -> str:
+    return ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in like)
 
 
 def _check_count(count: int, starts: Sequence[str] | Pins, degrees: Degrees) -> None:

@@ -7,10 +7,11 @@ replica, the microbatch, the module's name, and how often it was called before i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -50,15 +51,25 @@ class Randomness:
     def _enter(self, name: str) -> Any:
         def enter(module: nn.Module, arguments: Any) -> None:
             self._outside.append(_States())
-            key = repr((self._seed, *self._place, name, self._calls[name]))
+            key = (self._seed, *self._place, name, self._calls[name])
             self._calls[name] += 1
-            digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-            _seed_all(int.from_bytes(digest, "little"))
+            _seed_all(_seed_of(key))
 
         return enter
 
     def _leave(self, module: nn.Module, arguments: Any, output: Any) -> None:
         self._outside.pop().restore()
+
+
+@contextlib.contextmanager
+def seeded(*key: object) -> Iterator[None]:
+    """Random numbers in here depend on the key alone; afterwards none have been drawn."""
+    outside = _States()
+    _seed_all(_seed_of(key))
+    try:
+        yield
+    finally:
+        outside.restore()
 
 
 class _States:
@@ -76,6 +87,11 @@ class _States:
         torch.set_rng_state(self._torch)
         if self._devices:
             torch.cuda.set_rng_state_all(self._devices)
+
+
+def _seed_of(key: tuple[object, ...]) -> int:
+    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _seed_all(seed: int) -> None:

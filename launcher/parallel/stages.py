@@ -105,7 +105,7 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
             value = super().run_node(n)
             if n.op == "call_module" and has_drawn():
                 self.drawing.add(str(n.target))
-        self.values[n] = tree_map_only(torch.Tensor, _on_meta, value)
+        self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
         return value
 
     def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -120,7 +120,8 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
                 )
 
 
-def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+def on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Its shape, type and gradient, without bytes."""
     like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
     return like.requires_grad_(tensor.requires_grad)
 
