@@ -44,10 +44,8 @@ class Randomness:
     def _enter(self, name: str) -> Any:
         def enter(module: nn.Module, arguments: Any) -> None:
             self._outside.append(_States())
-            key = repr((self._seed, *self._place, name, self._calls[name]))
+            seed_at(self._seed, *self._place, name, self._calls[name])
             self._calls[name] += 1
-            digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-            _seed_all(int.from_bytes(digest, "little"))
 
         return enter
 
@@ -72,7 +70,13 @@ class _States:
             torch.cuda.set_rng_state_all(self._devices)
 
 
-def _seed_all(seed: int) -> None:
+def seed_at(*place: object) -> None:
+    """Seed this process's generators by a place in a training: the same whenever it is there."""
+    digest = hashlib.blake2b(repr(place).encode(), digest_size=8).digest()
+    seed_all(int.from_bytes(digest, "little"))
+
+
+def seed_all(seed: int) -> None:
     random.seed(seed)
     np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
     torch.manual_seed(seed)  # of all devices
