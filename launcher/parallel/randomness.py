@@ -10,23 +10,24 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+_NONE: Mapping[str, int] = MappingProxyType({})
+
 
 class Randomness:
     """The seeds of a model's modules, or of a stage's.
 
-    drawing: the modules that draw random numbers, by name; each with the number of its calls that
-        earlier stages make. seed: of all.
+    drawing: names of the modules that draw random numbers. seed: of all.
     """
 
-    def __init__(self, model: nn.Module, drawing: Mapping[str, int], seed: int = 0) -> None:
-        self._drawing = drawing
+    def __init__(self, model: nn.Module, drawing: Iterable[str], seed: int = 0) -> None:
         self._seed = seed
         self._place: tuple[int, int, int] = (0, 0, 0)
         self._calls: Counter[str] = Counter()
@@ -36,10 +37,15 @@ class Randomness:
             module.register_forward_pre_hook(self._enter(name))
             module.register_forward_hook(self._leave, always_call=True)
 
-    def at(self, *, step: int, replica: int, microbatch: int) -> None:
-        """What is called from now on is of this microbatch."""
+    def at(
+        self, *, step: int, replica: int, microbatch: int, earlier: Mapping[str, int] = _NONE
+    ) -> None:
+        """What is called from now on is of this microbatch.
+
+        earlier: calls of modules that others have made in it, in earlier stages.
+        """
         self._place = (step, replica, microbatch)
-        self._calls = Counter(self._drawing)
+        self._calls = Counter(earlier)
 
     def _enter(self, name: str) -> Any:
         def enter(module: nn.Module, arguments: Any) -> None:

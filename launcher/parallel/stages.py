@@ -18,6 +18,7 @@ from torch import fx, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.cuts import Pins, check_in_place, placed
 from launcher.parallel.graph import holds_tensors, in_mode, trace, undrawn
 
 #: x += y and its like.
@@ -47,44 +48,33 @@ class Stage:
     drawing: Mapping[str, int]
 
 
-def cut(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) -> list[Stage]:
-    """The stages of a model, the second and later ones each starting with a module of a name.
+def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, Any]) -> list[Stage]:
+    """The stages of a model.
 
+    cuts: the module at which each stage but the first begins, or modules that are pinned.
     arguments: of the model, as an example; it is called with them once, and its buffers and random
         numbers are as before. Raises ParallelError.
     """
     graph = trace(model)
     look = _Look(model, graph)
     values = look.at(arguments)
-    stage_of = _stages(graph, starts, values)
-    return list(_Cutter(model, graph, stage_of, look).stages(len(starts) + 1))
+    stage_of = placed(graph, cuts, values)
+    return list(_Cutter(model, graph, stage_of, look).stages(max(stage_of.values()) + 1))
 
 
-def _stages(
-    graph: fx.Graph, starts: Sequence[str], values: Mapping[fx.Node, Any]
-) -> dict[fx.Node, int]:
-    """The stage of each node: how many starts are at it or before it."""
-    waiting = list(starts)
-    found: dict[fx.Node, int] = {}
-    for node in graph.nodes:
-        if waiting and node.op == "call_module" and _is_in(str(node.target), waiting[0]):
-            waiting.pop(0)
-        stage = len(starts) - len(waiting)
-        if node.target in (getattr, operator.getitem):
-            (owner,) = node.all_input_nodes[:1] or (None,)
-            if owner is not None and not isinstance(values[owner], torch.Tensor):
-                stage = found[owner]  # tensors leave their tuple where it is
-        found[node] = 0 if node.op == "placeholder" else stage
-    if waiting:
-        called = ", ".join(str(n.target) for n in graph.nodes if n.op == "call_module")
-        raise ParallelError(
-            f"no stage can start at {waiting[0]!r} here: the model calls, in this order, {called}"
-        )
-    return found
+def united(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
+    """The modules and parameters of several stages, under the model's own names; not to be called.
 
-
-def _is_in(name: str, start: str) -> bool:
-    return name == start or name.startswith(f"{start}.")
+    A single stage is that itself.
+    """
+    if len(stages) == 1:
+        return stages[0].module
+    names = {(n.op, str(n.target)): None for stage in stages for n in stage.module.graph.nodes}
+    graph = fx.Graph()
+    for op, target in names:
+        if op in ("call_module", "get_attr"):
+            graph.create_node(op, target)
+    return fx.GraphModule(model, graph, class_name="Stages")
 
 
 class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
@@ -157,6 +147,7 @@ class _Cutter:
         self._drawing = look.drawing
 
     def stages(self, count: int) -> Iterator[Stage]:
+        check_in_place(self._stage_of, self._works_in_place)
         wanted: list[fx.Node] = []  # by later stages
         built = []
         for stage in reversed(range(count)):

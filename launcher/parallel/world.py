@@ -65,6 +65,7 @@ def join(
     global_batch: int | None = None,
     accumulation: int = 1,
     microbatches: int = 1,
+    virtual_stages: int = 1,
     backend: str | None = None,
     timeout: timedelta = _TIMEOUT,
 ) -> World:
@@ -81,6 +82,7 @@ def join(
         global_batch=global_batch,
         accumulation=accumulation,
         microbatches=microbatches,
+        virtual_stages=virtual_stages,
     )
     device = _device(local_rank)
     _meet(backend or ("nccl" if device.type == "cuda" else "gloo"), timeout)
