@@ -53,7 +53,7 @@ class Randomness:
             self._outside.append(_States(of_all=of_all))
             key = (self._seed, *self._place, name, self._calls[name])
             self._calls[name] += 1
-            self._outside[-1].seed(_seed_of(key))
+            _seed(_seed_of(key), of_all=of_all)
 
         return enter
 
@@ -65,7 +65,7 @@ class Randomness:
 def seeded(*key: object) -> Iterator[None]:
     """Random numbers in here depend on the key alone; afterwards none have been drawn."""
     outside = _States(of_all=True)
-    outside.seed(_seed_of(key))
+    seed_at(*key)
     try:
         yield
     finally:
@@ -85,17 +85,6 @@ class _States:
         self._torch = torch.get_rng_state()
         self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
 
-    def seed(self, seed: int) -> None:
-        """Let numbers depend on a seed, until they are restored."""
-        if self._others is not None:
-            random.seed(seed)
-            np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
-        # torch.manual_seed would also write down the stack, for each kind of device that is not
-        # in use: at least 0.2 ms a call (torch 2.13).
-        torch.default_generator.manual_seed(seed)
-        if self._devices:
-            torch.cuda.manual_seed_all(seed)
-
     def restore(self) -> None:
         if self._others is not None:
             python, numpys = self._others
@@ -106,6 +95,22 @@ class _States:
             torch.cuda.set_rng_state_all(self._devices)
 
 
+def seed_at(*place: object) -> None:
+    """Seed this process's generators by a place in a training: the same whenever it is there."""
+    _seed(_seed_of(place), of_all=True)
+
+
 def _seed_of(key: tuple[object, ...]) -> int:
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
+
+
+def _seed(seed: int, *, of_all: bool) -> None:
+    if of_all:
+        random.seed(seed)
+        np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
+    # torch.manual_seed would also write down the stack, for each kind of device that is not in
+    # use: at least 0.2 ms a call (torch 2.13).
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
