@@ -21,8 +21,9 @@ from launcher.errors import ParallelError
 from launcher.parallel.degrees import named
 from launcher.parallel.gradients import average, clip
 from launcher.parallel.randomness import Randomness
+from launcher.parallel.remainder import settle
 from launcher.parallel.stages import Stage, Value, cut
-from launcher.parallel.ties import Ties
+from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.world import World
 
 Loss = Callable[[Any, Any], torch.Tensor]
@@ -73,7 +74,10 @@ class Pipeline:
                 f"{degrees.pipeline}: name the first module of each stage but the first"
             )
         self._world = world
+        #: Names of tied parameters in the whole model, each with the first one of its parameter.
+        self.tied = tied_names(model)
         stages = cut(model, starts, example)
+        settle(model, stages)
         self._ties = Ties(stages, world)
         #: This rank's stage, with the model's own names.
         self.module = stages[world.pp_rank].module
@@ -81,7 +85,8 @@ class Pipeline:
         self.module.to(world.device)
         self._ends = _Ends(self.module, is_last=world.pp_rank == degrees.pipeline - 1)
         self._randomness = Randomness(self.module, stages[world.pp_rank].drawing, seed)
-        self._steps = 0
+        #: Batches so far: they seed what modules draw, and so must be known to go on.
+        self.steps = 0
         self._schedule = _SCHEDULES[named(Schedule, schedule, "schedule")](
             _stage(self._ends, stages[world.pp_rank], world),
             degrees.microbatches,
@@ -113,7 +118,7 @@ class Pipeline:
         replica's batch, on all its ranks.
         """
         losses = self._run(self._schedule.step, arguments, target)
-        self._steps += 1
+        self.steps += 1
         if is_last:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
@@ -155,7 +160,7 @@ class Pipeline:
         return list(self.module.parameters())
 
     def _announce(self, microbatch: int) -> None:
-        self._randomness.at(step=self._steps, replica=self._world.dp_rank, microbatch=microbatch)
+        self._randomness.at(step=self.steps, replica=self._world.dp_rank, microbatch=microbatch)
 
     def _check_batch(self, arguments: tuple[torch.Tensor, ...]) -> None:
         count = self._world.degrees.microbatches

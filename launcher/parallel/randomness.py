@@ -47,7 +47,7 @@ class Randomness:
             key = repr((self._seed, *self._place, name, self._calls[name]))
             self._calls[name] += 1
             digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-            _seed_all(int.from_bytes(digest, "little"))
+            seed_all(int.from_bytes(digest, "little"))
 
         return enter
 
@@ -72,7 +72,8 @@ class _States:
             torch.cuda.set_rng_state_all(self._devices)
 
 
-def _seed_all(seed: int) -> None:
+def seed_all(seed: int) -> None:
+    """Seed Python, numpy and torch, of all devices."""
     random.seed(seed)
     np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
-    torch.manual_seed(seed)  # of all devices
+    torch.manual_seed(seed)
