@@ -139,7 +139,8 @@ def clip(
     gradients = [each.grad for each in (own if counted is None else counted)]
     norm = get_total_norm([each for each in gradients if each is not None])
     if world.degrees.pipeline > 1:
-        square = norm.to(world.device).square()
+        # Of one type on all stages: one that has no gradients to count gives a float32 zero.
+        square = norm.to(world.device, torch.float64).square()
         dist.all_reduce(square, group=world.pp_group)
         norm = square.sqrt()
     clip_grads_with_norm_([each for each in own if each.grad is not None], max_norm, norm)
