@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from launcher.parallel.randomness import seed_all
+from launcher.parallel.randomness import seed_at
 
 
 def random_states(device: torch.device) -> dict[str, Any]:
@@ -33,5 +32,4 @@ def restore(states: Mapping[str, Any], device: torch.device) -> None:
 
 def begin_anew(*, step: int, rank: int) -> None:
     """The random states of a rank that has none saved."""
-    digest = hashlib.blake2b(f"step {step}, rank {rank}".encode(), digest_size=8).digest()
-    seed_all(int.from_bytes(digest, "little"))
+    seed_at("step", step, "rank", rank)
