@@ -39,17 +39,25 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """How ranks share the model; the rest are replicas. sharded: by FSDP2, not replicated."""
+    """How ranks share the model; the rest are replicas.
+
+    sharded: by FSDP2, not replicated. is_bare: whether the module of a pipeline is saved, which
+    does not know which parameters are tied to those of other stages.
+    """
 
     ranks: int
     pipeline: int = 1
+    virtual_stages: int = 1
     sharded: bool = False
+    is_bare: bool = False
 
 
 KINDS = {
     "1 x 1": Kind(ranks=1),
     "1 x 2": Kind(ranks=2),
     "2 x 1": Kind(ranks=2, pipeline=2),
+    "2 x 1, virtual stages": Kind(ranks=2, pipeline=2, virtual_stages=2),
+    "2 x 1, bare": Kind(ranks=2, pipeline=2, is_bare=True),
     "2 x 2": Kind(ranks=4, pipeline=2),
     "4 x 1": Kind(ranks=4, pipeline=4),
     "1 x 4": Kind(ranks=4),
@@ -68,8 +76,7 @@ class Learner:
         model.norm.bias.requires_grad_(False)
         model.unused = nn.Linear(3, 3).double()
         self.model = self._shared_out(model, kind)
-        parameters = [each for each in self._parameters() if each.requires_grad]
-        self.optimizer = torch.optim.AdamW(parameters, lr=0.01)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.01)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.7)
         self._loader = DataLoader(
             "learner:Samples",
@@ -81,7 +88,7 @@ class Learner:
         self._batches = itertools.chain.from_iterable(itertools.repeat(self._loader))
         self.checkpoints = Checkpoints(folder, self.world)
         self.state = State(
-            model=self.model,
+            model=self.model.module if kind.is_bare else self.model,
             optimizers=[self.optimizer],
             shared={"scheduler": self.scheduler},
             loaders={"train": self._loader},
@@ -117,7 +124,7 @@ class Learner:
             return Pipeline(
                 model,
                 self.world,
-                starts=_STARTS[kind.pipeline],
+                starts=_STARTS[self.world.degrees.stages],
                 example={"ids": torch.zeros(size, 9, dtype=torch.long)},
                 loss=_loss,
             )
@@ -127,15 +134,16 @@ class Learner:
             return fully_shard(model, mesh=self.world.mesh["dp"])
         return replicate(model, self.world, find_unused_parameters=True)
 
-    def _parameters(self) -> list[nn.Parameter]:
-        return list(self.model.parameters())
-
 
 def _world(kind: Kind) -> World:
     """The ranks that have met, seen with other degrees."""
     joined = parallel.world()
     degrees = Degrees(
-        world=joined.degrees.world, pipeline=kind.pipeline, global_batch=16, microbatches=4
+        world=joined.degrees.world,
+        pipeline=kind.pipeline,
+        virtual_stages=kind.virtual_stages,
+        global_batch=16,
+        microbatches=4,
     )
     mesh = DeviceMesh("cpu", degrees.grid, mesh_dim_names=("dp", "pp"))
     return replace(joined, degrees=degrees, mesh=mesh)

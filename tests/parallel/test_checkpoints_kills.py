@@ -79,16 +79,12 @@ def _train(folder: Path, kind: str, kills: list[tuple[int, str, int]]) -> dict[s
     assert [start for start, _ in outcome.notes.values()] == [len(kills)] * 2
 
     def lines(name: str) -> list[Any]:
-        file = folder / name
-        return [json.loads(line) for line in file.read_text().splitlines()] if kills else []
+        return [json.loads(line) for line in (folder / name).read_text().splitlines()]
 
     return {
-        "kills": lines("kills"),
+        "kills": lines("kills") if kills else [],
         "starts": lines("starts-0"),
-        "steps": {
-            rank: [json.loads(line) for line in (folder / f"steps-{rank}").read_text().splitlines()]
-            for rank in (0, 1)
-        },
+        "steps": [lines(f"steps-{rank}") for rank in (0, 1)],
         "squares": [outcome.notes[rank][1] for rank in (0, 1)],
     }
 
