@@ -207,14 +207,15 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     # Its state --------------------------------------------------------------------------------
 
     def local_state_dict(self) -> dict[str, Any]:
-        """Of this rank's stage."""
-        return {**self.pipeline.module.state_dict(), PARTIAL: True}
+        """Of this rank's stage; what no stage uses is with the first."""
+        unused = self._unused if session().world.pp_rank == 0 else {}
+        return {**self.pipeline.module.state_dict(), **unused, PARTIAL: True}
 
     def state_dict(self) -> dict[str, Any]:
         """Of the whole model, on the CPU. All ranks of a replica call it."""
         if self._pipeline is None:
             return dict(self.module.state_dict())
-        found = {**gathered(self._pipeline.module.state_dict(), session().world), **self._unused}
+        found = gathered(self.local_state_dict(), session().world)
         return {name: found[name] for name in self._names}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
