@@ -21,13 +21,15 @@ from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
+from launcher.parallel.holdings import settle, united
+from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.schedules import Schedule, scheduled
 from launcher.parallel.sections import Section
 from launcher.parallel.shapes import Shapes, reshaped, shapes
-from launcher.parallel.stages import Stage, cut, united
-from launcher.parallel.ties import Ties
+from launcher.parallel.stages import Stage, cut
+from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
 from launcher.parallel.world import World
 
@@ -67,10 +69,13 @@ class Pipeline:
             )
         schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
+        #: Names of tied parameters in the whole model, each with the first one of its parameter.
+        self.tied = tied_names(model)
         self._autocasting = autocasting(precision or job.precision, world.device)
         with self._autocasting():
             stages = cut(model, starts, example)
         _check_count(len(stages), starts, degrees)
+        settle(model, stages)
         self._ties = Ties(stages, world)
         own = [
             Section(
@@ -87,7 +92,8 @@ class Pipeline:
         self.module.to(world.device)
         self._sections = own
         self._randomness = Randomness(self.module, {n for s in own for n in s.stage.drawing}, seed)
-        self._steps = 0
+        #: Batches so far: they seed what modules draw, and so must be known to go on.
+        self.steps = 0
         self._sums = _Sums()
         parts = degrees.microbatches * degrees.accumulation
         self._loss = MeanLoss(loss, parts) if valid is None else WeightedLoss(loss, valid)
@@ -97,6 +103,8 @@ class Pipeline:
             degrees,
             self._weigh,
         )
+        if self._world.rank == 0:
+            warn_of_few(model, next(map(len, filter(torch.is_tensor, example.values())), 0))
         self._kind = schedule
         in_order = [name for name in signature(model.forward).parameters if name in example]
         self._like = shapes(example[name] for name in in_order)
@@ -145,7 +153,7 @@ class Pipeline:
         `precision.scaler`. Returns the mean loss of this replica's batch, on all its ranks.
         """
         self._run(self._schedule.step, arguments, target, scaler)
-        self._steps += 1
+        self.steps += 1
         if is_last:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
@@ -202,7 +210,7 @@ class Pipeline:
 
     def _announce(self, stage: Stage, microbatch: int) -> None:
         self._randomness.at(
-            step=self._steps,
+            step=self.steps,
             replica=self._world.dp_rank,
             microbatch=microbatch,
             earlier=stage.drawing,
