@@ -13,6 +13,7 @@ from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.recomputation import recompute
 from launcher.parallel.smp.agreement import agree
 from launcher.parallel.smp.answers import Answer, Arguments
 from launcher.parallel.smp.partitions import cuts
@@ -126,6 +127,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         world, part = session().world, session().part
         self.seed = agree(self.module, batch, world)
         self.module.cpu()
+        recompute(self.module, part.recomputed)
         self._pipeline = Pipeline(
             self.module,
             world,
