@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.contract import (
+    PARALLEL_VARIABLE,
     CommandPart,
     DataPart,
     JobDocument,
     Launch,
+    ParallelPart,
     Ready,
     Role,
     TrainerPart,
@@ -26,6 +28,23 @@ DOCUMENT = JobDocument(
     trainer=TrainerPart(entry_point="train.py", launch=Launch.TORCHRUN, processes_per_host=4),
     data=DataPart(datasets=("pipeline:train_set",), workers_per_host=3),
     hyperparameter_types={"epochs": "int"},
+)
+
+#: No field as by default.
+PARALLEL = ParallelPart(
+    partitions=2,
+    microbatches=8,
+    accumulation=3,
+    schedule="zero_bubble",
+    virtual_stages=2,
+    placement="spread",
+    starts=("blocks.4", "blocks.8", "head"),
+    stages={"blocks.4": 1},
+    default_stage=1,
+    sharded=True,
+    compression="fp16",
+    precision="bf16",
+    recomputed=("blocks.0",),
 )
 
 words = st.dictionaries(
@@ -77,6 +96,35 @@ def test_what_older_runtimes_would_leave_out_of_a_data_service_needs_a_version(
     assert JobDocument.from_json(document.to_json()) == document
 
 
+@pytest.mark.parametrize("newer", [{"task": "task:make"}, {"parallel": PARALLEL}], ids=str)
+def test_what_older_runtimes_would_leave_out_of_a_trainer_needs_a_version(
+    newer: dict[str, Any],
+) -> None:
+    document = replace(DOCUMENT, trainer=replace(DOCUMENT.trainer, **newer))
+    assert json.loads(document.to_json())["version"] == 5
+    assert JobDocument.from_json(document.to_json()) == document
+
+
+def test_a_trainer_without_task_and_degrees_is_written_as_before() -> None:
+    written = json.loads(DOCUMENT.to_json())["trainer"]
+    assert written.keys() == {"entry_point", "launch", "processes_per_host", "hang_timeout"}
+
+
+def test_ranks_read_from_their_variable_what_the_job_says() -> None:
+    assert ParallelPart.from_environment({PARALLEL_VARIABLE: PARALLEL.to_json()}) == PARALLEL
+    assert PARALLEL.to_fields().keys() == asdict(PARALLEL).keys()
+
+
+def test_a_process_outside_of_a_job_has_the_defaults() -> None:
+    assert ParallelPart.from_environment({}) == ParallelPart()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "2", '{"stages_of_a_rank": 2}'])
+def test_a_variable_that_launcher_has_not_written_is_refused(text: str) -> None:
+    with pytest.raises(ContractError, match=r"LAUNCHER_PARALLEL is .* take it out of the job's"):
+        ParallelPart.from_environment({PARALLEL_VARIABLE: text})
+
+
 def test_a_data_service_of_the_first_version_is_read() -> None:
     """It had these three fields and no other."""
     written = json.loads(DOCUMENT.to_json())
@@ -92,7 +140,7 @@ def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
 
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 4"):
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 5"):
         JobDocument.from_json(newer)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.checkup.findings import Finding, Level, Part
-from launcher.spec import DataParallel, JobSpec, Mpi
+from launcher.spec import JobSpec, Mpi
+from launcher.spec.distribution import Torchrun
 
 #: torch takes seconds to import, and on a cold disk many.
 _PATIENCE_SECONDS = 120
@@ -25,7 +26,7 @@ print(json.dumps({"count": count, "names": names}))
 
 def check(spec: JobSpec | None) -> Iterator[Finding]:
     """torch and numpy, and what else a job needs; absent where it is needed, it is a problem."""
-    yield _torch(is_needed=spec is not None and isinstance(spec.distribution, DataParallel))
+    yield _torch(is_needed=spec is not None and isinstance(spec.distribution, Torchrun))
     yield _numpy(is_needed=spec is not None and spec.data_service is not None)
     if spec is not None and isinstance(spec.distribution, Mpi):
         yield _mpirun()

@@ -6,20 +6,24 @@ Standard library only: this package travels with every job and is imported on bo
 from __future__ import annotations
 
 from launcher.contract.document import (
-    DEFAULT_HANG_TIMEOUT,
     PYTHON_WORDS,
     CommandPart,
     DataPart,
     JobDocument,
-    Launch,
     Lifetime,
     Ready,
     Role,
-    TrainerPart,
 )
 from launcher.contract.events import (
     format_event,
     parse_event,
+)
+from launcher.contract.parallel import (
+    COMPRESSIONS,
+    PLACEMENTS,
+    PRECISIONS,
+    SCHEDULES,
+    ParallelPart,
 )
 from launcher.contract.places import (
     BUNDLE_CODE,
@@ -35,6 +39,7 @@ from launcher.contract.places import (
     MlPaths,
     Ports,
 )
+from launcher.contract.trainer import DEFAULT_HANG_TIMEOUT, Launch, TrainerPart
 from launcher.contract.variables import (
     ADDRESSES_VARIABLE,
     CHECKPOINT_VARIABLE,
@@ -44,8 +49,10 @@ from launcher.contract.variables import (
     HOST_ADDRESS_VARIABLE,
     HOST_FAILURE_VARIABLE,
     HOSTS_VARIABLE,
+    PARALLEL_VARIABLE,
     PORT_BASE_VARIABLE,
     REDACTED,
+    TASK_VARIABLE,
     TOKEN_VARIABLE,
     TOOLKIT_NAMES,
     TOOLKIT_PREFIX,
@@ -73,6 +80,8 @@ __all__ = [
     "HOST_FAILURE_VARIABLE",
     "HOSTS_VARIABLE",
     "HOST_ADDRESS_VARIABLE",
+    "PARALLEL_VARIABLE",
+    "TASK_VARIABLE",
     "TOOLKIT_PREFIX",
     "TOOLKIT_NAMES",
     "REDACTED",
@@ -83,6 +92,11 @@ __all__ = [
     "Launch",
     "DEFAULT_HANG_TIMEOUT",
     "TrainerPart",
+    "ParallelPart",
+    "SCHEDULES",
+    "PLACEMENTS",
+    "PRECISIONS",
+    "COMPRESSIONS",
     "DataPart",
     "Lifetime",
     "Ready",

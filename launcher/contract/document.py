@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from launcher.contract.places import DOCUMENT_FILE
+from launcher.contract.trainer import Launch, TrainerPart
 from launcher.errors import ContractError
 
 
@@ -18,54 +19,6 @@ class Role(str, enum.Enum):
     TRAIN = "train"
     DATA = "data"
     COMMAND = "command"
-
-
-class Launch(str, enum.Enum):
-    """How a train host starts the user's script."""
-
-    PYTHON = "python"
-    TORCHRUN = "torchrun"
-    MPI = "mpi"
-
-
-#: Seconds without progress after which a rank that waits for others is taken to hang.
-DEFAULT_HANG_TIMEOUT = 1800
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainerPart:
-    """What the train group runs: a script below the code folder, and how.
-
-    hang_timeout: seconds that a rank may wait in one place for others; 0 for ever.
-    mpi_options: the user's own words for mpirun.
-    """
-
-    entry_point: str
-    launch: Launch = Launch.PYTHON
-    processes_per_host: int = 1
-    hang_timeout: int = DEFAULT_HANG_TIMEOUT
-    mpi_options: tuple[str, ...] = ()
-
-    def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
-        options = {"mpi_options": list(self.mpi_options)} if self.mpi_options else {}
-        return {
-            "entry_point": self.entry_point,
-            "launch": self.launch.value,
-            "processes_per_host": self.processes_per_host,
-            "hang_timeout": self.hang_timeout,
-            **options,
-        }
-
-    @classmethod
-    def from_fields(cls, raw: Mapping[str, Any]) -> TrainerPart:
-        return cls(
-            entry_point=raw["entry_point"],
-            launch=Launch(raw["launch"]),
-            processes_per_host=raw["processes_per_host"],
-            hang_timeout=raw.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
-            mpi_options=tuple(raw.get("mpi_options", ())),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,10 +137,11 @@ class JobDocument:
     read from hyperparameters.json alone, so whoever edits the request is obeyed.
 
     A document says the lowest version that has what it says: commands came with version 2, MPI
-    with version 3, a data service's local workers, checksums and metrics with version 4.
+    with version 3, a data service's local workers, checksums and metrics with version 4, tasks and
+    what the ranks share with version 5.
     """
 
-    VERSION = 4
+    VERSION = 5
 
     roles: Mapping[str, Role]
     trainer: TrainerPart
@@ -215,6 +169,8 @@ class JobDocument:
         )
 
     def _lowest_version(self) -> int:
+        if self.trainer.is_newest:
+            return 5
         if self.data is not None and not self.data.is_plain:
             return 4
         if self.trainer.launch is Launch.MPI:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-_FIELD = r'[a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)'
+_FIELD = r'[a-z_][a-z0-9_]*=(?:"(?:[^"\\]|\\.)*"|[^\s"]\S*)'
 _EVENT = re.compile(rf"^launcher: (?P<name>[a-z_]+)(?P<fields>(?: {_FIELD})*)\s*$")
 _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})

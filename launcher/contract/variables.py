@@ -24,6 +24,11 @@ HOSTS_VARIABLE = "LAUNCHER_HOSTS"
 #: one network stack, else all of the host's (0.0.0.0).
 HOST_ADDRESS_VARIABLE = "LAUNCHER_HOST_ADDRESS"
 
+#: For each rank under torchrun: JSON of a ParallelPart, how the job's ranks share a model.
+PARALLEL_VARIABLE = "LAUNCHER_PARALLEL"
+#: For each rank of a job that has one: "module:function", which makes the Task.
+TASK_VARIABLE = "LAUNCHER_TASK"
+
 #: Hyperparameters that SageMaker's SDKs and its tuner add: they configure the training toolkit and
 #: never reach a script. Source: SAGEMAKER_HYPERPARAMETERS in params.py of sagemaker-training 5.1.4.
 TOOLKIT_PREFIX = "sagemaker_"

@@ -133,6 +133,14 @@ class DataLoader:
         plan = self._plan(Place(epoch=self._place.epoch))
         return plan.known_steps() if isinstance(plan, ShardPlan) else plan.steps
 
+    @property
+    def samples(self) -> int:
+        """Samples of an epoch, those of all ranks, each counted once. Raises DataError."""
+        plan = self._plan(Place(epoch=self._place.epoch))
+        if isinstance(plan, ShardPlan):
+            raise DataError(f"{self._spec.dataset} is iterable: its samples cannot be counted")
+        return plan.length
+
     def __iter__(self) -> Iterator[Any]:
         plan = self._plan(self._next)
         if self._batches is not None:

@@ -15,7 +15,8 @@ from launcher.estimator.porting import (
     as_rules,
     as_tags,
 )
-from launcher.spec import CapacityRetry, DataParallel, DataService, JobSpec, Mpi, Toolkit
+from launcher.spec import CapacityRetry, DataService, JobSpec
+from launcher.spec.distribution import Distribution
 from launcher.spec.findings import did_you_mean
 from launcher.spec.strategies import as_distribution
 
@@ -34,9 +35,10 @@ class JobArguments:
 
     The arguments are those of SageMaker SDK v2's Estimator and mean the same; docs/jobs.md lists
     the differences. Where one has a type of the `sagemaker` package, an object of that package is
-    accepted by its attributes. More than v2 has: `data_service` (what the hosts of a data group
-    serve), `framework` (which image `framework_version` means), `capacity_retry`,
-    `allow_restart_from_scratch`, `profiler_rules` and `extra_request`.
+    accepted by its attributes. More than v2 has: `task` (what Launcher's own trainer runs, instead
+    of a script), `data_service` (what the hosts of a data group serve), `framework` (which image
+    `framework_version` means), `capacity_retry`, `allow_restart_from_scratch`, `profiler_rules` and
+    `extra_request`.
 
     Source: https://sagemaker.readthedocs.io/en/v2.257.0/api/training/estimators.html
     """
@@ -49,6 +51,7 @@ class JobArguments:
         instance_type: str | None = None,
         *,
         entry_point: str | os.PathLike[str] = "",
+        task: str | None = None,
         source_dir: str | os.PathLike[str] | None = None,
         dependencies: Sequence[Any] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
@@ -60,7 +63,7 @@ class JobArguments:
         training_plan: str | None = None,
         instance_placement_config: Mapping[str, Any] | None = None,
         capacity_retry: CapacityRetry | None = None,
-        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
+        distribution: Distribution | Mapping[str, Any] | None = None,
         data_service: DataService | None = None,
         algorithm_arn: str | None = None,
         framework: str | None = None,
@@ -112,6 +115,7 @@ class JobArguments:
         self.sagemaker_session = sagemaker_session
         self.spec = JobSpec(
             entry_point=str(entry_point or ""),
+            task=task,
             source_dir=None if source_dir is None else str(source_dir),
             dependencies=tuple(map(str, dependencies or ())),
             hyperparameters=hyperparameters or {},

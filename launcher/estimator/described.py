@@ -18,7 +18,8 @@ from launcher.contract import (
     TrainerPart,
 )
 from launcher.request.channels import MODEL_CONTENT
-from launcher.spec import DataParallel, DataService, InstanceGroup, Mpi
+from launcher.spec import DataParallel, DataService, InstanceGroup, ModelParallel, Mpi
+from launcher.spec.distribution import Distribution, Torchrun
 
 #: Where in a description each option stands.
 _PLACES = {
@@ -73,6 +74,7 @@ def constructor_arguments(
     groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
     return {
         "entry_point": document.trainer.entry_point if document else "",
+        "task": document and document.trainer.task,
         "role": description.get("RoleArn"),
         "image_uri": algorithm.get("TrainingImage"),
         "algorithm_arn": algorithm.get("AlgorithmName"),
@@ -114,15 +116,24 @@ def _described_group(described: Mapping[str, Any], document: JobDocument | None)
     )
 
 
-def _distribution_of(trainer: TrainerPart) -> DataParallel | Mpi | None:
+def _distribution_of(trainer: TrainerPart) -> Distribution | None:
     if trainer.launch is Launch.PYTHON:
         return None
     if trainer.launch is Launch.MPI:
         return Mpi(
             processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
         )
-    return DataParallel(
-        processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout
+    replicas = _torchrun(DataParallel, trainer)
+    is_all = replicas.parallel == trainer.parallel
+    return replicas if is_all else _torchrun(ModelParallel, trainer)
+
+
+def _torchrun(kind: type[Torchrun], trainer: TrainerPart) -> Torchrun:
+    """The distribution, with as much of what the ranks are told as it has fields for."""
+    taken = {part.name for part in dataclasses.fields(kind)}
+    told = {name: value for name, value in vars(trainer.parallel).items() if name in taken}
+    return kind(
+        processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout, **told
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.estimator.estimator import Estimator
-from launcher.spec import DataParallel, Mpi, Toolkit
+from launcher.spec.distribution import Distribution
 
 
 class PyTorch(Estimator):
-    """An Estimator whose script comes first, as in SageMaker SDK v2's PyTorch.
+    """An Estimator whose script comes first, as in SageMaker SDK v2's PyTorch; or with a `task`.
 
     framework_version, py_version: which training image to use on AWS, where no image_uri says it;
     a job on this machine runs in the Python that submits it.
@@ -19,13 +19,13 @@ class PyTorch(Estimator):
 
     def __init__(
         self,
-        entry_point: str | os.PathLike[str],
+        entry_point: str | os.PathLike[str] = "",
         framework_version: str | None = None,
         py_version: str | None = None,
         source_dir: str | os.PathLike[str] | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
+        distribution: Distribution | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class TensorFlow(Estimator):
         framework_version: str | None = None,
         model_dir: str | bool | None = None,
         image_uri: str | None = None,
-        distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None = None,
+        distribution: Distribution | Mapping[str, Any] | None = None,
         *,
         entry_point: str | os.PathLike[str],
         hyperparameters: Mapping[str, Any] | None = None,

@@ -32,6 +32,8 @@ class Degrees:
     global_batch: samples of one optimizer step, of all replicas; None when nothing is said of them.
     accumulation: batches that a replica reads for one optimizer step.
     microbatches: parts that each of these is cut into, which go through the pipeline one by one.
+    virtual_stages: stages that each rank of a pipeline has, which come by turns: of four stages on
+        two ranks, the first rank has 0 and 2.
 
     Raises ParallelError with everything that does not fit.
     """
@@ -42,13 +44,14 @@ class Degrees:
     global_batch: int | None = None
     accumulation: int = 1
     microbatches: int = 1
+    virtual_stages: int = 1
 
     def __post_init__(self) -> None:
         if problems := list(self._problems()):
             raise ParallelError("; ".join(problems))
 
     def _problems(self) -> Iterator[str]:
-        counts = ("world", "pipeline", "accumulation", "microbatches", "global_batch")
+        counts = [each for each in vars(self) if each != "placement"]
         wrong = [
             f"{name} is {value!r}, and must be a whole number from 1 on"
             for name in counts
@@ -77,6 +80,11 @@ class Degrees:
         return self.world // self.pipeline
 
     @property
+    def stages(self) -> int:
+        """Parts of the model, those of all ranks of a replica."""
+        return self.pipeline * self.virtual_stages
+
+    @property
     def _parts(self) -> int:
         return self.data * self.accumulation * self.microbatches
 
@@ -93,15 +101,25 @@ class Degrees:
     # Ranks ----------------------------------------------------------------------------------
 
     def pp_rank(self, rank: int) -> int:
-        """The stage of a rank."""
+        """The place of a rank in its replica: its stage, unless it has several."""
         return self._place(rank)[1]
 
     def dp_rank(self, rank: int) -> int:
         """The replica of a rank: which share of the batches it reads."""
         return self._place(rank)[0]
 
+    def stages_of(self, pp_rank: int) -> tuple[int, ...]:
+        """What a rank of a replica has of the model."""
+        self._check(pp_rank, self.pipeline, "stages")
+        return tuple(range(pp_rank, self.stages, self.pipeline))
+
+    def holder(self, stage: int) -> int:
+        """The rank of a replica, from 0, that has a stage."""
+        self._check(stage, self.stages, "stages")
+        return stage % self.pipeline
+
     def rank_at(self, *, dp_rank: int, pp_rank: int) -> int:
-        """Who has a stage of a replica."""
+        """Who is at a place of a replica."""
         self._check(dp_rank, self.data, "replicas")
         self._check(pp_rank, self.pipeline, "stages")
         if self.placement is Placement.CLUSTER:

@@ -7,50 +7,44 @@ stages, and what cannot be exact is refused.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.amp import GradScaler
 
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import named
+from launcher.parallel.cuts import Pins
+from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
+from launcher.parallel.holdings import settle, united
+from launcher.parallel.norms import warn_of_few
+from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
-from launcher.parallel.stages import Stage, Value, cut
-from launcher.parallel.ties import Ties
+from launcher.parallel.schedules import Schedule, scheduled
+from launcher.parallel.sections import Section
+from launcher.parallel.shapes import Shapes, reshaped, shapes
+from launcher.parallel.stages import Stage, cut
+from launcher.parallel.ties import Ties, tied_names
+from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
 from launcher.parallel.world import World
-
-Loss = Callable[[Any, Any], torch.Tensor]
-
-
-class Schedule(str, enum.Enum):
-    """In which order a stage works on microbatches.
-
-    Both idle for (p - 1) / (m + p - 1) of a step with p stages and m microbatches; the second holds
-    the activations of min(m, p - stage) microbatches at most, the first those of m. The names are
-    those of SageMaker's model-parallel library v1; the second is elsewhere called 1F1B.
-    """
-
-    SIMPLE = "simple"
-    INTERLEAVED = "interleaved"
-
-
-_SCHEDULES = {Schedule.SIMPLE: ScheduleGPipe, Schedule.INTERLEAVED: Schedule1F1B}
 
 
 class Pipeline:
-    """A model whose stages are on the ranks of a replica; each holds its own stage alone.
+    """A model whose stages are on the ranks of a replica; each holds its own stages alone.
 
     model: on the CPU, the same on all ranks. It is taken over: parameters of other stages are
-        emptied. starts: the module at which each stage but the first begins.
+        emptied. starts: the module at which each stage but the first begins, or Pins.
     example: the model's arguments by name, for one microbatch.
     seed: of what its modules draw (dropout); the same numbers with any number of stages.
     loss: of what the model returns and the targets of one microbatch; the mean over its samples.
+    valid: of such targets, how many of them count, where that differs: see `weights`.
+    precision: of the forward passes and the loss: see `precision`.
+    What is not given of starts, schedule and precision is what the job says.
 
     Raises ParallelError for models that cannot be cut there, or not exactly.
     """
@@ -60,88 +54,148 @@ class Pipeline:
         model: nn.Module,
         world: World,
         *,
-        starts: Sequence[str],
+        starts: Sequence[str] | Pins | None = None,
         example: Mapping[str, Any],
         loss: Loss,
-        schedule: Schedule | str = Schedule.INTERLEAVED,
+        valid: Valid | None = None,
+        schedule: Schedule | str | None = None,
+        precision: Precision | str | None = None,
         seed: int = 0,
     ) -> None:
-        degrees = world.degrees
-        if len(starts) + 1 != degrees.pipeline:
-            raise ParallelError(
-                f"{len(starts)} starts make {len(starts) + 1} stages, and the pipeline has "
-                f"{degrees.pipeline}: name the first module of each stage but the first"
+        degrees, job = world.degrees, world.job
+        if starts is None:
+            starts = (
+                Pins(stages=job.stages, default=job.default_stage) if job.stages else job.starts
             )
+        schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
-        stages = cut(model, starts, example)
+        #: Names of tied parameters in the whole model, each with the first one of its parameter.
+        self.tied = tied_names(model)
+        self._autocasting = autocasting(precision or job.precision, world.device)
+        with self._autocasting():
+            stages = cut(model, starts, example)
+        _check_count(len(stages), starts, degrees)
+        settle(model, stages)
         self._ties = Ties(stages, world)
-        #: This rank's stage, with the model's own names.
-        self.module = stages[world.pp_rank].module
+        own = [
+            Section(
+                stages[number],
+                number,
+                is_split=schedule is Schedule.ZERO_BUBBLE,
+                autocasting=self._autocasting,
+            )
+            for number in degrees.stages_of(world.pp_rank)
+        ]
+        #: What this rank has of the model, under the model's own names.
+        self.module = united(model, [section.stage for section in own])
         _empty_others(model, self.module)
         self.module.to(world.device)
-        self._ends = _Ends(self.module, is_last=world.pp_rank == degrees.pipeline - 1)
-        self._randomness = Randomness(self.module, stages[world.pp_rank].drawing, seed)
-        self._steps = 0
-        self._schedule = _SCHEDULES[named(Schedule, schedule, "schedule")](
-            _stage(self._ends, stages[world.pp_rank], world),
-            degrees.microbatches,
-            loss_fn=lambda output, target: loss(self._ends.whole(output), target) / self._parts,
-            scale_grads=False,  # which would scale those of earlier batches once more
+        self._sections = own
+        self._randomness = Randomness(self.module, {n for s in own for n in s.stage.drawing}, seed)
+        #: Batches so far: they seed what modules draw, and so must be known to go on.
+        self.steps = 0
+        self._sums = _Sums()
+        parts = degrees.microbatches * degrees.accumulation
+        self._loss = MeanLoss(loss, parts) if valid is None else WeightedLoss(loss, valid)
+        self._schedule = scheduled(
+            schedule,
+            [section.placed(world) for section in own],
+            degrees,
+            self._weigh,
         )
-
-    @property
-    def _parts(self) -> int:
-        """Microbatches of one optimizer step, whose losses are averaged."""
-        return self._world.degrees.microbatches * self._world.degrees.accumulation
+        if self._world.rank == 0:
+            warn_of_few(model, next(map(len, filter(torch.is_tensor, example.values())), 0))
+        self._kind = schedule
+        in_order = [name for name in signature(model.forward).parameters if name in example]
+        self._like = shapes(example[name] for name in in_order)
+        self._schedules = {self._like: self._schedule}
 
     @property
     def is_first(self) -> bool:
-        """Whether this rank's stage takes the model's arguments."""
-        return self._world.pp_rank == 0
+        """Whether this rank has the stage that takes the model's arguments."""
+        return self._sections[0].number == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether this rank has the stage that takes the targets."""
+        return self._sections[-1].number == self._world.degrees.stages - 1
 
     def train(self, mode: bool = True) -> None:
         self.module.train(mode)
 
+    def expect(self, *arguments: torch.Tensor) -> None:
+        """From now on microbatches are like these arguments, and need not be like the example.
+
+        All ranks of a replica call it, before a batch of another size or length.
+        """
+        self._like = shapes(arguments)
+        if self._like not in self._schedules:
+            own = {section.number: section.stage for section in self._sections}
+            with self._autocasting():
+                found = reshaped(own, arguments, self._world)
+            placed = [each.placed(self._world, found[each.number]) for each in self._sections]
+            degrees = self._world.degrees
+            self._schedules[self._like] = scheduled(self._kind, placed, degrees, self._weigh)
+        self._schedule = self._schedules[self._like]
+
     def step(
-        self, *arguments: torch.Tensor, target: Any = None, is_last: bool = True
+        self,
+        *arguments: torch.Tensor,
+        target: Any = None,
+        is_last: bool = True,
+        scaler: GradScaler | None = None,
     ) -> torch.Tensor:
         """Forward and backward pass of a batch, cut into microbatches; adds to the gradients.
 
         arguments: of the model, for the whole batch of this replica; needed in the first stage.
         target: needed in the last. is_last: of the batches that are accumulated for one optimizer
-        step; then the gradients are made those of all replicas. Returns the mean loss of this
-        replica's batch, on all its ranks.
+        step; then the gradients are made those of all replicas. scaler: scales the gradients; see
+        `precision.scaler`. Returns the mean loss of this replica's batch, on all its ranks.
         """
-        losses = self._run(self._schedule.step, arguments, target)
-        self._steps += 1
+        self._run(self._schedule.step, arguments, target, scaler)
+        self.steps += 1
         if is_last:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
-        return self._tell_loss(losses)
+            self._loss.divide(self.parameters(), self._world)
+        return self._tell_loss()
 
     def evaluate(self, *arguments: torch.Tensor, target: Any = None) -> torch.Tensor:
         """The mean loss of a batch, on all ranks of this replica; nothing is learned.
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
         """
-        with torch.no_grad():
-            return self._tell_loss(self._run(self._schedule.eval, arguments, target))
+        with torch.no_grad(), self._loss.uncounted():
+            self._run(self._schedule.eval, arguments, target, None)
+            return self._tell_loss()
 
     def _run(
-        self, way: Callable[..., Any], arguments: tuple[torch.Tensor, ...], target: Any
-    ) -> list[torch.Tensor]:
-        """Send a batch through the pipeline; the losses of its microbatches, in the last stage."""
+        self,
+        way: Callable[..., Any],
+        arguments: tuple[torch.Tensor, ...],
+        target: Any,
+        scaler: GradScaler | None,
+    ) -> None:
+        """Send a batch through the pipeline."""
         if self.is_first:
             self._check_batch(arguments)
-        losses: list[torch.Tensor] = []
-        self._ends.begin(self._announce)
+        self._sums = _Sums(scaler=scaler)
+        for section in self._sections:
+            section.begin(self._announce)
         way(
             *(arguments if self.is_first else ()),
-            target=target if self._ends.is_last else None,
-            losses=losses,
+            target=target if self.is_last else None,
             return_outputs=False,
         )
-        return losses
+
+    def _weigh(self, output: Any, target: Any) -> torch.Tensor:
+        """What a microbatch adds to the loss that goes back."""
+        with self._autocasting():
+            loss, weight = self._loss(self._sections[-1].whole(output), target)
+        self._sums.losses.append(loss.detach())
+        self._sums.weight += weight
+        scaler = self._sums.scaler
+        return loss if scaler is None else scaler.scale(loss)
 
     def clip(self, max_norm: float) -> torch.Tensor:
         """Scale the gradients down to a norm of `max_norm`, that of the whole model, which is
@@ -151,11 +205,16 @@ class Pipeline:
         return clip(self.parameters(), max_norm, self._world, counted=own)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Of this rank's stage."""
+        """Of this rank's stages."""
         return list(self.module.parameters())
 
-    def _announce(self, microbatch: int) -> None:
-        self._randomness.at(step=self._steps, replica=self._world.dp_rank, microbatch=microbatch)
+    def _announce(self, stage: Stage, microbatch: int) -> None:
+        self._randomness.at(
+            step=self.steps,
+            replica=self._world.dp_rank,
+            microbatch=microbatch,
+            earlier=stage.drawing,
+        )
 
     def _check_batch(self, arguments: tuple[torch.Tensor, ...]) -> None:
         count = self._world.degrees.microbatches
@@ -165,61 +224,48 @@ class Pipeline:
                     f"a batch of {each.shape[0]} samples cannot be cut into {count} microbatches "
                     "of one size: choose a batch size that it divides, and drop_last=True"
                 )
+        if (found := shapes(each.chunk(count)[0] for each in arguments)) != self._like:
+            raise ParallelError(
+                f"the microbatches of this batch are {_words(found)}, and those before were "
+                f"{_words(self._like)}: call expect() on all ranks of the replica first"
+            )
 
-    def _tell_loss(self, losses: list[torch.Tensor]) -> torch.Tensor:
+    def _tell_loss(self) -> torch.Tensor:
+        sums, degrees = self._sums, self._world.degrees
         mean = torch.zeros((), device=self._world.device)
-        if losses:
-            mean = torch.stack([loss.detach().float() for loss in losses]).sum()
-            mean *= self._world.degrees.accumulation
-        dist.broadcast(mean, group=self._world.pp_group, group_src=self._world.degrees.pipeline - 1)
+        if sums.weight:
+            mean = torch.stack(sums.losses).float().sum() / sums.weight
+        last = degrees.holder(degrees.stages - 1)
+        dist.broadcast(mean, group=self._world.pp_group, group_src=last)
         return mean
 
 
-class _Ends(nn.Module):  # type: ignore[misc] # torch says Any of it
-    """A stage as the schedule wants it: what comes out is a flat tuple of contiguous tensors."""
+@dataclass
+class _Sums:
+    """Of the microbatches of one batch, where the last stage is."""
 
-    def __init__(self, module: nn.Module, *, is_last: bool) -> None:
-        super().__init__()
-        self._module = module
-        self.is_last = is_last
-        self._left: tuple[list[Any], TreeSpec] | None = None
-        self._begin: Callable[[int], None] = lambda microbatch: None
-        self._microbatch = 0
-
-    def begin(self, announce: Callable[[int], None]) -> None:
-        """A batch begins. announce: called with the number of each microbatch before it."""
-        self._begin, self._microbatch = announce, 0
-
-    def forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
-        self._begin(self._microbatch)  # schedules run them in order
-        self._microbatch += 1
-        leaves, spec = tree_flatten(self._module(*arguments))
-        self._left = [None if torch.is_tensor(leaf) else leaf for leaf in leaves], spec
-        return tuple(leaf.contiguous() for leaf in leaves if torch.is_tensor(leaf))
-
-    def whole(self, tensors: torch.Tensor | tuple[torch.Tensor, ...]) -> Any:
-        """What the model returned, of which these are the tensors."""
-        assert self._left is not None  # the schedule asks after a forward pass
-        rest = iter((tensors,) if torch.is_tensor(tensors) else tensors)
-        leaves, spec = self._left
-        return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
+    scaler: GradScaler | None = None
+    losses: list[torch.Tensor] = field(default_factory=list)
+    weight: float = 0.0
 
 
-def _stage(module: _Ends, stage: Stage, world: World) -> PipelineStage:
-    """With its inputs and outputs known, or torch would run the stage once more to see them."""
-    return PipelineStage(
-        module,
-        world.pp_rank,
-        world.degrees.pipeline,
-        world.device,
-        input_args=_likes(stage.inputs),
-        output_args=_likes(stage.outputs),
-        group=world.pp_group,
+def _words(like: Shapes) -> str:
+    return ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in like)
+
+
+def _check_count(count: int, starts: Sequence[str] | Pins, degrees: Degrees) -> None:
+    if count == degrees.stages:
+        return
+    each = f" x {degrees.virtual_stages}" if degrees.virtual_stages > 1 else ""
+    mend = (
+        f"pin modules to the stages 0 to {degrees.stages - 1}"
+        if isinstance(starts, Pins)
+        else "name the first module of each stage but the first"
     )
-
-
-def _likes(values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
-    return tuple(value.like for value in values)
+    made = "pins" if isinstance(starts, Pins) else f"{len(starts)} starts"
+    raise ParallelError(
+        f"{made} make {count} stages, and the pipeline has {degrees.pipeline}{each}: {mend}"
+    )
 
 
 def _empty_others(model: nn.Module, own: nn.Module) -> None:

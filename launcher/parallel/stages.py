@@ -18,6 +18,7 @@ from torch import fx, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.cuts import Pins, check_in_place, placed
 from launcher.parallel.graph import holds_tensors, in_mode, trace, undrawn
 
 #: x += y and its like.
@@ -47,44 +48,18 @@ class Stage:
     drawing: Mapping[str, int]
 
 
-def cut(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) -> list[Stage]:
-    """The stages of a model, the second and later ones each starting with a module of a name.
+def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, Any]) -> list[Stage]:
+    """The stages of a model.
 
+    cuts: the module at which each stage but the first begins, or modules that are pinned.
     arguments: of the model, as an example; it is called with them once, and its buffers and random
         numbers are as before. Raises ParallelError.
     """
     graph = trace(model)
     look = _Look(model, graph)
     values = look.at(arguments)
-    stage_of = _stages(graph, starts, values)
-    return list(_Cutter(model, graph, stage_of, look).stages(len(starts) + 1))
-
-
-def _stages(
-    graph: fx.Graph, starts: Sequence[str], values: Mapping[fx.Node, Any]
-) -> dict[fx.Node, int]:
-    """The stage of each node: how many starts are at it or before it."""
-    waiting = list(starts)
-    found: dict[fx.Node, int] = {}
-    for node in graph.nodes:
-        if waiting and node.op == "call_module" and _is_in(str(node.target), waiting[0]):
-            waiting.pop(0)
-        stage = len(starts) - len(waiting)
-        if node.target in (getattr, operator.getitem):
-            (owner,) = node.all_input_nodes[:1] or (None,)
-            if owner is not None and not isinstance(values[owner], torch.Tensor):
-                stage = found[owner]  # tensors leave their tuple where it is
-        found[node] = 0 if node.op == "placeholder" else stage
-    if waiting:
-        called = ", ".join(str(n.target) for n in graph.nodes if n.op == "call_module")
-        raise ParallelError(
-            f"no stage can start at {waiting[0]!r} here: the model calls, in this order, {called}"
-        )
-    return found
-
-
-def _is_in(name: str, start: str) -> bool:
-    return name == start or name.startswith(f"{start}.")
+    stage_of = placed(graph, cuts, values)
+    return list(_Cutter(model, graph, stage_of, look).stages(max(stage_of.values()) + 1))
 
 
 class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
@@ -115,7 +90,7 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
             value = super().run_node(n)
             if n.op == "call_module" and has_drawn():
                 self.drawing.add(str(n.target))
-        self.values[n] = tree_map_only(torch.Tensor, _on_meta, value)
+        self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
         return value
 
     def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -130,7 +105,8 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
                 )
 
 
-def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+def on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Its shape, type and gradient, without bytes."""
     like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
     return like.requires_grad_(tensor.requires_grad)
 
@@ -157,6 +133,7 @@ class _Cutter:
         self._drawing = look.drawing
 
     def stages(self, count: int) -> Iterator[Stage]:
+        check_in_place(self._stage_of, self._works_in_place)
         wanted: list[fx.Node] = []  # by later stages
         built = []
         for stage in reversed(range(count)):

@@ -19,9 +19,9 @@ class Ties:
     def __init__(self, stages: Sequence[Stage], world: World) -> None:
         _check_buffers(stages)
         self._groups: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
-        self._later: set[int] = set()  # ids of those that an earlier stage has as well
+        self._later: set[int] = set()  # ids of those that an earlier rank has as well
         groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
-        for parameter, holders in _shared(stages):
+        for parameter, holders in _shared(stages, world):
             if holders not in groups:
                 groups[holders] = _group(holders, world)
             if world.pp_rank in holders:
@@ -30,7 +30,7 @@ class Ties:
                     self._later.add(id(parameter))
 
     def counted(self, parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-        """Those that no earlier stage has as well."""
+        """Those that no earlier rank of the replica has as well."""
         return [each for each in parameters if id(each) not in self._later]
 
     def add_gradients(self) -> None:
@@ -42,22 +42,36 @@ class Ties:
                 dist.all_reduce(parameter.grad, group=group)
 
 
-def _shared(stages: Sequence[Stage]) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
-    """The parameters that more than one stage has, and which stages these are."""
-    holders: dict[nn.Parameter, list[int]] = {}
+def tied_names(model: nn.Module) -> dict[str, str]:
+    """The later names of parameters that have several, each with the first."""
+    first: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        first.setdefault(id(parameter), name)
+    return {
+        name: first[id(parameter)]
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if name != first[id(parameter)]
+    }
+
+
+def _shared(
+    stages: Sequence[Stage], world: World
+) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
+    """The parameters that more than one rank of a replica has, and which ranks these are."""
+    holders: dict[nn.Parameter, set[int]] = {}
     for number, stage in enumerate(stages):
         for parameter in stage.module.parameters():
-            holders.setdefault(parameter, []).append(number)
+            holders.setdefault(parameter, set()).add(world.degrees.holder(number))
     for parameter, found in holders.items():
         if len(found) > 1:
-            yield parameter, tuple(found)
+            yield parameter, tuple(sorted(found))
 
 
 def _group(holders: tuple[int, ...], world: World) -> dist.ProcessGroup:
     """Of this rank's replica; all ranks make the groups of all replicas."""
     own = None
     for replica in world.degrees.grid:
-        ranks = [replica[stage] for stage in holders]
+        ranks = [replica[holder] for holder in holders]
         group = dist.new_group(ranks)
         if world.rank in replica:
             own = group

@@ -25,7 +25,8 @@ from launcher.request.channels import build_channels
 from launcher.request.extra import add_extra
 from launcher.request.options import build_options, present
 from launcher.request.toolkit import build_hyperparameters
-from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, Mpi, infer_roles
+from launcher.spec import DataService, InstanceGroup, JobSpec, Mpi, infer_roles
+from launcher.spec.distribution import Torchrun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,12 +191,14 @@ def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:
 
 def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
     distribution = spec.distribution
-    if isinstance(distribution, DataParallel):
+    if isinstance(distribution, Torchrun):
         return TrainerPart(
             entry_point=spec.script,
+            task=spec.task,
             launch=Launch.TORCHRUN,
             processes_per_host=distribution.processes_on(group.instance_type),
             hang_timeout=distribution.hang_timeout,
+            parallel=distribution.parallel,
         )
     if isinstance(distribution, Mpi):
         return TrainerPart(

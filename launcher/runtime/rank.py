@@ -13,6 +13,7 @@ import runpy
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -34,10 +35,15 @@ def main() -> int:
     library = sys.path[0]  # python -m puts the folder it was started in first: ours
     sys.path[:1] = [library, str(folder)]
     sys.argv = [script, *arguments]
+    return run(lambda: runpy.run_path(script, run_name="__main__"))
+
+
+def run(program: Callable[[], object]) -> int:
+    """Run what this rank is there for, and leave word of how it ended. Returns the exit code."""
     print_whole_lines()
     _be_watched()
     try:
-        runpy.run_path(script, run_name="__main__")
+        program()
     except SystemExit as stop:
         return _leave(stop)
     except BaseException as error:  # noqa: BLE001 - the end of the user's program, whatever it is

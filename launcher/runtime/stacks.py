@@ -21,7 +21,7 @@ from pathlib import Path
 #: Nobody else's: SIGUSR1 and SIGUSR2 are often the user's, and the C library takes the first ones.
 DUMP_SIGNAL = signal.SIGRTMIN + 9
 #: The main thread of every rank begins with these frames; a dump that has them is complete.
-_ENTRY = ("launcher/runtime/rank.py", "main")
+_ENTRY = ("launcher/runtime/rank.py", "run")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Where a process waits for others, and nothing else.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")

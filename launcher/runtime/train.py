@@ -1,4 +1,4 @@
-"""The role of the train group: torchrun, MPI or plain Python on the user's script."""
+"""The role of the train group: torchrun, MPI or plain Python on the user's script, or a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from launcher.contract import Launch
+from launcher.contract import PARALLEL_VARIABLE, TASK_VARIABLE, Launch, TrainerPart
 from launcher.runtime import processes
 from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.environment import RECEIVER_VARIABLE
@@ -81,10 +81,7 @@ def _wait_for_commands(host: Host) -> None:
 def _train(host: Host, reports: Path) -> None:
     environment = host.environment
     trainer = environment.document.trainer
-    script = environment.paths.code / trainer.entry_point
-    if not script.is_file():
-        raise host.failure(f"the entry point {trainer.entry_point} is not in the bundle")
-    arguments = [str(script), *as_arguments(environment.hyperparameters)]
+    program = _program(host)
     variables = {REPORTS_VARIABLE: str(reports), HANG_VARIABLE: str(trainer.hang_timeout)}
     if trainer.launch is Launch.MPI:
         mpi.run(host, reports, lambda code: _failure(host, code, reports))
@@ -92,14 +89,34 @@ def _train(host: Host, reports: Path) -> None:
     if trainer.launch is Launch.TORCHRUN:
         _need(host, "torch", "torchrun")
         child = host.start(
-            "launcher.runtime.torchrun", [*_torchrun_options(host, reports), *arguments], variables
+            "launcher.runtime.torchrun",
+            [*_torchrun_options(host, reports), *program],
+            variables | _parallel(trainer),
         )
     else:
-        child = host.start("launcher.runtime.rank", arguments, variables | _plain_ranks(host))
+        child = host.start(program[0], program[1:], variables | _plain_ranks(host))
     code = host.wait(child, HangWatch(host, reports).look)
     if code != 0:
         host.check_services()  # the end of one is the cause of what its ranks say
         raise _failure(host, code, reports)
+
+
+def _program(host: Host) -> list[str]:
+    """The module that each rank runs, and its arguments: the user's script, or our trainer."""
+    environment = host.environment
+    trainer = environment.document.trainer
+    if trainer.task is not None:
+        return ["launcher.trainers"]
+    script = environment.paths.code / trainer.entry_point
+    if not script.is_file():
+        raise host.failure(f"the entry point {trainer.entry_point} is not in the bundle")
+    return ["launcher.runtime.rank", str(script), *as_arguments(environment.hyperparameters)]
+
+
+def _parallel(trainer: TrainerPart) -> dict[str, str]:
+    """What each rank is told of the job beside its place."""
+    task = {} if trainer.task is None else {TASK_VARIABLE: trainer.task}
+    return {PARALLEL_VARIABLE: trainer.parallel.to_json(), **task}
 
 
 def _need(host: Host, package: str, what: str) -> None:
@@ -125,7 +142,6 @@ def _torchrun_options(host: Host, reports: Path) -> list[str]:
         f"--rdzv-conf=timeout={int(environment.document.start_timeout)}",
         f"--log-dir={reports}",
         "--module",
-        "launcher.runtime.rank",
     ]
 
 

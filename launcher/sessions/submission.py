@@ -27,7 +27,8 @@ def new_job_name(spec: JobSpec) -> str:
 
     Of 200 jobs made in one second, two have the same name once in 55 million times.
     """
-    base = spec.base_job_name or Path(spec.entry_point).stem or "job"
+    module = (spec.task or "").partition(":")[0]
+    base = spec.base_job_name or Path(spec.entry_point).stem or module or "job"
     return job_name(base, datetime.now(timezone.utc), secrets.token_hex(5))
 
 

@@ -1,7 +1,7 @@
 """What a job is, apart from where it runs: pure values, their rules, and their YAML."""
 
 from launcher.contract import Ready
-from launcher.spec.distribution import DataParallel, DataService, Mpi, Toolkit
+from launcher.spec.distribution import DataParallel, DataService, ModelParallel, Mpi, Toolkit
 from launcher.spec.groups import CapacityRetry, InstanceGroup
 from launcher.spec.inputs import FileSystemInput, TrainingInput
 from launcher.spec.job import JobSpec
@@ -17,6 +17,7 @@ __all__ = [
     "TrainingInput",
     "FileSystemInput",
     "DataParallel",
+    "ModelParallel",
     "Mpi",
     "Toolkit",
     "DataService",

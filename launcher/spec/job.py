@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from launcher.contract import HOMOGENEOUS_GROUP, Role
-from launcher.spec.distribution import DataParallel, DataService, Mpi, Toolkit
+from launcher.spec.distribution import DataService, Distribution, Toolkit
 from launcher.spec.findings import Where, dotted
 from launcher.spec.forms import kept_forms
 from launcher.spec.groups import CapacityRetry, InstanceGroup
@@ -32,6 +32,8 @@ class JobSpec:
     # Code: the training script, relative to `source_dir`; or a path where that is None, and then
     # the script travels alone. Without a script the image starts its own program.
     entry_point: str = ""
+    #: Instead of a script: "module:function" of `source_dir`, which makes a Task for our trainer.
+    task: str | None = None
     source_dir: str | None = None
     #: Files and folders that travel beside the source, under their last names.
     dependencies: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ class JobSpec:
     instance_count: int | None = None
 
     # What runs on them; without a distribution the script runs once per train host.
-    distribution: DataParallel | Mpi | Toolkit | None = None
+    distribution: Distribution | None = None
     data_service: DataService | None = None
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -139,8 +141,8 @@ class JobSpec:
 
     @property
     def starts_launcher(self) -> bool:
-        """Whether Launcher runs in the container: not without a script, nor under AWS's toolkit."""
-        return bool(self.entry_point) and not isinstance(self.distribution, Toolkit)
+        """Whether Launcher runs in the container: not without code, nor under AWS's toolkit."""
+        return bool(self.entry_point or self.task) and not isinstance(self.distribution, Toolkit)
 
     @property
     def s3_inputs(self) -> Mapping[str, TrainingInput]:

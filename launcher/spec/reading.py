@@ -15,9 +15,10 @@ from typing import Any
 
 from launcher.contract import Ready
 from launcher.spec.distribution import (
-    TOOLKIT_STRATEGIES,
+    WORDS,
     DataParallel,
     DataService,
+    ModelParallel,
     Mpi,
     Toolkit,
 )
@@ -26,6 +27,7 @@ from launcher.spec.groups import CapacityRetry, InstanceGroup
 from launcher.spec.inputs import FileSystemInput, TrainingInput
 from launcher.spec.job import JobSpec
 from launcher.spec.metrics import MetricDefinition
+from launcher.spec.strategies import fix_of_distribution, kind_of
 
 #: What a reader of an error knows the types as.
 _NOUNS: dict[Any, str] = {
@@ -36,6 +38,7 @@ _NOUNS: dict[Any, str] = {
     FileSystemInput: "an input from a file system",
     CapacityRetry: "capacity_retry",
     DataParallel: "a distribution",
+    ModelParallel: "the distribution model_parallel",
     Mpi: "the distribution mpi",
     Toolkit: "a distribution",
     DataService: "data_service",
@@ -93,16 +96,9 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
 def _meant(choices: tuple[Any, ...], value: Any) -> Any:
     """Of a union's members the one that a value is of: X of "X | None", or a kind of input."""
     if DataParallel in choices:
-        return _distribution_meant(value)
+        return kind_of(value)
     is_file_system = isinstance(value, Mapping) and "file_system_id" in value
     return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
-
-
-def _distribution_meant(value: Any) -> Any:
-    words = {value} if isinstance(value, str) else set(value if isinstance(value, Mapping) else ())
-    if words & set(TOOLKIT_STRATEGIES):
-        return Toolkit
-    return Mpi if words == {"mpi"} else DataParallel
 
 
 def _read_list(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
@@ -129,7 +125,8 @@ def _read_mapping(declared: Any, value: Any, path: FieldPath, reading: Reading) 
 
 def _read_dataclass(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
     if not isinstance(value, Mapping):
-        return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", _example(declared))
+        fix = fix_of_distribution(declared, str(value)) or _example(declared)
+        return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", fix)
     hints = typing.get_type_hints(declared)
     _reject_unknown_keys(declared, value, path, reading)
     read = {}
@@ -152,7 +149,7 @@ def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, Field
         return {{"Name": "name", "Regex": "regex"}.get(k, k): v for k, v in value.items()}, path
     if declared is Toolkit:
         return {"strategies": value if isinstance(value, Mapping) else {value: {}}}, path
-    if word := {DataParallel: "data_parallel", Mpi: "mpi"}.get(declared):
+    if word := WORDS.get(declared):
         if value == word:
             return {}, path
         if isinstance(value, Mapping) and list(value) == [word]:
@@ -164,11 +161,15 @@ def _reject_unknown_keys(
     declared: Any, value: Mapping[Any, Any], path: FieldPath, reading: Reading
 ) -> None:
     known = [part.name for part in written_fields(declared)]
-    for key in value:
+    for key in map(str, value):
         if key not in known:
-            near = did_you_mean(str(key), (name for name in known if name not in value))
-            fix = _fix_of_unknown(declared, str(key), near or did_you_mean(str(key), known), value)
-            reading.reject((*path, str(key)), f'"{key}" is not a field of {_noun(declared)}', fix)
+            what = f'"{key}" is not a field of {_noun(declared)}'
+            if fix := fix_of_distribution(declared, key):
+                reading.reject((*path, key), what, fix)
+                continue
+            near = did_you_mean(key, (name for name in known if name not in value))
+            fix = _fix_of_unknown(declared, key, near or did_you_mean(key, known), value)
+            reading.reject((*path, key), what, fix)
             reading.broken.update({(*path, near)} if near else ())
 
 
@@ -231,7 +232,7 @@ def _known_fields(declared: Any) -> str:
 
 def _example(declared: Any) -> str:
     if declared is DataParallel:
-        return "write data_parallel, mpi, or {data_parallel: {processes_per_host: 1}}"
+        return f"write {', '.join(WORDS.values())}, or {{data_parallel: {{processes_per_host: 1}}}}"
     if declared is Ready:
         return "write {port: 50051}, {file: ready} or {seconds: 5}"
     names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])

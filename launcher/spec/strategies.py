@@ -1,22 +1,54 @@
-"""SDK v2's `distribution` dictionary, as one of the distributions of a JobSpec."""
+"""A `distribution` as it is written: in a document, or as SDK v2's dictionary."""
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from launcher.errors import Problem, SpecError
-from launcher.spec.distribution import TOOLKIT_STRATEGIES, DataParallel, Mpi, Toolkit
-from launcher.spec.findings import choice_fix
+from launcher.spec.distribution import (
+    TOOLKIT_STRATEGIES,
+    WORDS,
+    DataParallel,
+    Distribution,
+    Mpi,
+    Toolkit,
+)
+from launcher.spec.findings import choice_fix, did_you_mean
 
 #: The words for a DistributedDataParallel script under torchrun.
 _TORCHRUN_STRATEGIES = ("torch_distributed", "pytorchddp")
 
 
+def kind_of(written: Any) -> type:
+    """Which distribution a word or a mapping of a document means; DataParallel if none is said."""
+    if isinstance(written, str):
+        words = {written}
+    else:
+        words = set(written) if isinstance(written, Mapping) else set()
+    if words & set(TOOLKIT_STRATEGIES):
+        return Toolkit
+    return next((kind for kind, word in WORDS.items() if words == {word}), DataParallel)
+
+
+def fix_of_distribution(declared: type, key: str) -> str | None:
+    """How to mend a field that a distribution has not, where it is another's, or another's name."""
+    if declared not in WORDS:
+        return None
+    if key in WORDS.values():
+        return "write one distribution, alone"
+    for kind, word in WORDS.items():
+        if any(part.name == key for part in dataclasses.fields(kind)):
+            return f"remove it, or use {word}, which has it"
+    near = did_you_mean(key, WORDS.values())
+    return f'did you mean "{near}"?' if near else None
+
+
 def as_distribution(
-    distribution: DataParallel | Mpi | Toolkit | Mapping[str, Any] | None,
-) -> DataParallel | Mpi | Toolkit | None:
+    distribution: Distribution | Mapping[str, Any] | None,
+) -> Distribution | None:
     """One of ours, or SDK v2's {"torch_distributed": {"enabled": True}} and its like.
 
     None where nothing is enabled. Raises SpecError for what is not known, and for two at once; what

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.spec.distribution import DataParallel, Mpi, Toolkit
+from launcher.spec.distribution import WORDS, Toolkit
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.reading import written_fields
 
@@ -16,10 +16,8 @@ def plain_values(value: Any) -> Any:
     """The value as mappings, lists, texts and numbers."""
     if isinstance(value, MetricDefinition):
         return {"Name": value.name, "Regex": value.regex}
-    if isinstance(value, DataParallel):
-        return {"data_parallel": _changed_fields(value)}
-    if isinstance(value, Mpi):
-        return {"mpi": _changed_fields(value)}
+    if word := WORDS.get(type(value)):
+        return {word: _changed_fields(value)}
     if isinstance(value, Toolkit):
         return plain_values(value.strategies)
     if dataclasses.is_dataclass(value):

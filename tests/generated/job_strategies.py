@@ -20,6 +20,7 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    ModelParallel,
     Mpi,
     TrainingInput,
 )
@@ -173,18 +174,54 @@ def _checkpoints(draw: st.DrawFn, max_run: int, *, is_kept: bool) -> dict[str, A
     }
 
 
-distributions = (
-    st.none()
-    | st.builds(
-        DataParallel,
-        processes_per_host=st.none() | st.just(1),
-        hang_timeout=st.sampled_from([0, 60, 1800]),
+_both: dict[str, st.SearchStrategy[Any]] = {
+    "hang_timeout": st.sampled_from([0, 60, 1800]),
+    "accumulation": st.integers(1, 4),
+    "precision": st.sampled_from([None, "bf16", "fp16"]),
+    "recomputed": st.sampled_from([(), ("blocks.0",), ("a", "b")]),
+}
+_data_parallel = st.builds(
+    DataParallel,
+    processes_per_host=st.none() | st.just(1),
+    compression=st.sampled_from([None, "fp16", "bf16", "int8", "power_sgd"]),
+    **_both,
+) | st.builds(DataParallel, sharded=st.booleans(), **_both)
+_mpi = st.builds(
+    Mpi,
+    processes_per_host=st.none() | st.just(1),
+    custom_options=st.sampled_from([(), ("-x", "A=b c"), ("--mca", "btl_tcp_links", "4")]),
+)
+
+
+@st.composite
+def _model_parallel(draw: st.DrawFn) -> ModelParallel:
+    """A model that is cut, for as many ranks as any number of hosts has."""
+    partitions = draw(st.integers(1, 3))
+    schedule, virtual = draw(
+        st.sampled_from([("simple", 1), ("interleaved", 1), ("interleaved", 2), ("zero_bubble", 2)])
     )
-    | st.builds(
-        Mpi,
-        processes_per_host=st.none() | st.just(1),
-        custom_options=st.sampled_from([(), ("-x", "A=b c"), ("--mca", "btl_tcp_links", "4")]),
+    names = [f"blocks.{number}" for number in range(1, partitions * virtual)]
+    pins = {name: number for number, name in enumerate(names)}
+    cuts: list[dict[str, Any]] = [{"starts": tuple(names)}]
+    if pins:
+        cuts.append({"stages": pins, "default_stage": len(pins)})
+    return ModelParallel(
+        partitions=partitions,
+        microbatches=partitions * draw(st.integers(1, 3)),
+        schedule=schedule,
+        virtual_stages=virtual,
+        placement=draw(st.sampled_from(["cluster", "spread"])),
+        processes_per_host=partitions * draw(st.integers(1, 2)),
+        **draw(st.sampled_from(cuts)),
+        **{name: draw(strategy) for name, strategy in _both.items()},
     )
+
+
+#: Fields of a job, together: what starts its processes, and what they run.
+trainings = (st.none() | _mpi).map(lambda chosen: {"distribution": chosen}) | st.builds(
+    lambda chosen, program: {"distribution": chosen, **program},
+    _data_parallel | _model_parallel(),
+    st.sampled_from([{}, {"entry_point": "", "task": DATASETS[0]}]),
 )
 
 

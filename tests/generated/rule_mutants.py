@@ -20,6 +20,7 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    ModelParallel,
     Mpi,
     Ready,
     Toolkit,
@@ -121,6 +122,18 @@ def _toolkit(says: str, **strategies: Any) -> Mutant:
     return _set(says, distribution=Toolkit(strategies={"parameter_server": ON, **strategies}))
 
 
+def _cut(says: str, **fields: Any) -> Mutant:
+    """A model that is cut for two of four ranks."""
+    model = ModelParallel(**{"processes_per_host": 4, **fields})
+    return _one_type(says, instance_type="ml.p3.8xlarge", distribution=model)
+
+
+def _task(says: str, task: str = "pipeline:train_set", **also: Any) -> Mutant:
+    """A job whose ranks run Launcher's own trainer."""
+    changes = {"entry_point": "", "task": task, "distribution": DataParallel(), **also}
+    return _set(says, **changes)
+
+
 _typed = dataclasses.replace
 
 MUTANTS = (
@@ -176,6 +189,29 @@ MUTANTS = (
         distribution=SMDDP,
         data_service=None,
     ),
+    # what ranks share
+    _set("processes_per_host is 0", distribution=DataParallel(processes_per_host=0)),
+    _set("accumulation is 0", distribution=DataParallel(accumulation=0)),
+    _set('"fp32" is no known precision', distribution=DataParallel(precision="fp32")),
+    _set('"zip" is no known compression', distribution=DataParallel(compression="zip")),
+    _set("sharded is true", distribution=DataParallel(sharded=True, compression="fp16")),
+    _set("in recomputed is empty", distribution=DataParallel(recomputed=("",))),
+    _cut("partitions is 0", partitions=0),
+    _cut('"stripes" is no known placement', placement="stripes"),
+    _cut('"1f1b" is no known schedule', schedule="1f1b"),
+    _cut('and schedule is "simple"', virtual_stages=2, schedule="simple"),
+    _cut('schedule is "zero_bubble", and virtual_stages is 1', schedule="zero_bubble"),
+    _cut("2 partitions take turns with as many", microbatches=1),
+    _cut("3 rounds of 2 stages cannot share", virtual_stages=2, microbatches=7),
+    _cut("are both given", starts=("a",), stages={"a": 1}),
+    _cut("2 starts for 2 stages", starts=("a", "b")),
+    _cut("2 starts for 4 stages (2 partitions x 2)", virtual_stages=2, starts=("a", "b")),
+    _cut('"a" is listed 2 times', starts=("a", "a")),
+    _cut("default_stage is 2", default_stage=2),
+    _cut("is pinned to stage 2", stages={"a": 1, "b": 2}),
+    _cut("stage 1 of 2 stages has no module", stages={"a": 0}),
+    _cut("does not divide the ranks: 4 (1 x ml.p3.8xlarge, 4 per host)", partitions=3),
+    _task("nothing says where the task's model is cut", distribution=ModelParallel()),
     # storage, warm pools, training plans, capacity
     _set("cannot be a KMS key", output_kms_key="a key"),
     _one_type("has disks of its own", instance_type="ml.g5.xlarge", volume_kms_key="alias/a"),
@@ -217,6 +253,13 @@ MUTANTS = (
     _without_script("the word has 257 characters", container_entry_point=("x" * 257,)),
     _without_script('"entry_point" is missing', image_uri=None),
     _without_script('"entry_point" is missing', distribution=DataParallel()),
+    _without_script("is given beside task", container_arguments=("x",), task="pipeline:train_set"),
+    _without_script(
+        "algorithm_arn is given beside task",
+        image_uri=None,
+        algorithm_arn="mine",
+        task="pipeline:train_set",
+    ),
     _set("is no known training_repository_access_mode", training_repository_access_mode="VPC"),
     _set("but the job is in none", **NO_VPC, training_repository_access_mode="Vpc"),
     _set(
@@ -266,6 +309,13 @@ MUTANTS = (
     _set("is not a Python file", entry_point="train.sh"),
     _set("is outside source_dir", entry_point="../train.py"),
     _set("there is no file", entry_point="absent.py"),
+    _task("is given beside entry_point", entry_point="train.py"),
+    _task("runs under torchrun, and distribution is none", distribution=None),
+    _task("runs under torchrun, and distribution is mpi", distribution=Mpi()),
+    _task("runs under torchrun, and distribution is one of AWS's", distribution=SMDDP),
+    _task("does not name a function", task="task.py"),
+    _task("there is no module", task="absent:make"),
+    _task("defines no", task="pipeline:absent"),
     _set("does not name a function", data_service=DataService(datasets=("pipeline",))),
     _set("is listed twice", data_service=DataService(datasets=SERVICE.datasets * 2)),
     _set("there is no module", data_service=DataService(datasets=("absent:f",))),
@@ -326,7 +376,6 @@ MUTANTS = (
     # values
     _set("max_run is 0", max_run=0),
     _set("volume_size is 20000", volume_size=20000),
-    _set("processes_per_host is 0", distribution=DataParallel(processes_per_host=0)),
     _set("workers_per_host is 0", data_service=_typed(SERVICE, workers_per_host=0)),
     _set("start_timeout is 0", data_service=_typed(SERVICE, start_timeout=0)),
     _set("too little to hold batches", data_service=_typed(SERVICE, prefetch_bytes=1)),
@@ -346,6 +395,7 @@ MUTANTS = (
     _add("characters as JSON", "hyperparameters", "a", "x" * 2500),
     _many("100 environment", "environment", 100, ""),
     _add("is set by Launcher itself", "environment", "LAUNCHER_TOKEN", "x"),
+    _add("is set by Launcher itself", "environment", "LAUNCHER_PARALLEL", "{}"),
     _add("cannot be the name of an environment variable", "environment", "a-b", "x"),
     _add("that no variable can hold", "environment", "A", "\0"),
     _add("has 513 characters", "environment", "A", "x" * 513),

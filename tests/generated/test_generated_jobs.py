@@ -15,7 +15,7 @@ from botocore.model import ServiceModel, Shape
 from botocore.validate import ParamValidator
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from job_strategies import distributions, job_specs
+from job_strategies import job_specs, trainings
 
 from launcher import Job, LocalSession
 from launcher.request import build_document, build_request
@@ -86,7 +86,7 @@ def _text_violations(shape: Shape, value: str, path: str) -> Iterator[str]:
 def test_what_the_rules_accept_is_a_request_that_sagemaker_accepts(
     places: tuple[Path, Path], model: Shape, data: st.DataObject
 ) -> None:
-    spec = data.draw(job_specs(*places)).replace(distribution=data.draw(distributions))
+    spec = data.draw(job_specs(*places)).replace(**data.draw(trainings))
     check(spec, SourceTree(spec))
     request = build_request(spec, place(spec, LocalSession("/tmp/never-made"), "job-1"))
 
@@ -103,7 +103,7 @@ def test_what_the_rules_accept_is_a_request_that_sagemaker_accepts(
 def test_what_the_rules_accept_survives_yaml(
     places: tuple[Path, Path], data: st.DataObject
 ) -> None:
-    spec = data.draw(job_specs(*places)).replace(distribution=data.draw(distributions))
+    spec = data.draw(job_specs(*places)).replace(**data.draw(trainings))
     read = JobSpec.from_yaml(spec.to_yaml() + "\n")
     assert read == spec
     assert (

@@ -101,6 +101,16 @@ def test_what_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None
         Degrees(**wrong)
 
 
+def test_stages_of_several_on_a_rank_come_by_turns() -> None:
+    degrees = Degrees(world=8, pipeline=2, virtual_stages=3)
+    assert (degrees.data, degrees.stages) == (4, 6)
+    assert degrees.stages_of(0) == (0, 2, 4)
+    assert degrees.stages_of(1) == (1, 3, 5)
+    assert [degrees.holder(stage) for stage in range(6)] == [0, 1, 0, 1, 0, 1]
+    with pytest.raises(ParallelError, match="no 6 among 6 stages"):
+        degrees.holder(6)
+
+
 @pytest.mark.parametrize("rank", [-1, 8, 100])
 def test_a_rank_that_is_not_there_is_refused(rank: int) -> None:
     degrees = Degrees(world=8, pipeline=2)

@@ -39,9 +39,11 @@ def targets(count, dtype):
 _AGAINST_ONE_PROCESS = """
 MANY = {many}
 found = {{}}
-world = parallel.init(pipeline={stages}, microbatches=MANY, placement="spread")
+world = parallel.init(
+    pipeline={stages}, virtual_stages={virtual}, microbatches=MANY, placement="spread"
+)
 for name, architecture in ARCHITECTURES.items():
-    for schedule in ("simple", "interleaved"):
+    for schedule in {schedules}:
         for dtype, make in (
             (torch.float64, lambda p: torch.optim.AdamW(p, lr=0.01)),
             (torch.float32, lambda p: torch.optim.SGD(p, lr=0.05)),
@@ -69,7 +71,7 @@ for name, architecture in ARCHITECTURES.items():
             assert max(norms) > CLIP, norms
 
             pipeline = Pipeline(
-                model, world, starts=architecture.starts[: {stages} - 1],
+                model, world, starts=architecture.starts[: world.degrees.stages - 1],
                 example=all_batches[0], loss=loss, schedule=schedule,
             )
             optimizer = make(pipeline.parameters())
@@ -103,21 +105,31 @@ parallel.leave()
 """
 
 
+_LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
+_ONE_STAGE = ("simple", "interleaved")
+_SEVERAL = ("interleaved", "zero_bubble")
+
+
 @pytest.mark.parametrize(
-    ("ranks", "stages", "many"),
+    ("ranks", "stages", "virtual", "many"),
     [
-        (2, 2, 2),
-        pytest.param(2, 2, 7, marks=pytest.mark.slow),
-        pytest.param(3, 3, 3, marks=pytest.mark.slow),
-        pytest.param(4, 4, 8, marks=pytest.mark.slow),
-        pytest.param(4, 2, 4, marks=pytest.mark.slow),
+        (2, 2, 1, 2),
+        pytest.param(2, 2, 1, 7, marks=_LONG),
+        pytest.param(3, 3, 1, 3, marks=_LONG),
+        pytest.param(4, 4, 1, 8, marks=_LONG),
+        pytest.param(4, 2, 1, 4, marks=_LONG),
+        pytest.param(2, 2, 2, 4, marks=_LONG),
+        pytest.param(4, 2, 2, 2, marks=_LONG),
     ],
     ids=lambda number: str(number),
 )
 def test_a_pipeline_learns_what_one_process_does(
-    tmp_path: Path, ranks: int, stages: int, many: int
+    tmp_path: Path, ranks: int, stages: int, virtual: int, many: int
 ) -> None:
-    script = _PREAMBLE + _AGAINST_ONE_PROCESS.format(stages=stages, many=many)
+    schedules = _SEVERAL if virtual > 1 else _ONE_STAGE
+    script = _PREAMBLE + _AGAINST_ONE_PROCESS.format(
+        stages=stages, virtual=virtual, many=many, schedules=schedules
+    )
     outcome = run(tmp_path, script, ranks=ranks)
     assert outcome.code == 0, outcome.output
     assert len(outcome.notes) == ranks

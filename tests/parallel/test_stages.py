@@ -15,7 +15,11 @@ from torch import nn  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel.cuts import Pins  # noqa: E402
+from launcher.parallel.graph import trace  # noqa: E402
 from launcher.parallel.stages import Stage, cut  # noqa: E402
+
+IDS = {"ids": torch.zeros(1, 3, dtype=torch.long)}
 
 
 def through(stages: list[Stage], arguments: dict[str, Any]) -> Any:
@@ -95,12 +99,74 @@ def test_a_model_is_left_in_the_modes_that_its_modules_had() -> None:
 
 
 def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
-    stages = cut(Gpt(), ("blocks.1", "head"), {"ids": torch.zeros(1, 3, dtype=torch.long)})
+    stages = cut(Gpt(), ("blocks.1", "head"), IDS)
     names = [{name for name, _ in stage.module.named_parameters()} for stage in stages]
     assert names[0] | names[1] | names[2] == {name for name, _ in Gpt().named_parameters()}
     assert names[2] == {"head.weight"}
     assert {"tokens.weight", "places"} < names[0]
     assert all(name.split(".")[1] in "123" for name in names[1] if name.startswith("blocks"))
+
+
+def names_in(stages: list[Stage]) -> list[set[str]]:
+    return [{name for name, _ in stage.module.named_parameters()} for stage in stages]
+
+
+def test_pins_put_modules_into_stages() -> None:
+    pins = Pins(stages={"blocks": 1, "blocks.3": 2, "norm": 2, "head": 2})
+    pinned = cut(Gpt(), pins, IDS)
+    started = cut(Gpt(), ("blocks.0", "blocks.3"), IDS)
+    assert names_in(pinned) == names_in(started)
+    taken = [[value.name for value in stage.inputs] for stage in pinned]
+    assert taken == [[value.name for value in stage.inputs] for stage in started]
+
+
+def test_pins_leave_the_rest_to_a_default_stage() -> None:
+    pinned = cut(Gpt(), Pins(stages={"tokens": 0, "blocks.0": 0}, default=1), IDS)
+    assert names_in(pinned) == names_in(cut(Gpt(), ("blocks.1",), IDS))
+
+
+def test_modules_that_do_not_need_each_other_may_be_pinned_crosswise() -> None:
+    architecture = ARCHITECTURES["encoder-decoder"]
+    torch.manual_seed(0)
+    model = architecture.make()
+    arguments = architecture.arguments(torch.Generator().manual_seed(1))
+    stages = cut(model, Pins(stages={"encoder.0": 0, "embed": 0}, default=1), arguments)
+    order = [str(n.target) for n in trace(model).find_nodes(op="call_module")]
+    assert order.index("embed") > order.index("encoder.1")
+    assert len(stages) == 2
+    assert torch.equal(through(stages, arguments), model(*arguments.values()))
+
+
+class Overwriting(nn.Module):
+    """Its second layer is called before what it was given is overwritten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(3)])
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layers[0](x)
+        y = self.layers[1](x)
+        return y + self.layers[2](self.relu(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "pins", "words"),
+    [
+        (Gpt, {"blocks.2": 1}, "blocks.3.first is in stage 0, and takes what stage 1 makes"),
+        (Gpt, {"blocks.7": 1}, "'blocks.7' is pinned, and the model calls no such module"),
+        (Gpt, {"heads": 1}, "no such module: did you mean 'head'"),
+        (Gpt, {"head": 2}, "stage 1 has no module: pin one to it"),
+        (Gpt, {"head": -1}, "'head' is pinned to stage -1: they count from 0"),
+        (Overwriting, {"layers.1": 1}, "relu overwrites a tensor in stage 0, after stage 1 may"),
+    ],
+    ids=["back", "unknown", "nearly", "a gap", "negative", "in place"],
+)
+def test_pins_that_cannot_be_are_refused(model: Any, pins: dict[str, int], words: str) -> None:
+    arguments = IDS if model is Gpt else {"x": torch.ones(1, 6)}
+    with pytest.raises(ParallelError, match=words):
+        cut(model(), Pins(stages=pins), arguments)
 
 
 def test_a_module_whose_inside_depends_on_values_stays_whole() -> None:

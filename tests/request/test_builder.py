@@ -24,6 +24,8 @@ NAMES = [
     "two_groups_unrouted",
     "command_group",
     "mpi",
+    "model_parallel",
+    "task",
     "vpc_kms_tags",
     "network_isolation",
     "warm_pool",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher import Estimator, JobSpec
+from launcher import DataParallel, Estimator, JobSpec, ModelParallel, Mpi
 from launcher.estimator.described import constructor_arguments
 from launcher.estimator.porting import read_channel
 from launcher.request import Placement, build_document, build_request
@@ -47,6 +47,32 @@ def test_a_description_gives_every_argument_back(name: str) -> None:
         region="us-east-1",
     )
     assert build_request(made.replace(inputs=inputs), placement) == request
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        Mpi(processes_per_host=2, custom_options=("-x", "A")),
+        DataParallel(processes_per_host=2),
+        DataParallel(processes_per_host=2, sharded=True, accumulation=3, precision="bf16"),
+        DataParallel(processes_per_host=2, compression="fp16", recomputed=("blocks.0",)),
+        ModelParallel(processes_per_host=2),
+        ModelParallel(processes_per_host=2, starts=("blocks.4",), hang_timeout=60),
+        ModelParallel(processes_per_host=2, stages={"a": 0}, default_stage=1, placement="spread"),
+    ],
+    ids=str,
+)
+def test_the_document_gives_the_distribution_back(
+    distribution: DataParallel | ModelParallel | Mpi,
+) -> None:
+    spec = JobSpec(entry_point="train.py", instance_type="local", distribution=distribution)
+    assert constructor_arguments({}, build_document(spec))["distribution"] == distribution
+
+
+def test_the_document_gives_the_task_back() -> None:
+    spec = JobSpec(task="task:make", instance_type="local", distribution=DataParallel())
+    given = constructor_arguments({}, build_document(spec))
+    assert (given["task"], given["entry_point"]) == ("task:make", "")
 
 
 def test_hyperparameters_of_other_clients_come_as_they_are() -> None:

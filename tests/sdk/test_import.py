@@ -90,7 +90,7 @@ def test_every_part_of_the_package_stands_in_the_layer_rules():
         set(re.findall(r'"launcher\.(\w+)"', contract)) for contract in contracts
     )
     assert of_data == {"data"}  # which has a test of its own
-    assert layers == parts - {"runtime", "data", "parallel"}
+    assert layers == parts - {"runtime", "data", "parallel", "trainers"}
     assert of_job == of_sdk == parts - {"contract", "errors"}
     assert of_probe == parts - {"probe"}
 

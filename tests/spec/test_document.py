@@ -17,6 +17,7 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    ModelParallel,
     TrainingInput,
 )
 
@@ -73,11 +74,17 @@ def test_a_job_is_written_without_what_has_its_default() -> None:
             DataParallel(processes_per_host=4),
             id="with options",
         ),
+        pytest.param("model_parallel", ModelParallel(), id="another word"),
+        pytest.param(
+            "{model_parallel: {partitions: 4, stages: {blocks.4: 1}, recomputed: [blocks.0]}}",
+            ModelParallel(partitions=4, stages={"blocks.4": 1}, recomputed=("blocks.0",)),
+            id="with stages",
+        ),
         pytest.param("null", None, id="none"),
     ],
 )
 def test_a_distribution_may_be_written_short(
-    written: str, distribution: DataParallel | None
+    written: str, distribution: DataParallel | ModelParallel | None
 ) -> None:
     spec = JobSpec.from_yaml(f"entry_point: train.py\ndistribution: {written}\n")
 
@@ -257,19 +264,30 @@ channels = st.builds(
     instance_groups=text_tuples,
     shuffle_config=st.none() | numbers,
 )
+distributions = st.builds(
+    DataParallel,
+    processes_per_host=st.none() | st.integers(1, 16),
+    hang_timeout=st.integers(0, 10**6),
+    compression=st.none() | texts,
+    sharded=st.booleans(),
+) | st.builds(
+    ModelParallel,
+    partitions=numbers,
+    schedule=texts,
+    starts=text_tuples,
+    stages=st.dictionaries(texts, numbers, max_size=3),
+    precision=st.none() | texts,
+    hang_timeout=st.integers(0, 10**6),
+)
 specs = st.builds(
     JobSpec,
     entry_point=texts,
+    task=st.none() | texts,
     source_dir=st.none() | texts,
     instance_groups=st.lists(groups, max_size=3).map(tuple),
     instance_type=st.none() | texts,
     instance_count=st.none() | numbers,
-    distribution=st.none()
-    | st.builds(
-        DataParallel,
-        processes_per_host=st.none() | st.integers(1, 16),
-        hang_timeout=st.integers(0, 10**6),
-    ),
+    distribution=st.none() | distributions,
     data_service=st.none()
     | st.builds(
         DataService,

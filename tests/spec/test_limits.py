@@ -15,6 +15,7 @@ from launcher.spec import (
     FileSystemInput,
     InstanceGroup,
     JobSpec,
+    ModelParallel,
     Mpi,
     Ready,
     TrainingInput,
@@ -94,6 +95,15 @@ def kept(folder: str | None, uri: str | None = S3) -> dict[str, Any]:
     return {"checkpoint_s3_uri": uri, "checkpoint_local_path": folder}
 
 
+def cut(hosts: int = 2, **fields: Any) -> dict[str, Any]:
+    """A model that is cut for the ranks of a job, two unless it is said."""
+    return {"instance_count": hosts, "distribution": ModelParallel(**fields)}
+
+
+def task(**fields: Any) -> dict[str, Any]:
+    return {"entry_point": "", "task": "m:f", "distribution": DataParallel(), **fields}
+
+
 def alternatives(*types: str) -> dict[str, Any]:
     made = groups("a")
     (group,) = made["instance_groups"]
@@ -154,6 +164,142 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"distribution": DataParallel(hang_timeout=0)},
         {"distribution": DataParallel(hang_timeout=-1)},
         "hang_timeout is -1",
+    ),
+    "accumulation": (
+        {"distribution": DataParallel(accumulation=1)},
+        {"distribution": DataParallel(accumulation=0)},
+        "accumulation is 0",
+    ),
+    "precision": (
+        {"distribution": DataParallel(precision="bf16")},
+        {"distribution": DataParallel(precision="bfloat16")},
+        '"bfloat16" is no known precision',
+    ),
+    "modules that are computed again": (
+        {"distribution": DataParallel(recomputed=("a", "b"))},
+        {"distribution": DataParallel(recomputed=("a", "a"))},
+        '"a" is listed 2 times in recomputed',
+    ),
+    "compression of gradients": (
+        {"distribution": DataParallel(compression="power_sgd")},
+        {"distribution": DataParallel(compression="powersgd")},
+        '"powersgd" is no known compression',
+    ),
+    "compression of shards": (
+        {"distribution": DataParallel(sharded=True)},
+        {"distribution": DataParallel(sharded=True, compression="fp16")},
+        'compression is "fp16", and sharded is true',
+    ),
+    "processes of a cut model": (
+        cut(processes_per_host=1),
+        cut(processes_per_host=0),
+        "processes_per_host is 0",
+    ),
+    "hang_timeout of a cut model": (
+        cut(hang_timeout=0),
+        cut(hang_timeout=-1),
+        "hang_timeout is -1",
+    ),
+    "partitions": (cut(partitions=1), cut(partitions=0), "partitions is 0"),
+    "virtual stages": (cut(virtual_stages=1), cut(virtual_stages=0), "virtual_stages is 0"),
+    "microbatches": (
+        cut(schedule="simple", microbatches=1),
+        cut(schedule="simple", microbatches=0),
+        "microbatches is 0",
+    ),
+    "microbatches of interleaved stages": (
+        cut(hosts=4, partitions=4, microbatches=4),
+        cut(hosts=4, partitions=4, microbatches=3),
+        "microbatches is 3, and 4 partitions take turns with as many",
+    ),
+    "microbatches of virtual stages": (
+        cut(hosts=4, partitions=4, virtual_stages=2, microbatches=10),
+        cut(hosts=4, partitions=4, virtual_stages=2, microbatches=11),
+        "microbatches is 11, which 2 rounds of 4 stages cannot share",
+    ),
+    "microbatches of virtual stages, few": (
+        cut(hosts=4, partitions=4, virtual_stages=2, microbatches=4),
+        cut(hosts=4, partitions=4, virtual_stages=2, microbatches=3),
+        "microbatches is 3, and 4 partitions take turns with as many",
+    ),
+    "microbatches of one round": (
+        cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=7),
+        cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=9),
+        "microbatches is 9, which 2 rounds of 4 stages cannot share",
+    ),
+    "schedule of virtual stages": (
+        cut(schedule="zero_bubble", virtual_stages=2),
+        cut(schedule="simple", virtual_stages=2),
+        'virtual_stages is 2, and schedule is "simple"',
+    ),
+    "zero bubble": (
+        cut(schedule="zero_bubble", virtual_stages=2),
+        cut(schedule="zero_bubble"),
+        'schedule is "zero_bubble", and virtual_stages is 1',
+    ),
+    "ranks of a cut model": (
+        cut(hosts=3, partitions=6, processes_per_host=2, microbatches=6),
+        cut(hosts=3, partitions=4, processes_per_host=2),
+        "partitions is 4, which does not divide the ranks: 6 (3 x ml.c5.xlarge, 2 per host)",
+    ),
+    "ranks of the train group": (
+        {**data_group(), "distribution": ModelParallel(processes_per_host=2)},
+        {**data_group(), "distribution": ModelParallel()},
+        "partitions is 2, which does not divide the ranks: 1 (1 x ml.c5.xlarge, 1 per host)",
+    ),
+    "starts of one stage": (
+        cut(partitions=1),
+        cut(partitions=1, starts=("a",)),
+        "1 starts for 1 stage",
+    ),
+    "starts": (
+        cut(starts=("a",)),
+        cut(starts=("a", "b")),
+        "2 starts for 2 stages",
+    ),
+    "starts of virtual stages": (
+        cut(virtual_stages=2, starts=("a", "b", "c")),
+        cut(virtual_stages=2, starts=("a",)),
+        "1 starts for 4 stages (2 partitions x 2)",
+    ),
+    "least stage": (cut(stages={"a": 1}), cut(stages={"a": 1, "b": -1}), "to stage -1"),
+    "most stage": (cut(stages={"a": 1}), cut(stages={"a": 1, "b": 2}), "to stage 2, of 2 stages"),
+    "stages that have something": (
+        cut(stages={"a": 0}, default_stage=1),
+        cut(stages={"a": 0}),
+        "stage 1 of 2 stages has no module",
+    ),
+    "most default_stage": (
+        cut(default_stage=1),
+        cut(default_stage=2),
+        "default_stage is 2",
+    ),
+    "starts or stages": (
+        cut(stages={"a": 1}),
+        cut(stages={"a": 1}, starts=("a",)),
+        "starts and stages are both given",
+    ),
+    "cuts of a task": (
+        task(instance_count=2, distribution=ModelParallel(starts=("a",))),
+        task(instance_count=2, distribution=ModelParallel()),
+        "nothing says where the task's model is cut into 2 stages",
+    ),
+    "a task of one stage": (
+        task(distribution=ModelParallel(partitions=1)),
+        task(distribution=ModelParallel(partitions=1, virtual_stages=2)),
+        "nothing says where the task's model is cut into 2 stages (1 partitions x 2)",
+    ),
+    "a task or a script": (task(), task(entry_point="a.py"), "is given beside entry_point"),
+    "a task's distribution": (
+        task(),
+        task(distribution=Mpi()),
+        'the trainer of task "m:f" runs under torchrun, and distribution is mpi',
+    ),
+    "a task's name": (task(), task(task="m"), '"m" does not name a function of a module'),
+    "a task beside a command": (
+        task(),
+        task(container_arguments=("x",)),
+        "container_arguments is given beside task",
     ),
     "least port": (server(Ready(port=1)), server(Ready(port=0)), "port is 0"),
     "most port": (server(Ready(port=65535)), server(Ready(port=65536)), "port is 65536"),

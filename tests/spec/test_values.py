@@ -14,6 +14,7 @@ from launcher.spec import (
     InstanceGroup,
     JobSpec,
     MetricDefinition,
+    ModelParallel,
     TrainingInput,
 )
 
@@ -66,12 +67,21 @@ def test_lists_short_forms_and_aws_dictionaries_are_kept_as_the_declared_types()
         (DataParallel(), "local", 1),
         (DataParallel(), "ml.unheard-of1.xlarge", 1),
         (DataParallel(processes_per_host=2), "ml.p4d.24xlarge", 2),
+        (ModelParallel(), "ml.p4d.24xlarge", 8),
+        (ModelParallel(processes_per_host=2), "ml.p4d.24xlarge", 2),
     ],
 )
 def test_processes_fill_the_accelerators(
-    distribution: DataParallel, instance_type: str, processes: int
+    distribution: DataParallel | ModelParallel, instance_type: str, processes: int
 ) -> None:
     assert distribution.processes_on(instance_type) == processes
+
+
+def test_a_distribution_of_names_takes_a_list_or_one_name() -> None:
+    assert ModelParallel(starts=["a"], recomputed="b") == ModelParallel(
+        starts=("a",), recomputed=("b",)
+    )
+    assert DataParallel(recomputed=["a"]).recomputed == ("a",)
 
 
 def test_the_specification_needs_neither_aws_nor_the_command_line_nor_yaml() -> None:

@@ -1,4 +1,4 @@
-"""Rules of the distributions beside torchrun's: MPI, and AWS's own libraries.
+"""Rules of MPI, and of AWS's own libraries; those of torchrun's distributions are in `parallel`.
 
 Source of what AWS's libraries take, and where SDK v2 refuses them: fw_utils.py and estimator.py of
 sagemaker 2.257.0.

@@ -47,17 +47,22 @@ def _source_problems(spec: JobSpec) -> Iterator[Finding]:
     if not _ALGORITHM.fullmatch(algorithm):
         fix = "write its name, or arn:aws:sagemaker:REGION:ACCOUNT:algorithm/NAME"
         yield Finding(path=path, what=f'"{algorithm}" cannot be an algorithm', fix=fix)
-    for field in ("image_uri", "framework_version", "entry_point"):
+    for field, part in _OWN.items():
         if getattr(spec, field):
             yield Finding(
                 path=path,
                 about=((field,),),
                 what=f"algorithm_arn is given beside {field}",
-                fix=f"remove one of them: an algorithm has its own {_OWN[field]}",
+                fix=f"remove one of them: an algorithm has its own {part}",
             )
 
 
-_OWN = {"image_uri": "image", "framework_version": "image", "entry_point": "program"}
+_OWN = {
+    "image_uri": "image",
+    "framework_version": "image",
+    "entry_point": "program",
+    "task": "program",
+}
 
 
 def _version_problems(spec: JobSpec) -> Iterator[Finding]:
@@ -80,10 +85,11 @@ def _version_problems(spec: JobSpec) -> Iterator[Finding]:
 def _command_problems(spec: JobSpec) -> Iterator[Finding]:
     for field in ("container_entry_point", "container_arguments"):
         words = getattr(spec, field)
-        if words and spec.entry_point:
-            what = f"{field} is given beside entry_point"
+        code = "entry_point" if spec.entry_point else "task"
+        if words and getattr(spec, code):
+            what = f"{field} is given beside {code}"
             fix = "remove one of them: a container starts either Launcher or a command of your own"
-            yield Finding(path=(field,), about=(("entry_point",),), what=what, fix=fix)
+            yield Finding(path=(field,), about=((code,),), what=what, fix=fix)
         yield from count_problems((field,), words, _WORDS_LIMIT)
         for index, word in enumerate(words):
             if len(word) > _WORD_LIMIT:

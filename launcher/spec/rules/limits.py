@@ -9,8 +9,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from launcher.contract import TOKEN_VARIABLE, TOOLKIT_NAMES, TOOLKIT_PREFIX
-from launcher.spec.distribution import DataParallel
+from launcher.contract import (
+    PARALLEL_VARIABLE,
+    TASK_VARIABLE,
+    TOKEN_VARIABLE,
+    TOOLKIT_NAMES,
+    TOOLKIT_PREFIX,
+)
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.job import JobSpec
 from launcher.spec.rules.channels import INPUT_MODES, uri_problems
@@ -22,6 +27,7 @@ _VOLUME_LIMIT = 16384
 _HYPERPARAMETERS_LIMIT, _HYPERPARAMETER_NAME, _HYPERPARAMETER_VALUE = 100, 256, 2500
 #: SageMaker's limit is 100, and the job's token takes one.
 _VARIABLES_LIMIT, _VARIABLE_LENGTH = 99, 512
+_OWN_VARIABLES = (TOKEN_VARIABLE, PARALLEL_VARIABLE, TASK_VARIABLE)
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NO_VARIABLE = re.compile("[\0\ud800-\udfff]")
 _TAGS_LIMIT, _TAG_KEY, _TAG_VALUE = 50, 128, 256
@@ -47,12 +53,6 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 def _number_problems(spec: JobSpec) -> Iterator[Finding]:
     yield from range_problems(("max_run",), spec.max_run, 1, _MAX_RUN_LIMIT, "seconds (28 days)")
     yield from range_problems(("volume_size",), spec.volume_size, 1, _VOLUME_LIMIT, "GB")
-    if isinstance(spec.distribution, DataParallel):
-        path = ("distribution", "data_parallel")
-        if spec.distribution.processes_per_host is not None:
-            processes = spec.distribution.processes_per_host
-            yield from range_problems((*path, "processes_per_host"), processes, 1)
-        yield from range_problems((*path, "hang_timeout"), spec.distribution.hang_timeout, 0)
 
 
 def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
@@ -104,7 +104,7 @@ def _environment_problems(spec: JobSpec) -> Iterator[Finding]:
     yield from count_problems(path, spec.environment, _VARIABLES_LIMIT)
     for name, value in spec.environment.items():
         here = (*path, name)
-        if name == TOKEN_VARIABLE:
+        if name in _OWN_VARIABLES:
             what = f"{name} is set by Launcher itself"
             yield Finding(path=here, what=what, fix="remove it")
         elif not _VARIABLE.fullmatch(name) or len(name) > _VARIABLE_LENGTH:

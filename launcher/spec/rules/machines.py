@@ -37,7 +37,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
             )
     yield from _local_and_cloud(spec)
     yield from _name_problems(spec)
-    has_typo = any(_is_typo(group.instance_type) for group in spec.groups)
+    has_typo = any(is_typo(group.instance_type) for group in spec.groups)
     if spec.starts_launcher and not has_typo and _are_distinct(spec):
         yield from _role_problems(spec)
 
@@ -66,7 +66,7 @@ def _one_way_to_say_it(spec: JobSpec) -> Iterator[Finding]:
             )
 
 
-def _is_typo(instance_type: str) -> bool:
+def is_typo(instance_type: str) -> bool:
     """Whether this is no type of AWS's: it has no type's shape, or two letters changed places."""
     if catalogue.find(instance_type):
         return False
@@ -81,7 +81,7 @@ def type_problems(name: str, path: FieldPath) -> Iterator[Finding]:
         return
     near = catalogue.near(name)
     hint = f'did you mean "{near[0]}"?' if near else "use a type such as ml.c5.2xlarge, or local"
-    if _is_typo(name):
+    if is_typo(name):
         yield Finding(path=path, what=f'"{name}" is not an instance type', fix=hint)
     else:
         yield Finding(

@@ -1,4 +1,4 @@
-"""Rules of the code: the training script, and the functions that give the datasets.
+"""Rules of the code: the script or task that trains, and the functions that give the datasets.
 
 User code is parsed, never imported.
 """
@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from launcher.spec.distribution import WORDS, Torchrun
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.job import JobSpec
 
-_ENTRY_POINT = ("entry_point",)
+_ENTRY_POINT, _TASK = ("entry_point",), ("task",)
 _DATASETS = ("data_service", "datasets")
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 
@@ -32,12 +33,13 @@ class Source(Protocol):
 def find_problems_of_names(spec: JobSpec) -> Iterator[Finding]:
     """What is wrong with the names of scripts and functions, whatever the files hold."""
     yield from _entry_point_problems(spec)
+    if spec.task is not None:
+        yield from _reference_problems(spec.task, _TASK)
+        yield from _problems_beside_task(spec, spec.task)
     for index, reference in enumerate(_references(spec)):
         path = (*_DATASETS, index)
-        if not _REFERENCE.fullmatch(reference):
-            what = f'"{reference}" does not name a function of a module'
-            yield Finding(path=path, what=what, fix='write "module:function"')
-        elif reference in _references(spec)[:index]:
+        yield from _reference_problems(reference, path)
+        if reference in _references(spec)[:index]:
             yield Finding(path=path, what=f'"{reference}" is listed twice', fix="keep one of them")
 
 
@@ -48,9 +50,30 @@ def find_problems_in(
     wrong = {finding.path for finding in known if not finding.is_warning}
     if _ENTRY_POINT not in wrong and spec.entry_point:
         yield from _script_problems(spec, files)
+    if spec.task is not None and not wrong & {_TASK, _ENTRY_POINT}:
+        yield from _function_problems(spec, files, spec.task, _TASK)
     for index, reference in enumerate(_references(spec)):
         if not wrong & {(*_DATASETS, index), _DATASETS, ("data_service",), _ENTRY_POINT}:
-            yield from _dataset_problems(spec, files, reference, (*_DATASETS, index))
+            yield from _function_problems(spec, files, reference, (*_DATASETS, index))
+
+
+def _reference_problems(reference: str, path: FieldPath) -> Iterator[Finding]:
+    if not _REFERENCE.fullmatch(reference):
+        what = f'"{reference}" does not name a function of a module'
+        yield Finding(path=path, what=what, fix='write "module:function"')
+
+
+def _problems_beside_task(spec: JobSpec, task: str) -> Iterator[Finding]:
+    if spec.entry_point:
+        what = f'task "{task}" is given beside entry_point "{spec.entry_point}"'
+        fix = "remove one of them: a task is run by Launcher's own trainer, in place of a script"
+        yield Finding(path=_TASK, about=(_ENTRY_POINT,), what=what, fix=fix)
+    if not isinstance(spec.distribution, Torchrun):
+        word = WORDS.get(type(spec.distribution), "one of AWS's libraries")
+        given = word if spec.distribution else "none"
+        what = f'the trainer of task "{task}" runs under torchrun, and distribution is {given}'
+        fix = "write distribution: data_parallel, or model_parallel"
+        yield Finding(path=("distribution",), about=(_TASK,), what=what, fix=fix)
 
 
 def _references(spec: JobSpec) -> tuple[str, ...]:
@@ -62,6 +85,8 @@ def _entry_point_problems(spec: JobSpec) -> Iterator[Finding]:
     if not spec.entry_point:
         if _needs_script(spec):
             fix = 'write "entry_point: ..."'
+            if isinstance(spec.distribution, Torchrun):
+                fix += ', or "task: module:function"'
             yield Finding(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
     elif script.suffix != ".py":
         what = f'entry_point "{spec.entry_point}" is not a Python file'
@@ -74,6 +99,8 @@ def _entry_point_problems(spec: JobSpec) -> Iterator[Finding]:
 
 def _needs_script(spec: JobSpec) -> bool:
     """Whether a job has nothing else to run, or has what only Launcher makes use of."""
+    if spec.task is not None:
+        return False
     own_program = spec.image_uri or spec.algorithm_arn or spec.container_entry_point
     only_ours = spec.source_dir or spec.dependencies or spec.distribution or spec.data_service
     return not own_program or bool(only_ours)
@@ -105,7 +132,7 @@ def _script_problems(spec: JobSpec, files: Source) -> Iterator[Finding]:
         )
 
 
-def _dataset_problems(
+def _function_problems(
     spec: JobSpec, files: Source, reference: str, path: FieldPath
 ) -> Iterator[Finding]:
     module, _, function = reference.partition(":")
@@ -113,7 +140,7 @@ def _dataset_problems(
     if file is None:
         fix = f"write {module.replace('.', '/')}.py into source_dir, or mend the module's name"
         if spec.source_dir is None:
-            fix = 'write "source_dir: ."; without it only the training script travels'
+            fix = 'write "source_dir: ."; without it no modules travel'
         what = f'"{reference}": there is no module "{module}" in source_dir, or it is ignored'
         yield Finding(path=path, about=(("source_dir",),), what=what, fix=fix)
         return

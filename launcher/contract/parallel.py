@@ -1,0 +1,81 @@
+"""How the ranks of a job share a model, as the job says it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.contract.variables import PARALLEL_VARIABLE
+from launcher.errors import ContractError
+
+SCHEDULES = ("simple", "interleaved", "zero_bubble")
+PLACEMENTS = ("cluster", "spread")
+PRECISIONS = ("bf16", "fp16")
+COMPRESSIONS = ("fp16", "bf16", "int8", "power_sgd")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelPart:
+    """What a rank starts from: the degrees, where a model is cut, and what is saved on memory.
+
+    partitions: ranks that a model is cut for; microbatches: parts of a batch that go through them.
+    accumulation: batches that a replica reads for one optimizer step.
+    schedule: in which order the stages work, one of SCHEDULES; virtual_stages: stages of a rank.
+    placement: which ranks are neighbours, one of PLACEMENTS.
+    starts: the module at which each stage but the first begins. stages: or modules by their stage,
+        and default_stage that of all others.
+    sharded: whether replicas share parameters, gradients and the optimizer's state (FSDP2).
+    compression: of the gradients that replicas exchange, one of COMPRESSIONS.
+    precision: what is computed in, one of PRECISIONS; None for the parameters' own.
+    recomputed: modules whose activations are not kept, but computed again.
+    """
+
+    partitions: int = 1
+    microbatches: int = 1
+    accumulation: int = 1
+    schedule: str = "interleaved"
+    virtual_stages: int = 1
+    placement: str = "cluster"
+    starts: tuple[str, ...] = ()
+    stages: Mapping[str, int] = field(default_factory=dict)
+    default_stage: int = 0
+    sharded: bool = False
+    compression: str | None = None
+    precision: str | None = None
+    recomputed: tuple[str, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON holds it: what is not as by default, so that older runtimes read the rest."""
+        default = dataclasses.asdict(ParallelPart())
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in dataclasses.asdict(self).items()
+            if value != default[name]
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> ParallelPart:
+        """Raises TypeError for a field that there is not."""
+        lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
+        return cls(**{**raw, **lists})
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_fields(), sort_keys=True)
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> ParallelPart:
+        """What the job says, in one of its ranks; the defaults outside of one.
+
+        Raises ContractError where the variable does not hold one.
+        """
+        text = environ.get(PARALLEL_VARIABLE, "{}")
+        try:
+            return cls.from_fields(json.loads(text))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ContractError(
+                f"{PARALLEL_VARIABLE} is {text!r}, which is not what a job says: {error}; it is "
+                "set by Launcher, so take it out of the job's environment"
+            ) from error

@@ -1,0 +1,45 @@
+"""Automatic mixed precision: what is computed in 16 bits, and losses scaled alike on all ranks."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+from launcher.parallel.degrees import named
+from launcher.parallel.world import World
+
+
+class Precision(str, enum.Enum):
+    """What torch.autocast computes matrix products in; parameters stay as they are."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"  # its gradients vanish below 6e-8: use a `scaler`
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self is Precision.BF16 else torch.float16
+
+
+def autocasting(
+    precision: Precision | str | None, device: torch.device
+) -> Callable[[], AbstractContextManager[Any]]:
+    """Makes contexts for forward passes and losses; None computes as ever. Raises ParallelError."""
+    if precision is None:
+        return nullcontext
+    dtype = named(Precision, precision, "precision").dtype
+    return lambda: torch.autocast(device.type, dtype)
+
+
+def scaler(world: World, **options: Any) -> ShardedGradScaler:
+    """A GradScaler with which all ranks skip the same steps: an inf in one stage counts in all.
+
+    options: of torch.amp.GradScaler (init_scale, growth_factor, backoff_factor, growth_interval).
+    """
+    made = ShardedGradScaler(world.device.type, **options)
+    made.scale(torch.zeros((), device=world.device))  # stages that see no loss have the scale, too
+    return made

@@ -1,0 +1,90 @@
+"""A stage as torch.distributed.pipelining wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.pipelining import PipelineStage
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from launcher.parallel.stages import Stage, Value
+from launcher.parallel.world import World
+
+
+class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
+    """A stage whose output is a flat tuple of contiguous tensors.
+
+    number: among all stages. is_split: whether its backward pass goes to its inputs first, and to
+        its weights later: torch then detaches outputs in place, which neither views nor what
+        autograd has kept of them survive. autocasting: makes the context of a forward pass.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        number: int,
+        *,
+        is_split: bool = False,
+        autocasting: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        super().__init__()
+        self._is_split = is_split
+        self._autocasting = autocasting
+        self.stage = stage
+        self.number = number
+        self._module = stage.module
+        self._left: tuple[list[Any], TreeSpec] | None = None
+        self._announce: Callable[[Stage, int], None] = lambda stage, microbatch: None
+        self._microbatch = 0
+
+    def begin(self, announce: Callable[[Stage, int], None]) -> None:
+        """A batch begins. announce: called with the number of each microbatch before it."""
+        self._announce, self._microbatch = announce, 0
+
+    def forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        self._announce(self.stage, self._microbatch)  # schedules run them in order
+        self._microbatch += 1
+        if self._is_split:
+            for each in arguments:
+                if torch.is_tensor(each) and each.requires_grad:
+                    each.register_hook(torch.Tensor.contiguous)  # it is sent as it is
+        with self._autocasting():
+            leaves, spec = tree_flatten(self._module(*arguments))
+        self._left = [None if torch.is_tensor(leaf) else leaf for leaf in leaves], spec
+        return tuple(self._sendable(leaf) for leaf in leaves if torch.is_tensor(leaf))
+
+    def _sendable(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._is_split:
+            return tensor.clone(memory_format=torch.contiguous_format)
+        return tensor.contiguous()
+
+    def whole(self, tensors: torch.Tensor | tuple[torch.Tensor, ...]) -> Any:
+        """What the stage returned, of which these are the tensors."""
+        assert self._left is not None  # schedules ask after a forward pass
+        rest = iter((tensors,) if torch.is_tensor(tensors) else tensors)
+        leaves, spec = self._left
+        return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
+
+    def placed(self, world: World, like: Stage | None = None) -> PipelineStage:
+        """With its inputs and outputs known, or torch would run it once more to see them.
+
+        like: the stage as it is for other shapes.
+        """
+        stage = like or self.stage
+        return PipelineStage(
+            self,
+            self.number,
+            world.degrees.stages,
+            world.device,
+            input_args=_likes(stage.inputs),
+            output_args=_likes(stage.outputs),
+            group=world.pp_group,
+        )
+
+
+def _likes(values: tuple[Value, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(value.like for value in values)

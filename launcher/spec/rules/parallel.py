@@ -1,0 +1,183 @@
+"""Rules of torchrun's distributions: how many ranks share a model, where it is cut, what they save.
+
+Source of what the schedules take: torch.distributed.pipelining.schedules of torch 2.13.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from launcher.contract import COMPRESSIONS, PLACEMENTS, PRECISIONS, SCHEDULES, Role
+from launcher.spec.distribution import WORDS, DataParallel, ModelParallel, Torchrun
+from launcher.spec.findings import FieldPath, Finding, choice_fix
+from launcher.spec.groups import InstanceGroup
+from launcher.spec.job import JobSpec
+from launcher.spec.roles import assign_roles
+from launcher.spec.rules.limits import range_problems
+from launcher.spec.rules.machines import is_typo
+
+
+def find_problems(spec: JobSpec) -> Iterator[Finding]:
+    """What is wrong with a distribution that torchrun starts."""
+    distribution = spec.distribution
+    if not isinstance(distribution, Torchrun):
+        return
+    path = ("distribution", WORDS[type(distribution)])
+    yield from _process_problems(distribution, path)
+    yield from range_problems((*path, "accumulation"), distribution.accumulation, 1)
+    yield from _word_problems((*path, "precision"), distribution.precision, PRECISIONS)
+    yield from _name_problems((*path, "recomputed"), distribution.recomputed)
+    if isinstance(distribution, DataParallel):
+        yield from _exchange_problems(distribution, path)
+    else:
+        yield from _pipeline_problems(spec, distribution, path)
+
+
+def _process_problems(distribution: Torchrun, path: FieldPath) -> Iterator[Finding]:
+    if distribution.processes_per_host is not None:
+        processes = distribution.processes_per_host
+        yield from range_problems((*path, "processes_per_host"), processes, 1)
+    yield from range_problems((*path, "hang_timeout"), distribution.hang_timeout, 0)
+
+
+def _exchange_problems(data: DataParallel, path: FieldPath) -> Iterator[Finding]:
+    yield from _word_problems((*path, "compression"), data.compression, COMPRESSIONS)
+    if data.sharded and data.compression is not None:
+        yield Finding(
+            path=(*path, "compression"),
+            about=((*path, "sharded"),),
+            what=f'compression is "{data.compression}", and sharded is true',
+            fix="remove one of them: torch compresses only the gradients of whole replicas",
+        )
+
+
+def _pipeline_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+    counts = ("partitions", "microbatches", "virtual_stages")
+    wrong = [
+        problem
+        for field in counts
+        for problem in range_problems((*path, field), getattr(model, field), 1)
+    ]
+    yield from wrong
+    yield from _word_problems((*path, "placement"), model.placement, PLACEMENTS)
+    yield from _word_problems((*path, "schedule"), model.schedule, SCHEDULES)
+    if wrong:
+        return
+    about = tuple((*path, field) for field in counts)
+    for finding in (
+        *_schedule_problems(model, path),
+        *_cut_problems(model, path),
+        *_task_problems(spec, model, path),
+        *_rank_problems(spec, model, path),
+    ):
+        yield dataclasses.replace(finding, about=(*finding.about, *about))
+
+
+def _schedule_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+    schedule, microbatches = (*path, "schedule"), (*path, "microbatches")
+    if model.schedule == "simple" and model.virtual_stages > 1:
+        what = f'virtual_stages is {model.virtual_stages}, and schedule is "simple"'
+        fix = "write schedule: interleaved or zero_bubble, or remove virtual_stages"
+        yield Finding(path=(*path, "virtual_stages"), about=(schedule,), what=what, fix=fix)
+    if model.schedule == "zero_bubble" and model.virtual_stages == 1:
+        what = 'schedule is "zero_bubble", and virtual_stages is 1'
+        fix = "write virtual_stages: 2 or more, or schedule: interleaved"
+        yield Finding(path=schedule, what=what, fix=fix)
+    count, partitions = model.microbatches, model.partitions
+    rounds = count // partitions
+    if model.schedule != "simple" and rounds == 0:
+        what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
+        fix = f"use {partitions} or more, or schedule: simple"
+        yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
+    if model.schedule != "simple" and model.virtual_stages > 1 and rounds and count % rounds:
+        what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
+        fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
+        yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
+
+
+def _cut_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+    """Each stage has something of the model, and that is said in one way."""
+    last = model.partitions * model.virtual_stages - 1
+    yield from _name_problems((*path, "starts"), model.starts)
+    yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
+    if model.starts and model.stages:
+        what, fix = "starts and stages are both given", "remove one of them"
+        yield Finding(path=(*path, "stages"), about=((*path, "starts"),), what=what, fix=fix)
+    elif model.starts and len(model.starts) != last:
+        what = f"{len(model.starts)} starts for {_stages(model)}"
+        fix = f"name {last}: the modules at which all stages but the first begin"
+        yield Finding(path=(*path, "starts"), what=what, fix=fix)
+    elif model.stages:
+        yield from _pin_problems(model, last, path)
+
+
+def _pin_problems(model: ModelParallel, last: int, path: FieldPath) -> Iterator[Finding]:
+    for name, stage in model.stages.items():
+        if not 0 <= stage <= last:
+            what = f'module "{name}" is pinned to stage {stage}, of {_stages(model)}'
+            yield Finding(path=(*path, "stages", name), what=what, fix=f"use 0 to {last}")
+    empty = set(range(last + 1)) - {model.default_stage, *model.stages.values()}
+    for stage in sorted(empty):
+        what = f"stage {stage} of {_stages(model)} has no module"
+        fix = f"pin one to it, or write default_stage: {stage}"
+        yield Finding(path=(*path, "stages"), what=what, fix=fix)
+
+
+def _stages(model: ModelParallel) -> str:
+    count = model.partitions * model.virtual_stages
+    words = f"{count} stages" if count > 1 else "1 stage"
+    if model.virtual_stages == 1:
+        return words
+    return f"{words} ({model.partitions} partitions x {model.virtual_stages})"
+
+
+def _task_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+    """A script may say itself where its model is cut; our trainer has to be told."""
+    last = model.partitions * model.virtual_stages - 1
+    if spec.task and last and not (model.starts or model.stages):
+        yield Finding(
+            path=(*path, "starts"),
+            about=(("task",),),
+            what=f"nothing says where the task's model is cut into {_stages(model)}",
+            fix=f"write starts: [...], {last} of the model's modules, or stages: {{module: stage}}",
+        )
+
+
+def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+    """Every rank has a part in a replica, on each type that the job may get."""
+    for group in _train_groups(spec):
+        for name in (group.instance_type, *group.alternatives):
+            processes = model.processes_on(name)
+            ranks = group.instance_count * processes
+            if ranks > 0 and ranks % model.partitions and not is_typo(name):
+                divisors = [n for n in range(1, ranks + 1) if ranks % n == 0]
+                yield Finding(
+                    path=(*path, "partitions"),
+                    about=(("instance_groups",), ("instance_type",), ("instance_count",)),
+                    what=f"partitions is {model.partitions}, which does not divide the ranks: "
+                    f"{ranks} ({group.instance_count} x {name}, {processes} per host)",
+                    fix=f"use {' or '.join(map(str, divisors))}, or other hosts or processes",
+                )
+
+
+def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    return [g for g in spec.groups if roles.get(g.instance_group_name) is Role.TRAIN]
+
+
+def _word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[Finding]:
+    if word is not None and word not in known:
+        what = f'"{word}" is no known {path[-1]}'
+        yield Finding(path=path, what=what, fix=choice_fix(word, known))
+
+
+def _name_problems(path: FieldPath, modules: tuple[str, ...]) -> Iterator[Finding]:
+    for name, times in Counter(modules).items():
+        here = (*path, modules.index(name))
+        if not name.strip():
+            yield Finding(path=here, what=f"a name in {path[-1]} is empty", fix="name a module")
+        elif times > 1:
+            what = f'"{name}" is listed {times} times in {path[-1]}'
+            yield Finding(path=here, what=what, fix="keep one of them")

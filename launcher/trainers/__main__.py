@@ -1,0 +1,37 @@
+"""One rank of a job that names a task: `python -m launcher.trainers`, under torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from launcher.contract import TASK_VARIABLE, ParallelPart
+from launcher.errors import ContractError
+from launcher.runtime import rank
+
+
+def main() -> int:
+    return rank.run(_train)
+
+
+def _train() -> None:
+    """Beside the user's code, as a script would run."""
+    code = Path(os.environ.get("SM_MODULE_DIR", ".")).resolve()
+    os.chdir(code)
+    sys.path.insert(1, str(code))  # after our own, which a file called launcher.py must not hide
+    from launcher.trainers import loop, reference  # torch takes seconds, and may fail
+
+    if TASK_VARIABLE not in os.environ:
+        raise ContractError(f"{TASK_VARIABLE} is not set: it names the task, 'module:function'")
+    hyperparameters = json.loads(os.environ.get("SM_HPS", "{}"))
+    loop.train(
+        reference.make_task(os.environ[TASK_VARIABLE], hyperparameters),
+        ParallelPart.from_environment(os.environ),
+        Path(os.environ.get("SM_MODEL_DIR", code / "model")),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

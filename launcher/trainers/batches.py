@@ -1,0 +1,110 @@
+"""What a replica reads: batches to learn from, by optimizer step, and batches to be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from launcher.data import DataLoader
+from launcher.errors import ParallelError
+from launcher.parallel.world import World
+from launcher.trainers.task import Batch, Task
+
+
+class TrainingBatches:
+    """Of one replica. All its ranks read the same."""
+
+    def __init__(self, task: Task, world: World) -> None:
+        self._split = task.split
+        self._each = world.degrees.accumulation
+        self.loader = DataLoader(
+            task.train_data,
+            world.degrees.batch,
+            shuffle=True,
+            seed=task.seed,
+            drop_last=True,
+            epochs=task.epochs,
+            rank=world.dp_rank,
+            world_size=world.degrees.data,
+        )
+        #: Optimizer steps of an epoch.
+        self.steps = len(self.loader) // self._each
+        if not self.steps:
+            raise ParallelError(
+                f"{task.train_data} has fewer samples than one optimizer step takes, "
+                f"{task.batch_size}: make batch_size smaller"
+            )
+
+    def epoch(self) -> Iterator[list[Batch]]:
+        """The batches of each optimizer step, which are accumulated."""
+        reading = iter(self.loader)
+        for batches in zip(*[reading] * self._each, strict=False):  # a rest is no whole step
+            yield [self._split(batch) for batch in batches]
+
+    def example(self) -> Batch:
+        """The first batch, which will be read again."""
+        batch = next(iter(self.loader))
+        self.loader.set_epoch(0)
+        return self._split(batch)
+
+
+class ValidationBatches:
+    """Of one replica: together with those of the others, each sample of a dataset once."""
+
+    def __init__(self, task: Task, world: World) -> None:
+        self._split = task.split
+        self._dp_rank = world.dp_rank
+        self._loader = DataLoader(
+            task.validation_data or task.train_data,
+            world.degrees.batch,
+            name="validation",
+            rank=world.dp_rank,
+            world_size=world.degrees.data,
+        )
+        #: Samples of one step of all replicas.
+        self._stride = (world.degrees.batch or 0) * world.degrees.data
+
+    def __iter__(self) -> Iterator[tuple[Batch, int]]:
+        """Each batch, and how many of its samples count: pads stand at the end of the last ones."""
+        full, rest = divmod(self._loader.samples, self._stride)
+        for step, batch in enumerate(self._loader):
+            arguments, target = self._split(batch)
+            size = size_of(arguments)
+            counted = size if step < full else min(max(rest - self._dp_rank * size, 0), size)
+            yield (arguments, target), counted
+
+
+def size_of(arguments: Any) -> int:
+    """Samples of a batch."""
+    tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    if not tensors or not tensors[0].ndim:
+        raise ParallelError(
+            "the model's arguments hold no tensor whose first dimension is the samples: the Task's "
+            f"split gave {arguments!r:.200}"
+        )
+    return len(tensors[0])
+
+
+def moved(tree: Any, device: torch.device) -> Any:
+    return tree_map_only(torch.Tensor, lambda leaf: leaf.to(device, non_blocking=True), tree)
+
+
+def filled(tree: Any, size: int) -> Any:
+    """A batch made up to a size with its last sample."""
+
+    def fill(leaf: torch.Tensor) -> torch.Tensor:
+        return torch.cat([leaf, leaf[-1:].expand(size - len(leaf), *leaf.shape[1:])])
+
+    return tree_map_only(torch.Tensor, fill, tree)
+
+
+def first(tree: Any, count: int, of: int) -> Any:
+    """The first samples of a batch of so many; a tensor may have several rows for each sample."""
+
+    def cut(leaf: torch.Tensor) -> torch.Tensor:
+        return leaf[: len(leaf) * count // of] if leaf.ndim else leaf
+
+    return tree_map_only(torch.Tensor, cut, tree)

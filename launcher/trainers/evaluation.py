@@ -1,0 +1,96 @@
+"""Means over the validation data: the same number on all ranks, each sample counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from launcher.parallel.world import World
+from launcher.trainers.batches import ValidationBatches, first
+from launcher.trainers.task import Measure, Task
+from launcher.trainers.trainer import Trainer
+
+
+class Tally:
+    """Weighted sums of the measures of one evaluation, by the rank that sees the outputs."""
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        self._measures: Mapping[str, Measure] = {"loss": task.loss, **task.metrics}
+        self._valid = task.valid
+        #: The sum of the weights and, for each measure, that of its weighted values.
+        self._sums = torch.zeros(1 + len(self._measures), dtype=torch.float64, device=device)
+
+    def add(self, output: Any, target: Any, *, counted: int, of: int) -> None:
+        """The first samples of a batch of so many are counted."""
+        output, target = first(output, counted, of), first(target, counted, of)
+        weight = counted if self._valid is None else self._valid(target)
+        if not counted or not weight:  # a mean over nothing is not a number
+            return
+        values = [measure(output, target) for measure in self._measures.values()]
+        one = torch.ones((), device=self._sums.device)
+        self._sums += torch.stack([one, *(one * value for value in values)]) * weight
+
+    def means(self) -> dict[str, float]:
+        """By name, over all ranks. All must call it."""
+        dist.all_reduce(self._sums)
+        dist.broadcast(self._sums, src=0)  # to the last bit: ranks decide by it when to stop
+        weight, *sums = self._sums.tolist()
+        return {
+            name: value / weight if weight else float("nan")
+            for name, value in zip(self._measures, sums, strict=True)
+        }
+
+
+def evaluate(
+    trainer: Trainer, task: Task, batches: ValidationBatches, world: World
+) -> dict[str, float]:
+    """The task's loss and metrics on its validation data; training goes on as if it had not been.
+
+    Buffers (running means) are those of the first replica, which are the ones that are saved.
+    """
+    tally = Tally(task, world.device)
+    trainer.train(False)
+    with torch.no_grad(), _buffers_of_first(trainer.module, world):
+        for batch, counted in batches:
+            trainer.evaluate(batch, counted, tally)
+    trainer.train(True)
+    return tally.means()
+
+
+@contextmanager
+def _buffers_of_first(module: nn.Module, world: World) -> Iterator[None]:
+    own = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    if world.degrees.data > 1:
+        for buffer, _ in own:
+            dist.broadcast(buffer, group=world.dp_group, group_src=0)
+    try:
+        yield
+    finally:
+        for buffer, before in own:
+            buffer.copy_(before)
+
+
+class Patience:
+    """Whether training goes on: so many evaluations may pass without a lower loss."""
+
+    def __init__(self, patience: int | None) -> None:
+        self._patience = patience
+        self._best = float("inf")
+        self._waited = 0
+
+    def is_over(self, loss: float) -> bool:
+        """After one more evaluation."""
+        self._waited = 0 if loss < self._best else self._waited + 1
+        self._best = min(loss, self._best)
+        return self._patience is not None and self._waited >= self._patience
+
+    def state_dict(self) -> dict[str, float]:
+        return {"best": self._best, "waited": self._waited}
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        self._best, self._waited = state["best"], int(state["waited"])

@@ -1,0 +1,94 @@
+"""What is told of a training: a line for a step, once a second at most, and for each evaluation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import torch
+
+from launcher.runtime.events import emit
+from launcher.trainers.stopwatch import Stopwatch
+
+#: Seconds between two lines of a rank. A line costs a step its loss, for which a GPU is waited for.
+_EVERY = 1.0
+
+_Item = TypeVar("_Item")
+
+
+class Journal:
+    """Of one rank.
+
+    batch_size: samples of a step of all ranks. steps: of the whole training. say: prints a line.
+    """
+
+    def __init__(
+        self,
+        watch: Stopwatch,
+        *,
+        rank: int,
+        batch_size: int,
+        steps: int,
+        say: Callable[..., None] = emit,
+    ) -> None:
+        self._watch = watch
+        self._rank = rank
+        self._batch_size = batch_size
+        self._steps = steps
+        self._say = say
+        self._begin_lap()
+        self._due = 0.0
+        self._began = 0.0
+
+    def _begin_lap(self) -> None:
+        self._lap, self._waited, self._count = time.perf_counter(), 0.0, 0
+
+    def steps(self, batches: Iterable[_Item]) -> Iterator[_Item]:
+        """The same, and how long each was waited for."""
+        reading = iter(batches)
+        self._begin_lap()
+        while True:
+            asked = time.perf_counter()
+            try:
+                batch = next(reading)
+            except StopIteration:
+                return
+            got = time.perf_counter()
+            self._waited += got - asked
+            if got >= self._due:
+                self._watch.start()
+            self._began = self._watch.now()
+            yield batch
+
+    def told(self, *, epoch: int, step: int, loss: torch.Tensor) -> None:
+        """A step is done, the optimizer's part too. step: how many are now."""
+        self._count += 1
+        if not self._watch.is_on:
+            return
+        ended = self._watch.now()
+        took = ended - self._began
+        self._watch.stop()
+        self._say(
+            "train_step",
+            epoch=epoch,
+            step=step,
+            steps=self._steps,
+            loss=round(loss.item(), 6),
+            data_wait=round(self._waited / self._count, 6),
+            compute=round(self._watch.compute, 6),
+            communication=round(max(0.0, took - self._watch.compute), 6),
+            samples_per_second=round(self._batch_size * self._count / (ended - self._lap), 3),
+        )
+        self._begin_lap()
+        self._due = ended + _EVERY
+
+    def evaluated(self, *, epoch: int, step: int, means: Mapping[str, float]) -> None:
+        """They are of all ranks, and told by one."""
+        named = {f"validation_{name}": round(value, 6) for name, value in means.items()}
+        if self._rank == 0:
+            self._say("evaluation", epoch=epoch, step=step, **named)
+
+    def ended_early(self, *, epoch: int, step: int, patience: int | None) -> None:
+        if self._rank == 0:
+            self._say("early_stop", epoch=epoch, step=step, patience=patience)

@@ -1,0 +1,45 @@
+"""The function that a job names, called with the job's hyperparameters."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.errors import ParallelError
+from launcher.trainers.task import Task
+
+
+def make_task(reference: str, hyperparameters: Mapping[str, Any]) -> Task:
+    """The Task that "module:function" returns for these hyperparameters.
+
+    A hyperparameter batch-size is the argument batch_size. What the module or the function raises
+    is raised; raises ParallelError where they do not fit.
+    """
+    module, _, name = reference.partition(":")
+    function = getattr(importlib.import_module(module), name, None)
+    if not callable(function):
+        raise ParallelError(
+            f"the task is {reference!r}, and {module}.py has no function {name!r}: name the one "
+            "that returns the Task"
+        )
+    arguments = {key.replace("-", "_"): value for key, value in hyperparameters.items()}
+    _check(reference, inspect.signature(function), arguments)
+    task = function(**arguments)
+    if not isinstance(task, Task):
+        raise ParallelError(
+            f"the task {reference} returned a {type(task).__name__}, and must return a "
+            "launcher.trainers.Task"
+        )
+    return task
+
+
+def _check(reference: str, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise ParallelError(
+            f"the task {reference}{signature} cannot take the job's hyperparameters "
+            f"{dict(arguments)}: {error}"
+        ) from error

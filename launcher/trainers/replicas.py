@@ -1,0 +1,83 @@
+"""Data parallel: each rank has the whole model, and its own batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from launcher.contract import ParallelPart
+from launcher.parallel.gradients import accumulating, clip, replicate
+from launcher.parallel.randomness import seed_at
+from launcher.parallel.world import World
+from launcher.trainers.batches import moved, size_of
+from launcher.trainers.evaluation import Tally
+from launcher.trainers.stopwatch import Stopwatch
+from launcher.trainers.task import Batch, Task
+
+
+class Replicas:
+    """The trainer of jobs without a pipeline."""
+
+    def __init__(
+        self, model: nn.Module, task: Task, part: ParallelPart, world: World, watch: Stopwatch
+    ) -> None:
+        self.module = model
+        self._task = task
+        self._world = world
+        self._watch = watch
+        watch.follow(model)
+        # Which parameters a loss depends on is the model's affair, and may change.
+        self._model = replicate(
+            model, world, compression=part.compression, find_unused_parameters=True
+        )
+
+    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+        batches = [moved(batch, self._world.device) for batch in batches]
+        weights = self._weights([target for _, target in batches])
+        losses = []
+        for part, (arguments, target) in enumerate(batches):
+            seed_at(self._task.seed, number, self._world.dp_rank, part)
+            with accumulating(self._model, is_last=part == len(batches) - 1):
+                output = self._model(*arguments)
+                loss = self._task.loss(output, target) if weights[part] else _nothing(output)
+                self._watch.goes_back(loss)
+                (loss * weights[part]).backward()
+            losses.append(loss.detach())
+        shares = torch.tensor(weights, device=self._world.device)
+        return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
+
+    def _weights(self, targets: Sequence[Any]) -> list[float]:
+        """What each batch's loss counts for, so that the mean over replicas is that of all."""
+        if self._task.valid is None:
+            return [1 / len(targets)] * len(targets)
+        counts = [float(self._task.valid(target)) for target in targets]
+        total = torch.tensor(sum(counts), dtype=torch.float64, device=self._world.device)
+        dist.all_reduce(total, group=self._world.dp_group)
+        return [count * self._world.degrees.data / max(total.item(), 1e-12) for count in counts]
+
+    def clip(self, max_norm: float) -> None:
+        clip(self.module.parameters(), max_norm, self._world)
+
+    def train(self, mode: bool) -> None:
+        self._model.train(mode)
+
+    def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
+        arguments, target = moved(batch, self._world.device)
+        output = self.module(*arguments)
+        tally.add(output, target, counted=counted, of=size_of(arguments))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        if self._world.rank:
+            return {}
+        return {name: value.cpu() for name, value in self.module.state_dict().items()}
+
+
+def _nothing(output: Any) -> torch.Tensor:
+    """A loss of 0 that goes back to all that was computed: a mean over nothing is no number."""
+    leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+    return torch.stack([leaf.float().sum() * 0 for leaf in leaves]).sum()

@@ -1,0 +1,124 @@
+"""Pipelines: each rank has a stage of the model; replicas of the whole have their own batches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from launcher.contract import ParallelPart
+from launcher.errors import ParallelError
+from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.world import World
+from launcher.trainers.batches import filled, first, moved, size_of
+from launcher.trainers.evaluation import Tally
+from launcher.trainers.stopwatch import Stopwatch
+from launcher.trainers.task import Batch, Task
+
+
+class Stages:
+    """The trainer of jobs with a pipeline. example: a batch."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        part: ParallelPart,
+        world: World,
+        example: Batch,
+        watch: Stopwatch,
+    ) -> None:
+        self._task = task
+        self._world = world
+        self._watch = watch
+        self._counting: _Counting | None = None
+        if task.valid is not None:
+            raise ParallelError(
+                "the Task has a valid function, and microbatches of a pipeline are not weighted by "
+                "it yet: train it data parallel, with partitions and microbatches of 1"
+            )
+        arguments, _ = example
+        size = size_of(arguments)
+        one = first(arguments, size // world.degrees.microbatches, size)
+        before = model.state_dict()
+        self._pipeline = Pipeline(
+            model,
+            world,
+            starts=part.starts,
+            example=dict(zip(inspect.signature(model.forward).parameters, one, strict=False)),
+            loss=self._loss,
+            schedule=part.schedule,
+            seed=task.seed,
+        )
+        self.module = self._pipeline.module
+        self._names = list(before)
+        self._unused = self._without_stage(before)
+        watch.follow(self.module)
+
+    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+        losses = []
+        for part, batch in enumerate(batches):
+            arguments, target = moved(batch, self._world.device)
+            is_last = part == len(batches) - 1
+            losses.append(self._pipeline.step(*arguments, target=target, is_last=is_last))
+        return torch.stack(losses).mean()
+
+    def clip(self, max_norm: float) -> None:
+        self._pipeline.clip(max_norm)
+
+    def train(self, mode: bool) -> None:
+        self._pipeline.train(mode)
+
+    def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
+        size = self._world.degrees.batch or 0
+        arguments, target = moved(filled(batch, size), self._world.device)
+        self._counting = _Counting(tally, counted, size // self._world.degrees.microbatches)
+        self._pipeline.evaluate(*arguments, target=target)
+        self._counting = None
+
+    def _loss(self, output: Any, target: Any) -> torch.Tensor:
+        """Of a microbatch; in an evaluation, it is counted here."""
+        if self._counting is not None:
+            self._counting.add(output, target)
+        loss = self._task.loss(output, target)
+        self._watch.goes_back(loss)
+        return loss
+
+    def state(self) -> dict[str, torch.Tensor]:
+        if self._world.dp_rank:
+            return {}
+        own = {name: value.cpu() for name, value in self.module.state_dict().items()}
+        stages: list[Any] | None = None
+        if self._world.rank == 0:
+            stages = [None] * self._world.degrees.pipeline
+        dist.gather_object(own, stages, group=self._world.pp_group, group_dst=0)
+        together = dict(self._unused)
+        for stage in reversed(stages or []):
+            together |= stage
+        return {name: together[name] for name in self._names} if stages else {}
+
+    def _without_stage(self, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """What is in the model, and never called: it stays as it was made."""
+        stages: list[Any] = [None] * self._world.degrees.pipeline
+        own = list(self.module.state_dict())
+        dist.all_gather_object(stages, own, group=self._world.pp_group)
+        used = {name for stage in stages for name in stage}
+        return {name: value for name, value in before.items() if name not in used}
+
+
+class _Counting:
+    """Counts the outputs of one batch, whose microbatches come in order."""
+
+    def __init__(self, tally: Tally, counted: int, size: int) -> None:
+        self._tally = tally
+        self._left = counted
+        self._size = size
+
+    def add(self, output: Any, target: Any) -> None:
+        counted = min(self._left, self._size)
+        self._left -= counted
+        self._tally.add(output, target, counted=counted, of=self._size)

@@ -1,0 +1,91 @@
+"""How long a rank computes, apart from its waits for others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd import Variable
+from torch.utils._pytree import tree_leaves
+
+
+class Stopwatch:
+    """Of the steps that are measured.
+
+    A backward pass begins where a gradient comes to the loss, or to what a stage has sent on, and
+    ends when autograd has nothing left to compute. DDP waits for its last gradients after that, and
+    a stage for the next one's, so both are left out. With a GPU each mark waits until it has done
+    what it was given, which is why not every step is measured.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._depth = 0
+        self._goes_back = False
+        self._since = 0.0
+        self.is_on = False
+        #: Seconds since `start`.
+        self.compute = 0.0
+
+    def start(self) -> None:
+        self.is_on, self.compute = True, 0.0
+
+    def stop(self) -> None:
+        self.is_on = False
+
+    def now(self) -> float:
+        """Seconds, when all that was asked of the device is done (if it is measured)."""
+        if self.is_on and self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Around what is computed besides: the optimizer's step."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    def follow(self, module: nn.Module) -> None:
+        """Measure a model, or a stage."""
+        module.register_forward_pre_hook(lambda *_: self._begin())
+        module.register_forward_hook(lambda _, __, output: self._left(output))
+
+    def goes_back(self, tree: Any) -> None:
+        """A backward pass begins at the tensors of a tree, where one is measured."""
+        for leaf in tree_leaves(tree):
+            if self.is_on and isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                leaf.register_hook(self._gradient_comes)
+
+    def _left(self, output: Any) -> None:
+        self._end()
+        self.goes_back(output)
+
+    def _gradient_comes(self, _: torch.Tensor) -> None:
+        if not self._goes_back:
+            self._goes_back = True
+            self._begin()
+            # Called after this backward pass, in the order of such callbacks: DDP's, which waits
+            # for the other replicas, is queued later, at the last gradient.
+            Variable._execution_engine.queue_callback(self._has_gone_back)
+
+    def _has_gone_back(self) -> None:
+        self._goes_back = False
+        self._end()
+
+    def _begin(self) -> None:
+        """What is within another (activations computed again in a backward pass) is one."""
+        if self.is_on and not self._depth:
+            self._since = self.now()
+        self._depth += 1
+
+    def _end(self) -> None:
+        self._depth -= 1
+        if self.is_on and not self._depth:
+            self.compute += self.now() - self._since

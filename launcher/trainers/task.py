@@ -1,0 +1,126 @@
+"""What is trained: a model, its data, its loss, and when to stop. The rest is the trainer's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from launcher.errors import ParallelError
+
+#: The model's arguments, in order, and the target.
+Batch = tuple[tuple[Any, ...], Any]
+#: Of what the model returns and the target: a mean over samples, a scalar.
+Measure = Callable[[Any, Any], torch.Tensor]
+
+
+def last_is_target(batch: Any) -> Batch:
+    """(x, y) is ((x,), y): the last item is the target, those before it the arguments."""
+    if not isinstance(batch, (list, tuple)):
+        raise ParallelError(
+            f"a batch is a {type(batch).__name__}: give the Task a split, which makes the model's "
+            "arguments and the target of it"
+        )
+    *arguments, target = batch
+    return tuple(arguments), target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A training, as a job's `task: "module:function"` returns it. Equal on all ranks.
+
+    model: makes the model, on the CPU, with the random weights to begin with.
+    train_data, validation_data: "module:function", datasets as launcher.data.DataLoader takes them.
+        Training reads them in a new order each epoch, and leaves out an incomplete last step;
+        validation counts each sample once.
+    loss: of the model's output and the target; the mean over samples. optimizer: of a list of
+        parameters. scheduler: of the optimizer, stepped after each of its steps.
+    metrics: by name, other means over samples, which are told of the validation data.
+    batch_size: samples of one optimizer step, on all ranks together.
+    epochs: passes over train_data. patience: evaluations without a lower validation loss after
+        which training ends before that.
+    clip_norm: to which the norm of the whole model's gradients is scaled down.
+    seed: of the weights, of the order of samples, and of what is drawn in training (dropout).
+    split: a batch of the loader into the model's arguments and the target, tensors (of any nesting)
+        whose first dimension is the samples.
+    valid: of a target, how many of its elements count in the loss (and metrics), where that
+        differs from sample to sample; these are then means over those elements.
+    checkpoint_steps: optimizer steps between two checkpoints, where the job keeps some; there is
+        one after each epoch, too.
+
+    Raises ParallelError with everything that is wrong.
+    """
+
+    model: Callable[[], nn.Module]
+    train_data: str
+    loss: Measure
+    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+    batch_size: int
+    epochs: int
+    validation_data: str | None = None
+    scheduler: Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler] | None = None
+    metrics: Mapping[str, Measure] = field(default_factory=dict)
+    patience: int | None = None
+    clip_norm: float | None = None
+    seed: int = 0
+    split: Callable[[Any], Batch] = last_is_target
+    valid: Callable[[Any], torch.Tensor | int] | None = None
+    checkpoint_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if problems := [*self._wrong_functions(), *self._wrong_values()]:
+            raise ParallelError("this Task cannot be trained: " + "; ".join(problems))
+
+    def _wrong_functions(self) -> Iterator[str]:
+        optional = {"scheduler": self.scheduler, "valid": self.valid}
+        given: dict[str, object] = {n: value for n, value in optional.items() if value is not None}
+        for name in ("model", "loss", "optimizer", "split"):
+            given[name] = getattr(self, name)
+        given |= {f"metrics[{name!r}]": value for name, value in self.metrics.items()}
+        for name, value in given.items():
+            if isinstance(value, nn.Module) and name == "model":
+                yield (
+                    "model is a module: give a function that makes it (lambda: Net()), since each "
+                    "rank makes its own"
+                )
+            elif not callable(value):
+                yield f"{name} is {value!r}, and must be a function"
+
+    def _wrong_values(self) -> Iterator[str]:
+        yield from _not_counts(self)
+        for name in ("train_data", "validation_data"):
+            value = getattr(self, name)
+            if value is not None and not _is_reference(value):
+                yield (
+                    f"{name} is {value!r}: write 'module:function', the name of a module beside "
+                    "the task's and of a function in it that returns the dataset"
+                )
+        for name in self.metrics:
+            if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or name == "loss":
+                yield (
+                    f"there is a metric {name!r}: a name has small letters, digits and _ and is "
+                    "not 'loss', since logs and metric_definitions have it as validation_NAME"
+                )
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            yield f"clip_norm is {self.clip_norm!r}, and must be more than 0, or None"
+        if self.validation_data is None:
+            for name in ("patience", "metrics"):
+                if getattr(self, name):
+                    yield f"{name} is given, and no validation_data that it would be seen on"
+
+
+def _not_counts(task: Task) -> Iterator[str]:
+    needed: Iterable[str] = ("batch_size", "epochs")
+    optional = [n for n in ("patience", "checkpoint_steps") if getattr(task, n) is not None]
+    for name in (*needed, *optional):
+        value = getattr(task, name)
+        if type(value) is not int or value < 1:
+            yield f"{name} is {value!r}, and must be a whole number from 1 on"
+
+
+def _is_reference(value: object) -> bool:
+    return isinstance(value, str) and all(value.partition(":"))

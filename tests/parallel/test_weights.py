@@ -1,0 +1,124 @@
+"""Labels that do not count: what is learned is the mean over those that do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ranks import run
+
+torch = pytest.importorskip("torch")
+
+_PREAMBLE = f"""
+import copy
+sys.path.append({str(Path(__file__).parent)!r})
+from architectures import Gpt
+from launcher.parallel.gradients import replicate, accumulating
+from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.weights import WeightedLoss
+
+ROWS, LENGTH = 4, 9
+def rows(step, number):
+    '''Of one batch; the later ones have fewer labels that count, and the last has none.'''
+    generator = torch.Generator().manual_seed(100 * step + number)
+    ids = torch.randint(0, 19, (ROWS, LENGTH), generator=generator)
+    labels = torch.randint(0, 19, (ROWS, LENGTH), generator=generator)
+    for row in range(ROWS):
+        labels[row, : min(LENGTH, 2 * row + 3 * number)] = -100
+    return ids, labels
+
+def loss(output, labels):
+    return torch.nn.functional.cross_entropy(output, labels.reshape(-1))
+
+def valid(labels):
+    return (labels != -100).sum()
+
+def make_optimizer(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+def one_process(model):
+    optimizer = make_optimizer(model.parameters())
+    for step in range(3):
+        ids, labels = (torch.cat(parts) for parts in zip(*(rows(step, n) for n in range(4))))
+        optimizer.zero_grad()
+        loss(model(ids), labels).backward()
+        optimizer.step()
+    return dict(model.named_parameters(remove_duplicate=False))
+
+def furthest(own, reference):
+    return max(
+        ((value - reference[name]).norm() / reference[name].norm()).item() for name, value in own
+    )
+
+torch.manual_seed(0)
+model = Gpt(tied=True).double()
+reference = one_process(copy.deepcopy(model))
+"""
+
+_PIPELINE = """
+world = parallel.init(pipeline=2, microbatches=2, accumulation=2)
+example = {"ids": rows(0, 0)[0][:2]}
+pipeline = Pipeline(
+    model, world, starts=("blocks.2",), example=example, loss=loss, valid=valid
+)
+optimizer = make_optimizer(pipeline.parameters())
+replicas = parallel.dp_size()
+told = []
+for step in range(3):
+    optimizer.zero_grad()
+    for number in range(4 // replicas):
+        ids, labels = rows(step, number * replicas + parallel.dp_rank())
+        told.append(pipeline.step(ids, target=labels, is_last=number == 4 // replicas - 1).item())
+        with torch.no_grad():
+            pipeline.evaluate(ids, target=labels)  # which is no part of a step
+    optimizer.step()
+note([furthest(pipeline.module.named_parameters(), reference), told])
+parallel.leave()
+"""
+
+_REPLICAS = """
+world = parallel.init()
+replicated = replicate(model, world)
+optimizer = make_optimizer(model.parameters())
+weighted = WeightedLoss(loss, valid)
+for step in range(3):
+    optimizer.zero_grad()
+    for number in range(2):
+        ids, labels = rows(step, 2 * number + parallel.dp_rank())
+        with accumulating(replicated, is_last=number == 1):
+            weighted(replicated(ids), labels)[0].backward()
+    weighted.divide(model.parameters(), world)
+    optimizer.step()
+note([furthest(model.named_parameters(), reference)])
+parallel.leave()
+"""
+
+
+@pytest.mark.parametrize("script", [_PIPELINE, _REPLICAS], ids=["pipeline", "replicas"])
+def test_uneven_labels_are_learned_as_in_one_process(tmp_path: Path, script: str) -> None:
+    outcome = run(tmp_path, _PREAMBLE + script, ranks=2)
+    assert outcome.code == 0, outcome.output
+    for furthest, *_ in outcome.notes.values():
+        assert furthest <= 1e-10
+
+
+@pytest.mark.slow
+def test_uneven_labels_are_learned_by_replicas_of_a_pipeline(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _PIPELINE, ranks=4)
+    assert outcome.code == 0, outcome.output
+    assert len(outcome.notes) == 4
+    for furthest, told in outcome.notes.values():
+        assert furthest <= 1e-10
+        assert all(loss == loss for loss in told)  # none is NaN, though a batch has no labels
+
+
+def test_a_batch_without_labels_has_no_gradient() -> None:
+    from launcher.parallel.weights import WeightedLoss
+
+    output = torch.ones(3, 4, requires_grad=True)
+    labels = torch.full((3,), -100)
+    weighted = WeightedLoss(torch.nn.functional.cross_entropy, lambda y: (y >= 0).sum())
+    value, weight = weighted(output, labels)
+    value.backward()
+    assert (value.item(), weight) == (0, 0)
+    assert torch.equal(output.grad, torch.zeros(3, 4))

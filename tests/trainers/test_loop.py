@@ -1,0 +1,145 @@
+"""The loop in this process, which is the only rank: what it reads, evaluates, tells and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tasks import furthest  # noqa: E402
+from torch import nn  # noqa: E402 - they need torch
+
+from launcher import parallel  # noqa: E402
+from launcher.contract import ParallelPart, parse_event  # noqa: E402
+from launcher.errors import ParallelError  # noqa: E402
+from launcher.trainers.loop import train  # noqa: E402
+
+WAYS = {"whole": ParallelPart(), "one stage": ParallelPart(microbatches=3)}
+
+
+@pytest.fixture(autouse=True)
+def one_rank() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+    if torch.distributed.is_initialized():  # a training that was refused
+        parallel.leave()
+
+
+def trained(task: Any, folder: Path, part: ParallelPart) -> dict[str, Any]:
+    """The weights that a training leaves."""
+    train(task, part, folder)
+    weights: dict[str, Any] = torch.load(folder / "model.pt", weights_only=True)
+    return weights
+
+
+def lines(text: str, name: str) -> list[dict[str, Any]]:
+    found = filter(None, map(parse_event, text.splitlines()))
+    return [fields for event, fields in found if event == name]
+
+
+class Mixed(nn.Module):
+    """Draws random numbers, in eval mode too, and has running means."""
+
+    class Noise(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.randn_like(x) / 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Dropout(0.3))
+        self.noise = self.Noise()
+        self.head = nn.Linear(6, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.noise(self.layers(x)))[:, 0]
+
+
+@pytest.mark.parametrize("part", WAYS.values(), ids=WAYS)
+def test_training_goes_on_after_an_evaluation_as_if_it_had_not_been(
+    make: Callable[..., Any], tmp_path: Path, part: ParallelPart
+) -> None:
+    given = {"model": lambda: Mixed().double(), "epochs": 2}
+    judged = trained(make(**given), tmp_path / "judged", part)
+    not_judged = make(**given, validation_data=None, metrics={})
+    assert furthest(judged, trained(not_judged, tmp_path / "not judged", part)) == 0
+
+
+def test_dropout_drops_other_elements_in_each_step(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    seen = []
+
+    class Seeing(nn.Dropout):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            dropped = super().forward(x)
+            seen.append(dropped == 0)
+            return dropped
+
+    def model() -> nn.Module:
+        return nn.Sequential(Seeing(0.5), nn.Linear(6, 1), nn.Flatten(0)).double()
+
+    trained(make(model=model, epochs=1, validation_data=None, metrics={}), tmp_path, WAYS["whole"])
+    assert len({str(mask.tolist()) for mask in seen}) == len(seen) == 5
+
+
+@pytest.mark.parametrize("part", WAYS.values(), ids=WAYS)
+def test_labels_that_do_not_count_are_left_out_of_the_means(
+    make: Callable[..., Any], tmp_path: Path, part: ParallelPart, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the points, those with a negative target do not count."""
+    outputs, targets = [], []
+
+    def mean(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return (output - target)[target >= 0].abs().mean()
+
+    def noted(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        outputs.append(output)
+        targets.append(target)
+        return mean(output, target)
+
+    task = make(
+        epochs=1, metrics={"noted": noted}, valid=lambda target: (target >= 0).sum(), loss=mean
+    )
+    if part.microbatches > 1:
+        with pytest.raises(ParallelError, match="valid"):
+            train(task, part, tmp_path)
+        return
+    train(task, part, tmp_path)
+    whole = mean(torch.cat(outputs), torch.cat(targets)).item()
+    assert sum(map(len, targets)) == 21
+    (line,) = lines(capsys.readouterr().err, "evaluation")
+    assert line["validation_noted"] == line["validation_loss"] == pytest.approx(whole, abs=1e-6)
+
+
+def test_a_step_is_told_with_its_times(
+    make: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(make(epochs=2), ParallelPart(), tmp_path)
+    first, *_ = lines(capsys.readouterr().err, "train_step")
+    assert (first["epoch"], first["step"], first["steps"]) == (0, 1, 10)
+    assert first.keys() >= {"loss", "data_wait", "compute", "communication", "samples_per_second"}
+    assert first["compute"] > 0
+    assert first["data_wait"] > 0
+
+
+def test_what_no_stage_has_is_in_the_model_that_is_left(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    weights = trained(make(epochs=1), tmp_path, ParallelPart(microbatches=3))
+    task = make()
+    torch.manual_seed(task.seed)
+    made = task.model()
+    made.load_state_dict(weights)
+    torch.manual_seed(task.seed)
+    assert torch.equal(weights["unused.weight"], task.model().unused.weight)
+
+
+def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(ParallelError, match="has fewer samples than one optimizer step takes, 71"):
+        train(make(batch_size=71), ParallelPart(), tmp_path)
