@@ -92,6 +92,11 @@ class Pipeline:
         )
 
     @property
+    def stages(self) -> list[nn.Module]:
+        """What is called of `module`: this rank's stages."""
+        return [section.stage.module for section in self._sections]
+
+    @property
     def is_first(self) -> bool:
         """Whether this rank has the stage that takes the model's arguments."""
         return self._sections[0].number == 0
