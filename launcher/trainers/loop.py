@@ -8,12 +8,15 @@ import torch
 
 from launcher import parallel
 from launcher.contract import ParallelPart
-from launcher.parallel.randomness import seed_at
+from launcher.parallel.precision import scaler as make_scaler
+from launcher.parallel.randomness import seed_all
 from launcher.parallel.world import World
 from launcher.trainers.batches import TrainingBatches, ValidationBatches
 from launcher.trainers.evaluation import Patience, evaluate
+from launcher.trainers.footprint import measure
 from launcher.trainers.journal import Journal
 from launcher.trainers.replicas import Replicas
+from launcher.trainers.shortage import explained
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Task
 from launcher.trainers.trainer import Trainer
@@ -22,12 +25,21 @@ from launcher.trainers.trainer import Trainer
 def train(task: Task, part: ParallelPart, model_folder: Path) -> None:
     """Train a task on all ranks as the job says, and write the model. Raises ParallelError."""
     world = _join(task, part)
-    watch = Stopwatch(world.device)
     data = TrainingBatches(task, world)
+    with explained(part, world.degrees, lambda: measure(task, data.example())):
+        _learn(task, part, world, data, model_folder)
+    parallel.leave()
+
+
+def _learn(
+    task: Task, part: ParallelPart, world: World, data: TrainingBatches, model_folder: Path
+) -> None:
+    watch = Stopwatch(world.device)
     validation = ValidationBatches(task, world) if task.validation_data else None
     trainer = _trainer(task, part, world, data, watch)
     optimizer = task.optimizer(list(trainer.module.parameters()))
     scheduler = task.scheduler(optimizer) if task.scheduler else None
+    scaler = make_scaler(world, enabled=part.precision == "fp16")
     journal = Journal(
         watch, rank=world.rank, batch_size=task.batch_size, steps=task.epochs * data.steps
     )
@@ -36,11 +48,13 @@ def train(task: Task, part: ParallelPart, model_folder: Path) -> None:
     for epoch in range(task.epochs):
         for batches in journal.steps(data.epoch()):
             optimizer.zero_grad()
-            loss = trainer.step(step, batches)
+            loss = trainer.step(step, batches, scaler)
             if task.clip_norm is not None:
+                scaler.unscale_(optimizer)
                 trainer.clip(task.clip_norm)
             with watch.computing():
-                optimizer.step()
+                scaler.step(optimizer)
+            scaler.update()
             if scheduler is not None:
                 scheduler.step()
             step += 1
@@ -52,7 +66,6 @@ def train(task: Task, part: ParallelPart, model_folder: Path) -> None:
                 journal.ended_early(epoch=epoch, step=step, patience=task.patience)
                 break
     _write(trainer.state(), model_folder)
-    parallel.leave()
 
 
 def _join(task: Task, part: ParallelPart) -> World:
@@ -62,6 +75,7 @@ def _join(task: Task, part: ParallelPart) -> World:
         global_batch=task.batch_size,
         accumulation=part.accumulation,
         microbatches=part.microbatches,
+        virtual_stages=part.virtual_stages,
     )
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.amp import GradScaler
 from torch.utils._pytree import tree_leaves
 
 from launcher.contract import ParallelPart
 from launcher.parallel.gradients import accumulating, clip, replicate
+from launcher.parallel.precision import autocasting
 from launcher.parallel.randomness import seed_at
 from launcher.parallel.world import World
 from launcher.trainers.batches import moved, size_of
@@ -30,23 +32,25 @@ class Replicas:
         self._task = task
         self._world = world
         self._watch = watch
+        self._autocasting = autocasting(part.precision, world.device)
         watch.follow(model)
         # Which parameters a loss depends on is the model's affair, and may change.
         self._model = replicate(
             model, world, compression=part.compression, find_unused_parameters=True
         )
 
-    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         batches = [moved(batch, self._world.device) for batch in batches]
         weights = self._weights([target for _, target in batches])
         losses = []
         for part, (arguments, target) in enumerate(batches):
             seed_at(self._task.seed, number, self._world.dp_rank, part)
             with accumulating(self._model, is_last=part == len(batches) - 1):
-                output = self._model(*arguments)
-                loss = self._task.loss(output, target) if weights[part] else _nothing(output)
+                with self._autocasting():
+                    output = self._model(*arguments)
+                    loss = self._task.loss(output, target) if weights[part] else _nothing(output)
                 self._watch.goes_back(loss)
-                (loss * weights[part]).backward()
+                scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())
         shares = torch.tensor(weights, device=self._world.device)
         return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
@@ -68,8 +72,8 @@ class Replicas:
 
     def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
         arguments, target = moved(batch, self._world.device)
-        output = self.module(*arguments)
-        tally.add(output, target, counted=counted, of=size_of(arguments))
+        with self._autocasting():
+            tally.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 
     def state(self) -> dict[str, torch.Tensor]:
         if self._world.rank:

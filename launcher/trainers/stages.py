@@ -9,9 +9,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.amp import GradScaler
 
 from launcher.contract import ParallelPart
-from launcher.errors import ParallelError
+from launcher.parallel.cuts import Pins
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.world import World
 from launcher.trainers.batches import filled, first, moved, size_of
@@ -36,11 +37,6 @@ class Stages:
         self._world = world
         self._watch = watch
         self._counting: _Counting | None = None
-        if task.valid is not None:
-            raise ParallelError(
-                "the Task has a valid function, and microbatches of a pipeline are not weighted by "
-                "it yet: train it data parallel, with partitions and microbatches of 1"
-            )
         arguments, _ = example
         size = size_of(arguments)
         one = first(arguments, size // world.degrees.microbatches, size)
@@ -48,23 +44,28 @@ class Stages:
         self._pipeline = Pipeline(
             model,
             world,
-            starts=part.starts,
+            starts=_cuts(part),
             example=dict(zip(inspect.signature(model.forward).parameters, one, strict=False)),
             loss=self._loss,
+            valid=self._valid if task.valid else None,
             schedule=part.schedule,
+            precision=part.precision,
             seed=task.seed,
         )
         self.module = self._pipeline.module
         self._names = list(before)
         self._unused = self._without_stage(before)
-        watch.follow(self.module)
+        for stage in self._pipeline.stages:
+            watch.follow(stage)
 
-    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         losses = []
         for part, batch in enumerate(batches):
             arguments, target = moved(batch, self._world.device)
             is_last = part == len(batches) - 1
-            losses.append(self._pipeline.step(*arguments, target=target, is_last=is_last))
+            losses.append(
+                self._pipeline.step(*arguments, target=target, is_last=is_last, scaler=scaler)
+            )
         return torch.stack(losses).mean()
 
     def clip(self, max_norm: float) -> None:
@@ -88,6 +89,13 @@ class Stages:
         self._watch.goes_back(loss)
         return loss
 
+    def _valid(self, target: Any) -> torch.Tensor | int:
+        assert self._task.valid is not None  # given to the pipeline only then
+        count = self._task.valid(target)
+        if self._counting is not None and not count:
+            self._counting.skip()  # then there is no loss
+        return count
+
     def state(self) -> dict[str, torch.Tensor]:
         if self._world.dp_rank:
             return {}
@@ -110,6 +118,10 @@ class Stages:
         return {name: value for name, value in before.items() if name not in used}
 
 
+def _cuts(part: ParallelPart) -> Sequence[str] | Pins:
+    return Pins(stages=part.stages, default=part.default_stage) if part.stages else part.starts
+
+
 class _Counting:
     """Counts the outputs of one batch, whose microbatches come in order."""
 
@@ -119,6 +131,10 @@ class _Counting:
         self._size = size
 
     def add(self, output: Any, target: Any) -> None:
+        self._tally.add(output, target, counted=self.skip(), of=self._size)
+
+    def skip(self) -> int:
+        """Pass by a microbatch. How many samples of it count."""
         counted = min(self._left, self._size)
         self._left -= counted
-        self._tally.add(output, target, counted=counted, of=self._size)
+        return counted
