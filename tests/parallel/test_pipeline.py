@@ -105,6 +105,7 @@ parallel.leave()
 """
 
 
+_LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
 _ONE_STAGE = ("simple", "interleaved")
 _SEVERAL = ("interleaved", "zero_bubble")
 
@@ -113,12 +114,12 @@ _SEVERAL = ("interleaved", "zero_bubble")
     ("ranks", "stages", "virtual", "many"),
     [
         (2, 2, 1, 2),
-        pytest.param(2, 2, 1, 7, marks=pytest.mark.slow),
-        pytest.param(3, 3, 1, 3, marks=pytest.mark.slow),
-        pytest.param(4, 4, 1, 8, marks=pytest.mark.slow),
-        pytest.param(4, 2, 1, 4, marks=pytest.mark.slow),
-        pytest.param(2, 2, 2, 4, marks=pytest.mark.slow),
-        pytest.param(4, 2, 2, 2, marks=pytest.mark.slow),
+        pytest.param(2, 2, 1, 7, marks=_LONG),
+        pytest.param(3, 3, 1, 3, marks=_LONG),
+        pytest.param(4, 4, 1, 8, marks=_LONG),
+        pytest.param(4, 2, 1, 4, marks=_LONG),
+        pytest.param(2, 2, 2, 4, marks=_LONG),
+        pytest.param(4, 2, 2, 2, marks=_LONG),
     ],
     ids=lambda number: str(number),
 )
