@@ -9,7 +9,7 @@ import torch
 from launcher import parallel
 from launcher.contract import ParallelPart
 from launcher.parallel.precision import scaler as make_scaler
-from launcher.parallel.randomness import seed_all
+from launcher.parallel.randomness import seed_at
 from launcher.parallel.world import World
 from launcher.trainers.batches import TrainingBatches, ValidationBatches
 from launcher.trainers.evaluation import Patience, evaluate

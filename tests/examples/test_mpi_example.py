@@ -42,8 +42,10 @@ def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) ->
     if script == "train_mpi4py.py":
         pytest.importorskip("mpi4py")
     done = subprocess.run(
-        [sys.executable, "-m", "launcher.cli", "run", str(FOLDER / "job.yaml"), "--local"]
-        + ["-o", "json", "--set", f"entry_point={script}"],
+        [
+            *(sys.executable, "-m", "launcher.cli", "run", str(FOLDER / "job.yaml"), "--local"),
+            *("-o", "json", "--set", f"entry_point={script}"),
+        ],
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
