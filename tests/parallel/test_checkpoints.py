@@ -298,6 +298,12 @@ def test_a_checkpoint_of_another_model_is_refused(
     assert words in _refused(tmp_path, world, state())
 
 
+def test_a_model_that_does_not_tie_what_was_tied_is_refused(tmp_path: Path, world: World) -> None:
+    Checkpoints(tmp_path, world).save(2, Training("gpt, tied").state, wait=True)
+    words = _refused(tmp_path, world, Training("gpt").state)
+    assert "head.weight is tied to tokens.weight in the checkpoint, and is a parameter of" in words
+
+
 def test_an_optimizer_of_other_parameters_is_refused(tmp_path: Path, world: World) -> None:
     training, other = Training(), Training()
     with pytest.raises(ParallelError, match=r"has a parameter of shape \[6, 6\] that is not the"):
