@@ -209,7 +209,7 @@ MUTANTS = (
     _cut('"a" is listed 2 times', starts=("a", "a")),
     _cut("default_stage is 2", default_stage=2),
     _cut("is pinned to stage 2", stages={"a": 1, "b": 2}),
-    _cut("stage 1 of 2 stages has no module", stages={"a": 0}),
+    _cut("1 of 2 stages without a module: stage 1 is the first", stages={"a": 0}),
     _cut("does not divide the ranks: 4 (1 x ml.p3.8xlarge, 4 per host)", partitions=3),
     _task("nothing says where the task's model is cut", distribution=ModelParallel()),
     # storage, warm pools, training plans, capacity
