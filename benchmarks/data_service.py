@@ -19,10 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from data_service_parts import environment, report
+from data_service_parts import environment
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure
-from data_service_parts.harness import Invalid
 from data_service_parts.rows import (
     cut_link,
     dispatcher,
@@ -35,6 +33,7 @@ from data_service_parts.rows import (
     start,
     transfer,
 )
+from table.rows import conclude, measure, parser
 
 RESULT = Path(__file__).with_suffix(".json")
 ROWS = {
@@ -51,20 +50,6 @@ ROWS = {
 }
 
 
-def measure(bench: Bench, names: list[str]) -> list[Figure]:
-    figures = []
-    for name in names:
-        bench.say(f"== {name}")
-        try:
-            for figure in ROWS[name].measure(bench):
-                print(figure, flush=True)
-                figures.append(figure)
-        except Invalid as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            figures.append(Figure(row=name, what="the row did not end", values=[], note=str(error)))
-    return figures
-
-
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sides are ended on the way out
     options = parse(sys.argv[1:])
@@ -78,34 +63,18 @@ def main() -> int:
             folder=Path(folder),
             peers_python=peers,
         )
-        figures = measure(bench, options.rows)
-    print(report.verdict(figures))
-    if options.json is None and options.rows == list(ROWS) and not options.quick:
-        options.json = RESULT
-    if options.json:
-        options.json.write_text(report.to_json(figures, options.rounds))
-    return 0 if report.is_good(figures) else 1
+        figures = measure(ROWS, options.rows, bench)
+    return conclude(figures, options, ROWS, RESULT)
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rows", type=rows, default=list(ROWS), help=", ".join(ROWS))
-    parser.add_argument("--quick", action="store_true", help="only to see that it works")
-    parser.add_argument("--peers-python", help="an interpreter that has the extra `bench`")
-    parser.add_argument("--no-peers", action="store_true", help="measure ours and raw TCP alone")
-    parser.add_argument("--json", type=Path, help=f"where all values go; of whole runs {RESULT}")
-    options = parser.parse_args(words)
+    made = parser(__doc__.split("\n")[0], ROWS, rounds=5, result=RESULT)
+    made.add_argument("--peers-python", help="an interpreter that has the extra `bench`")
+    made.add_argument("--no-peers", action="store_true", help="measure ours and raw TCP alone")
+    options = made.parse_args(words)
     if options.quick:
         options.rounds = 1
     return options
-
-
-def rows(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := set(names) - set(ROWS):
-        raise argparse.ArgumentTypeError(f"no row is called {', '.join(sorted(unknown))}")
-    return names
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from table.rows import Invalid
+
 from data_service_parts.inside.variables import HARNESS, SIDE
 from data_service_parts.processes import Tree
 
@@ -20,10 +22,6 @@ _PATIENCE = 180.0
 #: Seconds that a look at the processor time of what waits takes, the share of a processor that
 #: waiting may use, and the seconds that refilling buffers may take.
 _LOOK, _IDLE, _SETTLE = 0.2, 0.15, 20.0
-
-
-class Invalid(Exception):
-    """A side did not come up, ended, or brought wrong bytes: there is nothing to compare."""
 
 
 @dataclass(frozen=True, kw_only=True)

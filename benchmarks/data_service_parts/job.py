@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from data_service_parts.harness import Invalid
+from table.rows import Invalid
+
 from data_service_parts.processes import Tree, running_module
 from launcher.contract import DataPart, JobDocument, Ports, Role, TrainerPart
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from data_service_parts.harness import Invalid
+from table.rows import Invalid
+
 from data_service_parts.job import INSIDE
 from data_service_parts.processes import Tree
 

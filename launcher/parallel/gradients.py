@@ -16,6 +16,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks import (
     quantization_pertensor_hook,
 )
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
@@ -87,6 +89,9 @@ def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[N
 
     Gradients are exchanged in the last one alone. Divide each loss by the number of batches.
     """
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(is_last)
+        return contextlib.nullcontext()
     if is_last or not isinstance(model, DistributedDataParallel):
         return contextlib.nullcontext()
     held: AbstractContextManager[None] = model.no_sync()
@@ -138,6 +143,8 @@ def clip(
     own = list(parameters)
     gradients = [each.grad for each in (own if counted is None else counted)]
     norm = get_total_norm([each for each in gradients if each is not None])
+    if isinstance(norm, DTensor):  # of shares
+        norm = norm.full_tensor()
     if world.degrees.pipeline > 1:
         square = norm.to(world.device).square()
         dist.all_reduce(square, group=world.pp_group)

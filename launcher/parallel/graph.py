@@ -123,6 +123,8 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         if name in self._whole or not any(True for _ in module.children()):
             return True
+        if "forward" in vars(module):  # it was replaced, say to be computed again
+            return True
         # torch's own layers (attention, LSTM) are one thing; its containers are not.
         is_torchs = type(module).__module__.startswith("torch.nn")
         return is_torchs and not isinstance(module, nn.Sequential)

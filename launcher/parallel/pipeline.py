@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import torch
@@ -20,12 +21,14 @@ from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
+from launcher.parallel.holdings import settle, united
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.schedules import Schedule, scheduled
 from launcher.parallel.sections import Section
-from launcher.parallel.stages import Stage, cut, united
-from launcher.parallel.ties import Ties
+from launcher.parallel.shapes import Shapes, reshaped, shapes
+from launcher.parallel.stages import Stage, cut
+from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
 from launcher.parallel.world import World
 
@@ -40,6 +43,7 @@ class Pipeline:
     loss: of what the model returns and the targets of one microbatch; the mean over its samples.
     valid: of such targets, how many of them count, where that differs: see `weights`.
     precision: of the forward passes and the loss: see `precision`.
+    What is not given of starts, schedule and precision is what the job says.
 
     Raises ParallelError for models that cannot be cut there, or not exactly.
     """
@@ -49,22 +53,29 @@ class Pipeline:
         model: nn.Module,
         world: World,
         *,
-        starts: Sequence[str] | Pins,
+        starts: Sequence[str] | Pins | None = None,
         example: Mapping[str, Any],
         loss: Loss,
         valid: Valid | None = None,
-        schedule: Schedule | str = Schedule.INTERLEAVED,
+        schedule: Schedule | str | None = None,
         precision: Precision | str | None = None,
         seed: int = 0,
     ) -> None:
-        degrees = world.degrees
+        degrees, job = world.degrees, world.job
+        if starts is None:
+            starts = (
+                Pins(stages=job.stages, default=job.default_stage) if job.stages else job.starts
+            )
+        schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
-        self._autocasting = autocasting(precision, world.device)
+        #: Names of tied parameters in the whole model, each with the first one of its parameter.
+        self.tied = tied_names(model)
+        self._autocasting = autocasting(precision or job.precision, world.device)
         with self._autocasting():
             stages = cut(model, starts, example)
         _check_count(len(stages), starts, degrees)
+        settle(model, stages)
         self._ties = Ties(stages, world)
-        schedule = named(Schedule, schedule, "schedule")
         own = [
             Section(
                 stages[number],
@@ -80,7 +91,8 @@ class Pipeline:
         self.module.to(world.device)
         self._sections = own
         self._randomness = Randomness(self.module, {n for s in own for n in s.stage.drawing}, seed)
-        self._steps = 0
+        #: Batches so far: they seed what modules draw, and so must be known to go on.
+        self.steps = 0
         self._sums = _Sums()
         parts = degrees.microbatches * degrees.accumulation
         self._loss = MeanLoss(loss, parts) if valid is None else WeightedLoss(loss, valid)
@@ -90,6 +102,10 @@ class Pipeline:
             degrees,
             self._weigh,
         )
+        self._kind = schedule
+        in_order = [name for name in signature(model.forward).parameters if name in example]
+        self._like = shapes(example[name] for name in in_order)
+        self._schedules = {self._like: self._schedule}
 
     @property
     def stages(self) -> list[nn.Module]:
@@ -109,6 +125,21 @@ class Pipeline:
     def train(self, mode: bool = True) -> None:
         self.module.train(mode)
 
+    def expect(self, *arguments: torch.Tensor) -> None:
+        """From now on microbatches are like these arguments, and need not be like the example.
+
+        All ranks of a replica call it, before a batch of another size or length.
+        """
+        self._like = shapes(arguments)
+        if self._like not in self._schedules:
+            own = {section.number: section.stage for section in self._sections}
+            with self._autocasting():
+                found = reshaped(own, arguments, self._world)
+            placed = [each.placed(self._world, found[each.number]) for each in self._sections]
+            degrees = self._world.degrees
+            self._schedules[self._like] = scheduled(self._kind, placed, degrees, self._weigh)
+        self._schedule = self._schedules[self._like]
+
     def step(
         self,
         *arguments: torch.Tensor,
@@ -124,7 +155,7 @@ class Pipeline:
         `precision.scaler`. Returns the mean loss of this replica's batch, on all its ranks.
         """
         self._run(self._schedule.step, arguments, target, scaler)
-        self._steps += 1
+        self.steps += 1
         if is_last:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
@@ -181,7 +212,7 @@ class Pipeline:
 
     def _announce(self, stage: Stage, microbatch: int) -> None:
         self._randomness.at(
-            step=self._steps,
+            step=self.steps,
             replica=self._world.dp_rank,
             microbatch=microbatch,
             earlier=stage.drawing,
@@ -195,6 +226,11 @@ class Pipeline:
                     f"a batch of {each.shape[0]} samples cannot be cut into {count} microbatches "
                     "of one size: choose a batch size that it divides, and drop_last=True"
                 )
+        if (found := shapes(each.chunk(count)[0] for each in arguments)) != self._like:
+            raise ParallelError(
+                f"the microbatches of this batch are {_words(found)}, and those before were "
+                f"{_words(self._like)}: call expect() on all ranks of the replica first"
+            )
 
     def _tell_loss(self) -> torch.Tensor:
         sums, degrees = self._sums, self._world.degrees
@@ -213,6 +249,10 @@ class _Sums:
     scaler: GradScaler | None = None
     losses: list[torch.Tensor] = field(default_factory=list)
     weight: float = 0.0
+
+
+def _words(like: Shapes) -> str:
+    return ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in like)
 
 
 def _check_count(count: int, starts: Sequence[str] | Pins, degrees: Degrees) -> None:

@@ -69,15 +69,19 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
         leaves, spec = self._left
         return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
 
-    def placed(self, world: World) -> PipelineStage:
-        """With its inputs and outputs known, or torch would run it once more to see them."""
+    def placed(self, world: World, like: Stage | None = None) -> PipelineStage:
+        """With its inputs and outputs known, or torch would run it once more to see them.
+
+        like: the stage as it is for other shapes.
+        """
+        stage = like or self.stage
         return PipelineStage(
             self,
             self.number,
             world.degrees.stages,
             world.device,
-            input_args=_likes(self.stage.inputs),
-            output_args=_likes(self.stage.outputs),
+            input_args=_likes(stage.inputs),
+            output_args=_likes(stage.outputs),
             group=world.pp_group,
         )
 

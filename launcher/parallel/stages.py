@@ -62,21 +62,6 @@ def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, An
     return list(_Cutter(model, graph, stage_of, look).stages(max(stage_of.values()) + 1))
 
 
-def united(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
-    """The modules and parameters of several stages, under the model's own names; not to be called.
-
-    A single stage is that itself.
-    """
-    if len(stages) == 1:
-        return stages[0].module
-    names = {(n.op, str(n.target)): None for stage in stages for n in stage.module.graph.nodes}
-    graph = fx.Graph()
-    for op, target in names:
-        if op in ("call_module", "get_attr"):
-            graph.create_node(op, target)
-    return fx.GraphModule(model, graph, class_name="Stages")
-
-
 class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
     """Runs a model once, and notes what each node gives: tensors as they are on the meta device."""
 
@@ -105,7 +90,7 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
             value = super().run_node(n)
             if n.op == "call_module" and has_drawn():
                 self.drawing.add(str(n.target))
-        self.values[n] = tree_map_only(torch.Tensor, _on_meta, value)
+        self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
         return value
 
     def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -120,7 +105,8 @@ class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
                 )
 
 
-def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+def on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Its shape, type and gradient, without bytes."""
     like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
     return like.requires_grad_(tensor.requires_grad)
 

@@ -42,6 +42,18 @@ class Ties:
                 dist.all_reduce(parameter.grad, group=group)
 
 
+def tied_names(model: nn.Module) -> dict[str, str]:
+    """The later names of parameters that have several, each with the first."""
+    first: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        first.setdefault(id(parameter), name)
+    return {
+        name: first[id(parameter)]
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if name != first[id(parameter)]
+    }
+
+
 def _shared(
     stages: Sequence[Stage], world: World
 ) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:

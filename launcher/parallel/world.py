@@ -5,29 +5,36 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.rendezvous import rendezvous
 
+from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
 from launcher.parallel.degrees import Degrees, Placement, named
 
 #: How torchrun tells its ranks which start this is (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+_Given = TypeVar("_Given")
 _TIMEOUT = timedelta(minutes=30)
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """This process among all that train. mesh: ("dp", "pp"), with a process group for each."""
+    """This process among all that train.
+
+    mesh: ("dp", "pp"), with a process group for each. job: what the job says of it.
+    """
 
     degrees: Degrees
     rank: int
     local_rank: int
     device: torch.device
     mesh: DeviceMesh
+    job: ParallelPart
 
     @property
     def pp_rank(self) -> int:
@@ -60,29 +67,31 @@ class World:
 
 def join(
     *,
-    pipeline: int = 1,
-    placement: Placement | str = Placement.CLUSTER,
+    pipeline: int | None = None,
+    placement: Placement | str | None = None,
     global_batch: int | None = None,
-    accumulation: int = 1,
-    microbatches: int = 1,
-    virtual_stages: int = 1,
+    accumulation: int | None = None,
+    microbatches: int | None = None,
+    virtual_stages: int | None = None,
     backend: str | None = None,
     timeout: timedelta = _TIMEOUT,
 ) -> World:
     """Meet the other ranks, as torchrun or mpirun has started them, or be the only one.
 
-    The arguments are those of Degrees. backend: of torch.distributed; NCCL where there is CUDA,
-    else gloo. timeout: for each collective. Raises ParallelError.
+    The arguments are those of Degrees; those that are not given are what the job says, and in no
+    job the defaults. backend: of torch.distributed; NCCL where there is CUDA, else gloo.
+    timeout: for each collective. Raises ParallelError.
     """
+    job = ParallelPart.from_environment(os.environ)
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     degrees = Degrees(
         world=int(os.environ.get("WORLD_SIZE", 1)),
-        pipeline=pipeline,
-        placement=named(Placement, placement, "placement"),
+        pipeline=_or(pipeline, job.partitions),
+        placement=named(Placement, _or(placement, job.placement), "placement"),
         global_batch=global_batch,
-        accumulation=accumulation,
-        microbatches=microbatches,
-        virtual_stages=virtual_stages,
+        accumulation=_or(accumulation, job.accumulation),
+        microbatches=_or(microbatches, job.microbatches),
+        virtual_stages=_or(virtual_stages, job.virtual_stages),
     )
     device = _device(local_rank)
     _meet(backend or ("nccl" if device.type == "cuda" else "gloo"), timeout)
@@ -92,7 +101,12 @@ def join(
         local_rank=local_rank,
         device=device,
         mesh=DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp")),
+        job=job,
     )
+
+
+def _or(given: _Given | None, said: _Given) -> _Given:
+    return said if given is None else given
 
 
 def _device(local_rank: int) -> torch.device:

@@ -30,6 +30,18 @@ def test_the_request_is_printed_and_nothing_else_happens(terminal):
     assert not terminal.home.exists()
 
 
+def test_a_model_that_is_cut_is_checked_against_the_ranks_of_the_job(terminal):
+    job = terminal.write(
+        job=CLOUD_JOB + PLACES + "distribution: {model_parallel: {partitions: 2}}\n"
+    )
+    assert terminal("run", job, "--local", "--dry-run").exit_code == 0
+    change = "distribution.model_parallel.partitions=4"
+    refused = terminal("run", job, "--local", "--dry-run", "--set", change)
+    assert refused.exit_code == 2
+    assert "partitions is 4, which does not divide the ranks: 2" in refused.stderr
+    assert f"--set {change}" in refused.stderr
+
+
 def test_the_token_is_not_printed(terminal):
     result = terminal("run", terminal.write(job=CLOUD_JOB + PLACES), "--dry-run")
     assert json.loads(result.stdout)["Environment"] == {"LAUNCHER_TOKEN": "<redacted>"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.contract import DataPart, JobDocument, Launch, Role, TrainerPart
+from launcher.contract import DataPart, JobDocument, Launch, ParallelPart, Role, TrainerPart
 
 
 @pytest.fixture
@@ -35,6 +35,8 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
         mpi_options: tuple[str, ...] = (),
+        task: str | None = None,
+        parallel: ParallelPart | None = None,
         **options: object,
     ) -> Hosts:
         groups = {"data_group": data, "train_group": train} if data else {"train_group": train}
@@ -47,6 +49,8 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 processes_per_host=processes_per_host,
                 hang_timeout=hang_timeout,
                 mpi_options=mpi_options,
+                task=task,
+                parallel=parallel or ParallelPart(),
             ),
             data=DataPart(
                 datasets=datasets,

@@ -19,7 +19,6 @@ from launcher.parallel.cuts import Pins  # noqa: E402
 from launcher.parallel.graph import trace  # noqa: E402
 from launcher.parallel.stages import Stage, cut  # noqa: E402
 
-
 IDS = {"ids": torch.zeros(1, 3, dtype=torch.long)}
 
 

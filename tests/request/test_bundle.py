@@ -54,6 +54,7 @@ def test_the_job_world_travels_and_the_sdk_world_does_not(source):
     assert "lib/launcher/__init__.py" in files
     assert "lib/launcher/contract/document.py" in files
     assert "lib/launcher/runtime/__init__.py" in files
+    assert "lib/launcher/parallel/pipeline.py" in files
     sdk_world = ("spec", "request", "sessions", "cli", "job", "estimator", "catalogue")
     tops = {file.removeprefix("lib/launcher/").split("/")[0] for file in files if "lib/" in file}
     assert not tops & {*sdk_world, *(f"{name}.py" for name in sdk_world)}

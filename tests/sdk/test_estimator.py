@@ -20,11 +20,13 @@ from launcher import (
     JobSpec,
     LauncherError,
     LocalSession,
+    ModelParallel,
     PyTorch,
     SpecError,
     TensorFlow,
     TrainingInput,
 )
+from launcher.contract import CONTAINER_ENTRYPOINT
 
 IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1"
 ROLE = "arn:aws:iam::111122223333:role/Training"
@@ -262,6 +264,19 @@ def test_without_waiting_the_job_goes_on_alone_and_can_be_attached(folder, capsy
     job.wait().raise_for_status()
     assert [line.text for line in job.logs() if line.text.startswith("read")] == ["read 1 2 3"]
     assert capsys.readouterr().out == ""
+
+
+def test_a_task_is_named_instead_of_a_script(folder):
+    made = PyTorch(
+        task="pipeline:train_set",
+        source_dir=str(folder),
+        instance_type="local",
+        distribution=ModelParallel(partitions=2, processes_per_host=2, starts=["head"]),
+    )
+    request = made.request()
+    assert request["AlgorithmSpecification"]["ContainerEntrypoint"] == list(CONTAINER_ENTRYPOINT)
+    assert request["TrainingJobName"].startswith("pipeline-2")  # and the year
+    assert JobSpec.from_yaml(made.to_yaml()) == made.spec
 
 
 def test_a_name_is_used_once(folder):

@@ -210,15 +210,20 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "microbatches of interleaved stages": (
         cut(hosts=4, partitions=4, microbatches=4),
         cut(hosts=4, partitions=4, microbatches=3),
-        "microbatches is 3, and each of 4 interleaved partitions needs one",
+        "microbatches is 3, and 4 partitions take turns with as many",
     ),
     "microbatches of virtual stages": (
         cut(hosts=4, partitions=4, virtual_stages=2, microbatches=10),
         cut(hosts=4, partitions=4, virtual_stages=2, microbatches=11),
         "microbatches is 11, which 2 rounds of 4 stages cannot share",
     ),
-    "microbatches of virtual stages, fewer": (
-        cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=3),
+    "microbatches of virtual stages, few": (
+        cut(hosts=4, partitions=4, virtual_stages=2, microbatches=4),
+        cut(hosts=4, partitions=4, virtual_stages=2, microbatches=3),
+        "microbatches is 3, and 4 partitions take turns with as many",
+    ),
+    "microbatches of one round": (
+        cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=7),
         cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=9),
         "microbatches is 9, which 2 rounds of 4 stages cannot share",
     ),

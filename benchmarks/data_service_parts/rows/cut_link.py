@@ -16,9 +16,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from table.figures import Figure, at_most
+from table.rows import Invalid
+
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_most
-from data_service_parts.harness import Invalid
 from data_service_parts.inside import variables
 from data_service_parts.job import INSIDE
 from launcher.errors import PlatformError

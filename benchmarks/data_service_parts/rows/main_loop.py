@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from table.figures import Figure, at_least, at_most, ratios
+
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_least, at_most, ratios
 from data_service_parts.harness import Order, in_turns
 from data_service_parts.inside import payload, variables
 from data_service_parts.job import Job

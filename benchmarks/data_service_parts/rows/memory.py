@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 
+from table.figures import Figure, at_most
+
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_most
 from data_service_parts.harness import Order
 from data_service_parts.inside import payload, variables
 from data_service_parts.job import Job

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from table.figures import Figure, at_least, ratios
+
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_least, ratios
 from data_service_parts.harness import Order, in_turns
 from data_service_parts.inside import variables
 from data_service_parts.job import Job

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from table.figures import Figure, at_least
+
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_least
 from data_service_parts.harness import Order
 from data_service_parts.inside import variables
 from data_service_parts.job import Job

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from table.figures import Figure, at_most
+
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_most
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
 from data_service_parts.processes import running_module

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
+from table.figures import Figure, at_least, at_most, ratios
+
 from data_service_parts import reference
 from data_service_parts.bench import Bench
-from data_service_parts.figures import Figure, at_least, at_most, ratios
 from data_service_parts.harness import Order, Side, Window, in_turns
 from data_service_parts.inside import payload
 from data_service_parts.inside.variables import PAYLOAD

@@ -86,12 +86,12 @@ def _schedule_problems(model: ModelParallel, path: FieldPath) -> Iterator[Findin
         fix = "write virtual_stages: 2 or more, or schedule: interleaved"
         yield Finding(path=schedule, what=what, fix=fix)
     count, partitions = model.microbatches, model.partitions
-    rounds = max(1, count // partitions)
-    if model.virtual_stages == 1 and model.schedule == "interleaved" and count < partitions:
-        what = f"microbatches is {count}, and each of {partitions} interleaved partitions needs one"
+    rounds = count // partitions
+    if model.schedule != "simple" and rounds == 0:
+        what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
         fix = f"use {partitions} or more, or schedule: simple"
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
-    if model.virtual_stages > 1 and model.schedule != "simple" and count % rounds:
+    if model.schedule != "simple" and model.virtual_stages > 1 and rounds and count % rounds:
         what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
         fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)

@@ -1,7 +1,8 @@
-"""What the benchmark says: figures, what each should be, and the table of them."""
+"""Figures, what each should be, how sure they are, and how they stand in a table."""
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +36,8 @@ class Figure:
     """One line of the table.
 
     values: one a round; the figure is their median. No values: it was not measured.
-    note: what the reader must know to judge it.
+    interval: in which the median lies (`interval_of`). It says how sure the verdict is, which
+        is the median's alone. note: what the reader must know to judge it.
     """
 
     row: str
@@ -43,6 +45,7 @@ class Figure:
     values: Sequence[float]
     unit: str = "x"
     target: Target | None = None
+    interval: tuple[float, float] | None = None
     note: str = ""
 
     @property
@@ -67,8 +70,18 @@ class Figure:
         value = "-" if self.median is None else f"{_short(self.median)} {self.unit}"
         target = str(self.target or "")
         return (
-            f"{self.row:<14}{self.what:<58}{value:>16}  {target:<10}{self.verdict:<13}{self.note}"
+            f"{self.row:<14}{self.what:<58}{value:>16}  {target:<10}{self.verdict:<13}"
+            f"{self._sureness}{self.note}"
         )
+
+    @property
+    def _sureness(self) -> str:
+        if self.interval is None:
+            return ""
+        least, most = self.interval
+        is_open = self.target and self.target.is_met(least) != self.target.is_met(most)
+        words = f"95 %: {_short(least)} to {_short(most)}"
+        return f"{words}, on both sides of the target" if is_open else words
 
 
 def _short(value: float) -> str:
@@ -78,3 +91,10 @@ def _short(value: float) -> str:
 def ratios(values: Sequence[float], others: Sequence[float]) -> list[float]:
     """Round by round: what disturbs one side for a while disturbs its neighbour too."""
     return [value / other for value, other in zip(values, others, strict=False)]
+
+
+def interval_of(values: Sequence[float], draws: int = 2000) -> tuple[float, float]:
+    """Where the median of such values lies in 95 of 100 cases: a percentile bootstrap (Efron)."""
+    choose = random.Random(0).choices
+    medians = sorted(statistics.median(choose(values, k=len(values))) for _ in range(draws))
+    return medians[round(0.025 * draws)], medians[round(0.975 * draws) - 1]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from data_service_parts.figures import Figure
+from table.figures import Figure
 
 _VALID = "(valid run)"
 

@@ -1,0 +1,30 @@
+"""python -m launcher.parallel.checkpoints export FOLDER FILE"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from launcher.errors import ParallelError
+from launcher.parallel.checkpoints import export
+
+
+def main(given: list[str] | None = None) -> int:
+    """given: arguments; by default those of the command line. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m launcher.parallel.checkpoints")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verb = verbs.add_parser("export", help="write a checkpoint's model into one file")
+    verb.add_argument("folder", help="of checkpoints, or one of them (step-N)")
+    verb.add_argument("file", help="to write: .safetensors, or any other for torch.save")
+    arguments = parser.parse_args(given)
+    try:
+        chosen = export(arguments.folder, arguments.file)
+    except ParallelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{arguments.file}: the model of {chosen}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Saves while training goes on, and loads what is whole."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import torch.distributed as dist
+from torch.distributed.checkpoint.staging import BlockingAsyncStager
+
+from launcher.errors import ParallelError
+from launcher.parallel.checkpoints import folders
+from launcher.parallel.checkpoints.agreement import gathered, together
+from launcher.parallel.checkpoints.contents import contents, tied
+from launcher.parallel.checkpoints.loading import fill
+from launcher.parallel.checkpoints.state import State
+from launcher.parallel.checkpoints.writing import Writer
+from launcher.parallel.world import World
+from launcher.runtime.events import emit
+
+
+class Checkpoints:
+    """The checkpoints of a job: folders `step-N` in one folder, which all ranks see.
+
+    Made on all ranks, after `parallel.init`; all make the same calls in the same order.
+    keep: how many complete ones stay.
+    """
+
+    def __init__(self, folder: Path | str, world: World, keep: int = 2) -> None:
+        if keep < 1:
+            raise ParallelError(f"keep is {keep}: the newest checkpoint must be kept, so use 1")
+        self._root = Path(folder)
+        self._world = world
+        # Of its own: the thread's messages must not come between those of training.
+        self._group = dist.new_group(backend="gloo")
+        self._writer = Writer(root=self._root, world=world, group=self._group, keep=keep)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._pending: Future[None] | None = None
+        self._latest: int | None = None  # step that was saved or loaded
+
+    def save(self, step: int, state: State, wait: bool = False) -> None:
+        """Copy the state to the CPU's memory, and let a thread write it while training goes on.
+
+        Waits for the save before, and raises its error. The step that was just saved or loaded is
+        not saved again. wait: until it is on the disk. Raises ParallelError.
+        """
+        self._finish()
+        if step != self._latest:
+            staged = BlockingAsyncStager().stage(contents(state, self._world))
+            self._pending = self._thread.submit(self._writer.write, step, staged, tied(state))
+            self._latest = step
+        if wait:
+            self._finish()
+
+    def load(self, state: State) -> int | None:
+        """Fill a state from the newest complete checkpoint; its step, or None when there is none.
+
+        Raises ParallelError when checkpoints are there and all are damaged, or when it is one of
+        another model.
+        """
+        self._finish()
+        # The first rank's choice: files of a slow file system may not be there for all at once.
+        look = folders.newest if self._world.rank == 0 else folders.nothing
+        mine = together(lambda: look(self._root), self._group, "nothing is loaded")
+        choice = gathered(mine, self._group)[0]
+        if choice.step is not None:
+            new = fill(state, self._world, folders.folder_of(self._root, choice.step), self._group)
+            self._latest = choice.step
+            self._say("checkpoint_loaded", choice, new_ranks=new)
+        elif choice.passed_over:
+            self._say("checkpoint_absent", choice)
+        return choice.step
+
+    def close(self) -> None:
+        """Wait for the last save, and raise its error. Call it before `parallel.leave`."""
+        try:
+            self._finish()
+        finally:
+            self._thread.shutdown()
+
+    def _finish(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._latest, step = None, self._latest
+            pending.result()
+            self._latest = step
+
+    def _say(self, event: str, choice: folders.Choice, **fields: object) -> None:
+        if self._world.rank == 0:
+            passed_over = "; ".join(choice.passed_over)
+            emit(event, step=choice.step, folder=str(self._root), passed_over=passed_over, **fields)

@@ -1,0 +1,82 @@
+"""A checkpoint as one file that needs nothing of this package: a plain state_dict."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+from launcher.errors import ParallelError
+from launcher.parallel.checkpoints import folders, manifests, safetensors_files
+from launcher.parallel.checkpoints.contents import MODEL
+
+
+def export(folder: Path | str, file: Path | str) -> Path:
+    """Write the model of a checkpoint into one file, as whole tensors under its own names.
+
+    folder: a `step-N`, or one of several, of which the newest complete one is taken. file: ending
+        in .safetensors, of that format (without the later names of tied parameters, which stand in
+        its metadata, as its own save_model does it); else torch.save's.
+    Needs no job, and memory for the whole model. Returns the folder that was taken. Raises
+    ParallelError.
+    """
+    chosen, target = _chosen(Path(folder)), Path(file)
+    if not target.parent.is_dir():
+        raise ParallelError(f"{target} cannot be written: there is no folder {target.parent}")
+    write = safetensors_files.write if target.suffix == ".safetensors" else _write
+    tied = manifests.read_manifest(chosen).tied
+    part = target.with_name(f"{target.name}.part")
+    try:
+        write(_model_in(chosen), tied, part)
+        part.replace(target)
+    except OSError as error:
+        raise ParallelError(f"{target} cannot be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return chosen
+
+
+def _chosen(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise ParallelError(f"{folder} is no folder: name the one that checkpoints were saved in")
+    if (folder / manifests.NAME).exists() or not folders.steps_in(folder):
+        if problem := manifests.fault(folder):
+            raise ParallelError(f"{folder} is no complete checkpoint: it {problem}")
+        return folder
+    choice = folders.newest(folder)
+    if choice.step is None:
+        raise ParallelError(
+            f"no checkpoint in {folder} was finished: {'; '.join(choice.passed_over)}"
+        )
+    return folders.folder_of(folder, choice.step)
+
+
+def _model_in(folder: Path) -> dict[str, Any]:
+    saved = checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata
+    room = {key: _room(each) for key, each in saved.items() if key.startswith(MODEL)}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        checkpoint.load(
+            room,
+            storage_reader=checkpoint.FileSystemReader(folder),
+            planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
+            no_dist=True,
+        )
+    return {key[len(MODEL) :]: value for key, value in room.items()}
+
+
+def _room(saved: Any) -> torch.Tensor | None:
+    if not isinstance(saved, TensorStorageMetadata):
+        return None
+    return torch.empty(saved.size, dtype=saved.properties.dtype)
+
+
+def _write(model: dict[str, Any], tied: Mapping[str, str], file: Path) -> None:
+    with file.open("wb") as stream:  # an OSError when it cannot be; torch raises others
+        torch.save(model | {name: model[first] for name, first in tied.items()}, stream)

@@ -1,0 +1,96 @@
+"""The folders of checkpoints: which one counts, and which can go."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.errors import ParallelError
+from launcher.parallel.checkpoints import manifests
+
+_STEP = re.compile(r"step-(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """step: of the newest complete checkpoint, None without any.
+
+    passed_over: the newer ones, each with what is wrong with it.
+    """
+
+    step: int | None
+    passed_over: tuple[str, ...]
+
+
+def folder_of(root: Path, step: int) -> Path:
+    return root / f"step-{step}"
+
+
+def steps_in(root: Path) -> list[int]:
+    """Of all folders, complete or not, newest first."""
+    if not root.is_dir():
+        return []
+    matches = (_STEP.fullmatch(path.name) for path in root.iterdir() if path.is_dir())
+    return sorted((int(match[1]) for match in matches if match), reverse=True)
+
+
+def newest(root: Path) -> Choice:
+    """Raises ParallelError when there have been complete checkpoints, and none is now.
+
+    A folder without a manifest is a save that was not finished. Complete ones are deleted only when
+    there is a newer one: so without any manifest there never was a complete one, as after a kill
+    in the first save, and training begins.
+    """
+    passed_over: list[str] = []
+    for step in steps_in(root):
+        problem = manifests.fault(folder_of(root, step))
+        if problem is None:
+            return Choice(step=step, passed_over=tuple(passed_over))
+        passed_over.append(f"step-{step} {problem}")
+    if any((folder_of(root, step) / manifests.NAME).exists() for step in steps_in(root)):
+        raise ParallelError(
+            f"no checkpoint in {root} is complete: {'; '.join(passed_over)}; bring the files back "
+            "(the folder must be one that all hosts see, or S3 must have brought it together), or "
+            "begin in an empty folder"
+        )
+    return Choice(step=None, passed_over=tuple(passed_over))
+
+
+def nothing(root: Path) -> Choice:
+    """What the ranks choose that follow the first one's choice."""
+    return Choice(step=None, passed_over=())
+
+
+def check_is_next(root: Path, step: int) -> None:
+    """Raises ParallelError when a complete checkpoint is of this step or a later one."""
+    for other in steps_in(root):
+        if other >= step and manifests.fault(folder_of(root, other)) is None:
+            raise ParallelError(
+                f"{folder_of(root, other)} is complete, and step {step} would be saved after it: "
+                "load it before training goes on, or save into another folder"
+            )
+
+
+def surplus(root: Path, *, newest: int, keep: int) -> list[int]:
+    """The steps to delete once the newest is complete: all incomplete ones, and those beyond keep.
+
+    Files are not read for this: one whose bytes have changed counts as complete.
+    """
+    others = [step for step in steps_in(root) if step != newest]
+    complete = [
+        step
+        for step in others
+        if step < newest and manifests.fault(folder_of(root, step), hashes=False) is None
+    ]
+    return [step for step in others if step not in complete[: keep - 1]]
+
+
+def remove(root: Path, steps: Iterable[int]) -> None:
+    """First the manifest, so that a folder that is half gone does not count."""
+    for step in steps:
+        (folder_of(root, step) / manifests.NAME).unlink(missing_ok=True)
+        # Another host may be at it as well.
+        shutil.rmtree(folder_of(root, step), ignore_errors=True)

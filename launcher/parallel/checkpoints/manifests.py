@@ -1,0 +1,120 @@
+"""What a finished checkpoint consists of, in a file that is written last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import ParallelError
+from launcher.parallel.degrees import Degrees
+
+FORMAT = 1
+NAME = "manifest.json"
+_PIECE = 1 << 20  # bytes that are read at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """Of a file. size: in bytes."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A checkpoint. degrees: of those who saved it. tied: names of tied parameters, each with the
+    one that it is saved under. files: by name.
+    """
+
+    step: int
+    degrees: Mapping[str, Any]
+    tied: Mapping[str, str]
+    files: Mapping[str, Contents]
+
+
+def described(degrees: Degrees) -> dict[str, Any]:
+    return {
+        "world": degrees.world,
+        "pipeline": degrees.pipeline,
+        "data": degrees.data,
+        "placement": degrees.placement.value,
+    }
+
+
+def contents_of(file: Path) -> Contents:
+    digest, size = hashlib.sha256(), 0
+    with file.open("rb") as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return Contents(size=size, sha256=digest.hexdigest())
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """At once or not at all, and on the disk when this returns."""
+    text = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
+    part = folder / f"{NAME}.part"
+    with part.open("w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(folder / NAME)
+    at = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(at)
+    finally:
+        os.close(at)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raises ParallelError for one of a newer Launcher, and ValueError for a damaged one."""
+    try:
+        raw = json.loads((folder / NAME).read_text())
+        if raw["format"] != FORMAT:
+            raise ParallelError(
+                f"{folder / NAME} has format {raw['format']}, and this Launcher reads {FORMAT}: "
+                "use the Launcher that wrote it, or a newer one"
+            )
+        files = {name: Contents(**each) for name, each in raw["files"].items()}
+        return Manifest(
+            step=int(raw["step"]), degrees=raw["degrees"], tied=dict(raw["tied"]), files=files
+        )
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{error!r}") from error
+
+
+def fault(folder: Path, *, hashes: bool = True) -> str | None:
+    """What is wrong with a checkpoint, in words; None: it is complete.
+
+    hashes: whether to read the files, too.
+    """
+    if not (folder / NAME).exists():
+        return f"has no {NAME}"
+    try:
+        manifest = read_manifest(folder)
+    except ValueError as error:
+        return f"{NAME} is damaged: {error}"
+    if folder.name != f"step-{manifest.step}":
+        return f"{NAME} is damaged: it is of step {manifest.step}"
+    for name, wanted in sorted(manifest.files.items()):
+        if problem := _fault_of_file(folder / name, wanted, hashes=hashes):
+            return f"{name} {problem}"
+    return None
+
+
+def _fault_of_file(file: Path, wanted: Contents, *, hashes: bool) -> str | None:
+    try:
+        size = file.stat().st_size
+    except FileNotFoundError:
+        return "is missing"
+    if size != wanted.size:
+        return f"has {size} bytes instead of {wanted.size}"
+    if hashes and contents_of(file) != wanted:
+        return "is damaged: its bytes are not those that were written"
+    return None

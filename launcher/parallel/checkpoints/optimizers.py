@@ -1,0 +1,121 @@
+"""The state of optimizers under the names of their parameters.
+
+torch's own get_ and set_optimizer_state_dict take the first name that a tied parameter has in one
+stage, which is another in the next, and want a state for each parameter that can learn (torch
+2.13). Here a parameter that has no state yet has none in the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+
+from launcher.errors import ParallelError
+
+_STATE, _OPTIONS = "optimizer/", "options/"
+
+NameOf = Callable[[nn.Parameter], str]
+
+
+def optimizer_contents(optimizer: Optimizer, name_of: NameOf) -> Iterator[tuple[str, Any]]:
+    """What is saved of an optimizer, by key."""
+    packed = optimizer.state_dict()
+    for number, group in enumerate(packed["param_groups"]):
+        options = {key: value for key, value in group.items() if key != "params"}
+        parameters = optimizer.param_groups[number]["params"]
+        for index, parameter in zip(group["params"], parameters, strict=True):
+            name = name_of(parameter)
+            yield _OPTIONS + name, {"kind": type(optimizer).__name__, "options": options}
+            for field, value in packed["state"].get(index, {}).items():
+                _check_shards(name, field, parameter, value)
+                yield f"{_STATE}{name}/{field}", value
+
+
+def _check_shards(name: str, field: str, parameter: nn.Parameter, value: Any) -> None:
+    is_whole = torch.is_tensor(value) and not isinstance(value, DTensor) and value.numel() > 1
+    if isinstance(parameter, DTensor) and is_whole:
+        raise ParallelError(
+            f"{name} is sharded, and its optimizer's {field} is not: each rank has another, and "
+            "one would be saved; use an optimizer whose state is sharded as its parameters are"
+        )
+
+
+class OptimizerTargets:
+    """Where an optimizer's state in a checkpoint belongs.
+
+    name_of: the name that a parameter has in the checkpoint.
+    """
+
+    def __init__(self, optimizer: Optimizer, name_of: NameOf, saved: Metadata) -> None:
+        self._optimizer = optimizer
+        self._name_of = name_of
+        self._saved = saved.state_dict_metadata
+        self._fields: dict[str, list[str]] = {}
+        for key in self._saved:
+            if key.startswith(_STATE):
+                name, _, field = key[len(_STATE) :].rpartition("/")
+                self._fields.setdefault(name, []).append(field)
+
+    def problems(self) -> Iterator[str]:
+        for name, _ in self._parameters():
+            if _OPTIONS + name not in self._saved:
+                yield f"the checkpoint has nothing of an optimizer for {name}"
+
+    def targets(self) -> Iterator[tuple[str, Any]]:
+        """What is to be filled, by key."""
+        for name, parameter in self._parameters():
+            yield _OPTIONS + name, None
+            for field in self._fields.get(name, ()):
+                key = f"{_STATE}{name}/{field}"
+                yield key, _room(self._saved[key], parameter)
+
+    def take(self, loaded: Mapping[str, Any]) -> None:
+        """Give the optimizer what has been loaded."""
+        packed = self._optimizer.state_dict()
+        state, groups = {}, []
+        for number, group in enumerate(packed["param_groups"]):
+            names = [self._name_of(each) for each in self._optimizer.param_groups[number]["params"]]
+            for index, name in zip(group["params"], names, strict=True):
+                if fields := self._fields.get(name):
+                    state[index] = {field: loaded[f"{_STATE}{name}/{field}"] for field in fields}
+            groups.append({**self._options(names, loaded, group), "params": group["params"]})
+        self._optimizer.load_state_dict({**packed, "state": state, "param_groups": groups})
+
+    def _options(
+        self, names: list[str], loaded: Mapping[str, Any], now: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Of one group: those that all its parameters were trained with."""
+        first: dict[str, Any] | None = None
+        kind = type(self._optimizer).__name__
+        for name in names:
+            saved = loaded[_OPTIONS + name]
+            if saved["kind"] != kind:
+                raise ParallelError(f"{name} was trained with {saved['kind']}, and has {kind} here")
+            first = first or saved
+            if repr(saved) != repr(first):
+                raise ParallelError(
+                    f"{names[0]} and {name} are in one group of the optimizer, and were trained "
+                    f"with {first['options']} and {saved['options']}: make the groups as they were"
+                )
+        return now if first is None else dict(first["options"])
+
+    def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                yield self._name_of(parameter), parameter
+
+
+def _room(saved: Any, parameter: nn.Parameter) -> Any:
+    """A place for a saved value, sharded as the parameter that it belongs to."""
+    if not isinstance(saved, TensorStorageMetadata):
+        return None
+    dtype = saved.properties.dtype
+    if isinstance(parameter, DTensor) and saved.size == parameter.size():
+        return torch.empty_like(parameter.detach(), dtype=dtype)
+    return torch.empty(saved.size, dtype=dtype)

@@ -1,0 +1,43 @@
+"""What of a rank is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import nn
+from torch.optim import Optimizer
+
+from launcher.parallel.pipeline import Pipeline
+
+
+class Stateful(Protocol):
+    """What can be saved as it is: a scheduler, a GradScaler, a loader."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: Any) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What is saved of a rank, and loaded into it. What is not named here is neither.
+
+    model: this rank's Pipeline, or a module: bare, replicated by DDP, or sharded by FSDP2. Several
+        modules are one nn.ModuleDict.
+    optimizers: of the model's parameters.
+    shared: by name, what is the same on all ranks: a scheduler, a GradScaler, a count of epochs.
+    loaders: by name, what has a place in the data, that of the rank's replica.
+
+    The random states of Python, numpy, torch and the rank's GPU are always saved.
+
+    >>> State(model=pipeline, optimizers=[optimizer],
+    ...       shared={"scheduler": scheduler, "scaler": scaler},
+    ...       loaders={"train": loader})                          # doctest: +SKIP
+    """
+
+    model: nn.Module | Pipeline
+    optimizers: Sequence[Optimizer] = ()
+    shared: Mapping[str, Stateful] = field(default_factory=dict)
+    loaders: Mapping[str, Stateful] = field(default_factory=dict)

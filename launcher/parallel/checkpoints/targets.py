@@ -1,0 +1,153 @@
+"""Where the contents of a checkpoint belong in a rank's state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
+from torch.distributed.tensor import DTensor
+
+from launcher.errors import ParallelError
+from launcher.parallel.checkpoints.contents import (
+    BATCHES,
+    MODEL,
+    detached,
+    loader_key,
+    namer,
+    random_key,
+    shared_key,
+)
+from launcher.parallel.checkpoints.names import Named, module_of, named
+from launcher.parallel.checkpoints.optimizers import OptimizerTargets
+from launcher.parallel.checkpoints.random_states import begin_anew, restore
+from launcher.parallel.checkpoints.state import State, Stateful
+from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.world import World
+
+
+class Targets:
+    """A rank's state, to be filled from a checkpoint.
+
+    tied: the other names of tied parameters there, each with the one that it is saved under.
+    replicas: whose places loaders have there.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        world: World,
+        saved: Metadata,
+        *,
+        tied: Mapping[str, str],
+        replicas: int,
+    ) -> None:
+        self._state = state
+        self._world = world
+        self._saved = saved.state_dict_metadata
+        self._tied = tied
+        self._replicas = replicas
+        self._parts = [(each, self._places_of(each)) for each in named(state.model)]
+        name_of = namer((each.value, at[0] if at else each.names[0]) for each, at in self._parts)
+        self._optimizers = [OptimizerTargets(each, name_of, saved) for each in state.optimizers]
+
+    def _places_of(self, part: Named) -> list[str]:
+        """The names under which the checkpoint has a part; tied ones may have several."""
+        names = [found for name in part.names for found in (name, self._tied.get(name, name))]
+        return [name for name in dict.fromkeys(names) if MODEL + name in self._saved]
+
+    @property
+    def names(self) -> set[str]:
+        """All that this rank's part of the model has, here or there."""
+        return {name for each, places in self._parts for name in (*each.names, *places)}
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no such rank."""
+        return random_key(self._world.rank) not in self._saved
+
+    def problems(self, names: Collection[str]) -> Iterator[str]:
+        """Why it cannot be loaded. names: of the whole model."""
+        for part, places in self._parts:
+            yield from self._problems_of(part, places)
+        if self._world.rank == 0:
+            known = {key[len(MODEL) :] for key in self._saved if key.startswith(MODEL)}
+            for foreign in sorted(known.difference(names)):
+                yield f"the checkpoint has {foreign}, and the model has not"
+        for optimizer in self._optimizers:
+            yield from optimizer.problems()
+        for key in (*map(shared_key, self._state.shared), *self._loader_keys()):
+            if key not in self._saved:
+                yield f"the checkpoint has no {key}"
+
+    def _problems_of(self, part: Named, places: list[str]) -> Iterator[str]:
+        name = part.names[0]
+        if not places:
+            yield f"the model has {name}, and the checkpoint has not"
+            return
+        saved = self._saved[MODEL + places[0]]
+        if isinstance(saved, BytesStorageMetadata) or not torch.is_tensor(part.value):
+            return
+        there = (saved.properties.dtype, list(saved.size))
+        here = (part.value.dtype, list(part.value.shape))
+        if there != here:
+            yield "{} is {} {} in the model, and {} {} in the checkpoint".format(
+                name, *here, *there
+            )
+
+    def room(self) -> dict[str, Any]:
+        """What is to be filled, by key: the model's tensors themselves, and places for the rest."""
+        wanted = [BATCHES, random_key(self._world.rank), *map(shared_key, self._state.shared)]
+        found: dict[str, Any] = dict.fromkeys(key for key in wanted if key in self._saved)
+        found |= dict.fromkeys(self._loader_keys())
+        for part, places in self._parts:
+            found[MODEL + places[0]] = detached(part.value)
+            found |= {MODEL + other: torch.empty_like(part.value) for other in places[1:]}
+        for optimizer in self._optimizers:
+            found |= dict(optimizer.targets())
+        return found
+
+    def take(self, loaded: Mapping[str, Any], *, step: int) -> None:
+        """Give the state what has been loaded."""
+        for part, places in self._parts:
+            for other in places[1:]:
+                _check_equal(part, other, loaded[MODEL + other])
+        parts = {key: loaded[MODEL + at[0]] for part, at in self._parts for key in part.keys}
+        module_of(self._state.model).load_state_dict(parts)
+        for optimizer in self._optimizers:
+            optimizer.take(loaded)
+        if isinstance(self._state.model, Pipeline):
+            self._state.model.steps = loaded.get(BATCHES, self._state.model.steps)
+        for name, each in self._state.shared.items():
+            each.load_state_dict(loaded[shared_key(name)])
+        for name, loader in self._state.loaders.items():
+            self._place(name, loader, loaded)
+        if self.is_new:
+            begin_anew(step=step, rank=self._world.rank)
+        else:
+            restore(loaded[random_key(self._world.rank)], self._world.device)
+
+    def _loader_keys(self) -> list[str]:
+        return [
+            loader_key(name, replica)
+            for name in self._state.loaders
+            for replica in range(self._replicas)
+        ]
+
+    def _place(self, name: str, loader: Stateful, loaded: Mapping[str, Any]) -> None:
+        """As many replicas as before: each its own place. Else a loader gets the places of all."""
+        places = [loaded[loader_key(name, replica)] for replica in range(self._replicas)]
+        same = self._replicas == self._world.degrees.data
+        loader.load_state_dict(places[self._world.dp_rank] if same else places)
+
+
+def _check_equal(part: Named, other: str, value: torch.Tensor) -> None:
+    mine = part.value
+    if isinstance(mine, DTensor) and isinstance(value, DTensor):
+        mine, value = mine.to_local(), value.to_local()
+    if not torch.equal(mine, value):
+        raise ParallelError(
+            f"{part.names[0]} and {other} are one parameter in the model, and two different ones "
+            "in the checkpoint: that is of a model that does not tie them"
+        )

@@ -1,0 +1,61 @@
+"""What ranks hold of a model: together all of it, under its own names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from launcher.parallel.stages import Stage
+
+
+def settle(model: nn.Module, stages: Sequence[Stage]) -> None:
+    """Let the stages together have the state_dict of the model: all of it, and nothing else.
+
+    What no stage uses is in the first one, to be saved.
+    """
+    whole = model.state_dict(keep_vars=True)
+    held = set()
+    for stage in stages:
+        for name, value in stage.module.state_dict(keep_vars=True).items():
+            held.add(id(value))
+            if name not in whole:  # torch.fx makes the buffers that code reads persistent
+                _put(stage.module, name, value, persistent=False)
+    for name, value in whole.items():
+        if isinstance(value, torch.Tensor) and id(value) not in held:
+            _put(stages[0].module, name, value)
+
+
+def united(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
+    """The modules and parameters of several stages, under the model's own names; not to be called.
+
+    A single stage is that itself.
+    """
+    if len(stages) == 1:
+        return stages[0].module
+    names = {(n.op, str(n.target)): None for stage in stages for n in stage.module.graph.nodes}
+    graph = fx.Graph()
+    for op, target in names:
+        if op in ("call_module", "get_attr"):
+            graph.create_node(op, target)
+    container = fx.GraphModule(model, graph, class_name="Stages")
+    whole = model.state_dict(keep_vars=True)
+    for stage in stages:
+        for name, value in (*stage.module.named_parameters(), *stage.module.named_buffers()):
+            _put(container, name, value, persistent=name in whole)
+    return container
+
+
+def _put(module: nn.Module, name: str, value: Any, *, persistent: bool = True) -> None:
+    """Give a module a parameter or buffer of a name, in modules made where there are none."""
+    *path, leaf = name.split(".")
+    for part in path:
+        if not hasattr(module, part):
+            module.add_module(part, nn.Module())
+        module = getattr(module, part)
+    if isinstance(value, nn.Parameter):
+        module.register_parameter(leaf, value)
+    else:
+        module.register_buffer(leaf, value, persistent=persistent)

@@ -1,0 +1,51 @@
+"""Activations that are not kept for the backward pass, but computed again in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.utils.checkpoint import checkpoint
+
+from launcher.errors import ParallelError
+
+
+def recompute(model: nn.Module, names: Iterable[str]) -> None:
+    """Compute what is in some modules again; of each, only its inputs are kept.
+
+    names: of modules; of a list of modules, each of them. Their names, parameters and results stay
+    as they are. To a pipeline each is one module: it is not cut within, and draws all its random
+    numbers from one seed.
+    Raises ParallelError.
+    """
+    found = [each for name in names for each in _modules(model, name)]
+    for name, module in found:
+        _check_statistics(name, module)
+    for _, module in found:
+        module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+
+
+def _modules(model: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    try:
+        module = model.get_submodule(name)
+    except AttributeError:
+        known = ", ".join(each for each, _ in model.named_children())
+        raise ParallelError(
+            f"{name!r} shall be computed again, and the model has no such module: it has {known}"
+        ) from None
+    if isinstance(module, nn.ModuleList):
+        for child in module.named_children():
+            yield f"{name}.{child[0]}", child[1]
+    else:
+        yield name, module
+
+
+def _check_statistics(name: str, module: nn.Module) -> None:
+    for inner, each in module.named_modules(prefix=name):
+        if isinstance(each, _NormBase) and each.track_running_stats:
+            raise ParallelError(
+                f"{name} cannot be computed again: {inner} would count each batch twice; leave "
+                "it out, or give that norm track_running_stats=False"
+            )

@@ -1,0 +1,76 @@
+"""What stages take and leave for microbatches of other shapes than those that the model was cut
+with: another batch size, or another length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from launcher.parallel.graph import undrawn
+from launcher.parallel.stages import Stage, Value, on_meta
+from launcher.parallel.world import World
+
+Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
+
+
+def shapes(arguments: Iterable[Any]) -> Shapes:
+    """By which such microbatches are known again."""
+    return tuple((each.shape, each.dtype) for each in arguments if isinstance(each, torch.Tensor))
+
+
+def reshaped(
+    own: Mapping[int, Stage], arguments: Sequence[torch.Tensor], world: World
+) -> dict[int, Stage]:
+    """This rank's stages, by number, for such arguments of one microbatch.
+
+    Each runs once, on zeros, with its buffers and the random numbers as before. All ranks of a
+    replica call it.
+    """
+    found: dict[int, Stage] = {}
+    left: tuple[Value, ...] = ()
+    for number in range(world.degrees.stages):
+        taken, holder = left, world.degrees.holder(number)
+        if number in own:
+            given = [_zeros(value, world) for value in taken] if number else arguments
+            left = _run(own[number], given)
+            found[number] = replace(own[number], inputs=taken, outputs=left)
+        told = [left]
+        dist.broadcast_object_list(
+            told, group=world.pp_group, group_src=holder, device=world.device
+        )
+        left = told[0]
+    return found
+
+
+def _zeros(value: Value, world: World) -> torch.Tensor:
+    zeros = torch.zeros_like(value.like, device=world.device)
+    return zeros.requires_grad_(value.like.requires_grad)
+
+
+def _run(stage: Stage, arguments: Sequence[torch.Tensor]) -> tuple[Value, ...]:
+    with torch.enable_grad(), undrawn(), _kept_buffers(stage.module):
+        leaves = tree_leaves(stage.module(*arguments))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return tuple(
+        replace(value, like=on_meta(tensor))
+        for value, tensor in zip(stage.outputs, tensors, strict=True)
+    )
+
+
+@contextmanager
+def _kept_buffers(module: nn.Module) -> Iterator[None]:
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, was in before:
+                buffer.copy_(was)

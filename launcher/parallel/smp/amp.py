@@ -1,0 +1,15 @@
+"""`amp.GradScaler`: one with which all ranks skip the same steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+from launcher.parallel.precision import scaler
+from launcher.parallel.smp.session import session
+
+
+def GradScaler(**options: Any) -> ShardedGradScaler:  # noqa: N802 - smp's name
+    """In place of torch.amp.GradScaler. options: its own, without the device."""
+    return scaler(session().world, **options)

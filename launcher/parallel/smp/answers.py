@@ -1,0 +1,158 @@
+"""What a step function gets for its model call: nothing in the first stage, where only the
+arguments are wanted, and in the last stage what the model has returned.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from launcher.errors import ParallelError
+
+Arguments: TypeAlias = "dict[str, torch.Tensor]"
+_Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"
+
+
+class Answer(Protocol):
+    """What stands behind a DistributedModel while a step function runs."""
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any: ...
+
+    def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None: ...
+
+
+class Reached(BaseException):
+    """The step function has come to its model call. No error: nobody is to catch it."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__()
+        self.arguments = arguments
+
+
+class UntilCall:
+    """Ends the function at its model call.
+
+    signature: of the model's forward. is_mixed: whether its stages compute in 16 bits.
+    """
+
+    def __init__(
+        self, name: str, signature: inspect.Signature, device: torch.device, *, is_mixed: bool
+    ) -> None:
+        self._name = name
+        self._signature = signature
+        self._device = device
+        self._is_mixed = is_mixed
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if torch.is_autocast_enabled(self._device.type) and not self._is_mixed:
+            raise ParallelError(
+                f"{self._name} calls the model in torch.autocast, which its stages would not see: "
+                "say precision='bf16' (or 'fp16') in the job's distribution or in smp.init"
+            )
+        raise Reached(self._arguments(args, kwargs))
+
+    def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
+        raise ParallelError(f"{self._name} calls model.backward before the model: swap them")
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        given = self._signature.bind(*args, **kwargs).arguments
+        expected = list(self._signature.parameters)[: len(given)]
+        if list(given) != expected:
+            missing = ", ".join(name for name in expected if name not in given)
+            raise ParallelError(
+                f"{self._name} leaves out {missing} of the model, and gives it later arguments: "
+                "give all of them up to the last, as tensors"
+            )
+        for name, value in given.items():
+            self._check(name, value)
+        return dict(given)
+
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, torch.Tensor) or not value.dim():
+            what = "tensor without axes" if isinstance(value, torch.Tensor) else type(value)
+            raise ParallelError(
+                f"{self._name} gives the model {name}, a {what}: only tensors with samples go "
+                "through a pipeline; make it an attribute of the model"
+            )
+        if value.requires_grad:
+            raise ParallelError(
+                f"{self._name} gives the model {name}, which needs a gradient: only what is in the "
+                "model learns; move what computes it there"
+            )
+
+
+class FromCall:
+    """Answers the model call, and keeps the loss. loss: None until model.backward."""
+
+    def __init__(self, name: str, output: Any, *, training: bool) -> None:
+        self._name = name
+        self._output = output
+        self._training = training
+        self._is_called = False
+        leaves = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
+        self._origins = {each.grad_fn or each for each in leaves if each.requires_grad}
+        self.loss: torch.Tensor | None = None
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if self._is_called:
+            raise ParallelError(
+                f"{self._name} calls the model twice for a microbatch: a step has one model call; "
+                "concatenate the inputs, or make it two steps"
+            )
+        self._is_called = True
+        return self._output
+
+    def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
+        if not self._training:
+            raise ParallelError(
+                f"{self._name} calls model.backward in eval mode, or without gradients: call "
+                "model.train() before it; a layer that is not to train can be set to eval by itself"
+            )
+        if self.loss is not None:
+            raise ParallelError(
+                f"{self._name} calls model.backward twice for a microbatch: add up the losses"
+            )
+        loss = _scalar(tensors, gradients)
+        if not _comes_from(loss, self._origins):
+            raise ParallelError(
+                f"the loss of {self._name} does not come from what the model returned, or no "
+                "gradient flows back from it: compute it from the model's output, without detach()"
+            )
+        self.loss = loss
+
+
+def _scalar(tensors: _Tensors, gradients: _Tensors | None) -> torch.Tensor:
+    """A tensor whose gradient is that of torch.autograd.backward(tensors, gradients)."""
+    every = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    given = [gradients] if isinstance(gradients, torch.Tensor) else list(gradients or [])
+    given += [None] * (len(every) - len(given))
+    for tensor, gradient in zip(every, given, strict=True):
+        if gradient is None and tensor.numel() != 1:
+            raise ParallelError(
+                f"model.backward got a tensor of the shape {tuple(tensor.shape)}: give its mean, "
+                "or its gradient as the second argument"
+            )
+    return sum(
+        tensor.sum() if gradient is None else (tensor * gradient).sum()
+        for tensor, gradient in zip(every, given, strict=True)
+    )
+
+
+def _comes_from(loss: torch.Tensor, origins: set[Any]) -> bool:
+    waiting: list[Any] = [loss.grad_fn or loss]
+    seen: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if (
+            node in origins or getattr(node, "variable", None) in origins
+        ):  # what AccumulateGrad is of
+            return True
+        following = (each for each, _ in getattr(node, "next_functions", ()) if each is not None)
+        new = set(following) - seen
+        seen |= new
+        waiting += new
+    return False

@@ -1,0 +1,85 @@
+"""Objects that ranks send to each other, as smp's scripts do beside their steps."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch.distributed as dist
+
+from launcher.parallel.smp.session import session
+
+
+class CommGroup(enum.Enum):
+    """Ranks that talk: all, those of a replica (also called PP_GROUP), those of a stage."""
+
+    WORLD = "world"
+    MP_GROUP = "mp"
+    PP_GROUP = "mp"
+    DP_GROUP = "dp"
+    RDP_GROUP = "dp"
+
+
+class RankType(enum.Enum):
+    """Among whom a rank is counted."""
+
+    WORLD_RANK = "world"
+    MP_RANK = "mp"
+    PP_RANK = "mp"
+    DP_RANK = "dp"
+    RDP_RANK = "dp"
+
+
+WORLD = CommGroup.WORLD
+MP_GROUP = PP_GROUP = CommGroup.MP_GROUP
+DP_GROUP = RDP_GROUP = CommGroup.DP_GROUP
+
+
+def _group(among: CommGroup | RankType) -> dist.ProcessGroup:
+    world = session().world
+    return {"world": dist.group.WORLD, "mp": world.pp_group, "dp": world.dp_group}[among.value]
+
+
+def barrier(group: CommGroup = WORLD) -> None:
+    dist.barrier(group=_group(group))
+
+
+def mp_barrier() -> None:
+    barrier(MP_GROUP)
+
+
+def dp_barrier() -> None:
+    barrier(DP_GROUP)
+
+
+def allgather(obj: Any, group: CommGroup) -> list[Any]:
+    """The objects of all ranks of a group, by rank; all of them call it."""
+    found: list[Any] = [None] * dist.get_world_size(_group(group))
+    dist.all_gather_object(found, obj, group=_group(group))
+    return found
+
+
+def send(obj: Any, dest_rank: int, rank_type: RankType) -> None:
+    """To a rank that calls `recv_from`."""
+    dist.send_object_list(
+        [obj], group=_group(rank_type), group_dst=dest_rank, device=session().world.device
+    )
+
+
+def recv_from(src_rank: int, rank_type: RankType) -> Any:
+    """What a rank sends to this one, or broadcasts."""
+    found = [None]
+    dist.recv_object_list(
+        found, group=_group(rank_type), group_src=src_rank, device=session().world.device
+    )
+    return found[0]
+
+
+def broadcast(obj: Any, group: CommGroup) -> None:
+    """To all others of a group, which call `recv_from`."""
+    members = _group(group)
+    for each in range(dist.get_world_size(members)):
+        if each != dist.get_rank(members):
+            dist.send_object_list(
+                [obj], group=members, group_dst=each, device=session().world.device
+            )

@@ -1,0 +1,129 @@
+"""What a job or a script says of partitions, in our words or in those of smp. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.contract import PLACEMENTS, SCHEDULES, ParallelPart
+from launcher.errors import ParallelError
+
+#: Names of smp's `parameters`, and what ParallelPart calls them.
+_OURS = {
+    "partitions": "partitions",
+    "pipeline_parallel_degree": "partitions",
+    "microbatches": "microbatches",
+    "pipeline": "schedule",
+    "placement_strategy": "placement",
+    "default_partition": "default_stage",
+}
+#: How smp writes the order of its ranks, without tensor parallelism; what is last varies fastest.
+_ORDERS = {"DP": "cluster", "PD": "spread"}
+#: They steer its search for a partition or its own processes, and change no number.
+_IDLE = (
+    "optimize",
+    "memory_weight",
+    "contiguous",
+    "deterministic_server",
+    "ddp",
+    "ddp_port",
+    "ddp_dist_backend",
+    "delayed_parameter_initialization",
+)
+#: What is not there: the value that says so, and what to do instead.
+_MISSING: dict[str, tuple[Any, str]] = {
+    "auto_partition": (
+        False,
+        "say where the stages begin (starts of the job or of smp.init, or smp.partition), and "
+        "auto_partition=False",
+    ),
+    "tensor_parallel_degree": (1, "cut the model into more partitions"),
+    "sharded_data_parallel_degree": (1, "use a DataParallel job that shards its parameters"),
+    "shard_optimizer_state": (False, "use more partitions"),
+    "offload_activations": (False, "use more microbatches, which are smaller"),
+    "active_microbatches": (
+        None,
+        "leave it out: 'interleaved' holds at most as many as there are stages from a stage on",
+    ),
+    "horovod": (False, "leave it out: replicas exchange their gradients without it"),
+    "prescaled_batch": (False, "give each replica its own batch"),
+    "fp16": (False, "say precision='fp16', with smp.amp.GradScaler"),
+    "bf16": (False, "say precision='bf16'"),
+    "fp16_params": (False, "say precision='fp16', with smp.amp.GradScaler"),
+    "skip_tracing": (False, "leave it out"),
+    "partition_file": (None, "say where the stages begin, with starts or smp.partition"),
+    "load_partition": (False, "say where the stages begin, with starts or smp.partition"),
+}
+#: Of ParallelPart: the same, for what smp has no word for.
+_NOT_FOR_SCRIPTS = {
+    "accumulation": "say smp.DistributedModel(..., backward_passes_per_step=%s)",
+    "sharded": "write the script for launcher.parallel",
+    "compression": "write the script for launcher.parallel",
+    "recomputed": "write the script for launcher.parallel",
+}
+
+
+def configured(
+    part: ParallelPart, config: Mapping[str, Any] | None, named: Mapping[str, Any]
+) -> ParallelPart:
+    """What the job says, with what the script says over it.
+
+    config: smp's own `parameters`. named: fields of ParallelPart. Raises ParallelError with
+    everything that is not there.
+    """
+    ours = {field.name for field in dataclasses.fields(ParallelPart)}
+    problems = [
+        *_unknown(config or {}, {*_OURS, *_MISSING, *_IDLE}),
+        *_unknown(named, ours),
+        *_missing(config or {}),
+    ]
+    if problems:
+        raise ParallelError("smp.init: " + "; ".join(problems))
+    translated = {_OURS[name]: value for name, value in (config or {}).items() if name in _OURS}
+    found = dataclasses.replace(part, **{**translated, **named})
+    found = dataclasses.replace(found, placement=_placement(found.placement))
+    if problems := list(_problems(found)):
+        raise ParallelError("smp.init: " + "; ".join(problems))
+    return found
+
+
+def _unknown(given: Mapping[str, Any], known: set[str]) -> Iterator[str]:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            mend = f"do you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+            yield f"there is no {name!r}: {mend}"
+
+
+def _missing(config: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in config.items():
+        if name in _MISSING and value is not None and value != _MISSING[name][0]:
+            yield f"{name} is {value!r}, which is not there: {_MISSING[name][1]}"
+
+
+def _placement(name: str) -> str:
+    if sorted(name) == sorted("DPT"):
+        return _ORDERS[name.replace("T", "")]
+    return name
+
+
+def _problems(part: ParallelPart) -> Iterator[str]:
+    default = ParallelPart()
+    for name, mend in _NOT_FOR_SCRIPTS.items():
+        value = getattr(part, name)
+        if value != getattr(default, name):
+            mend = mend % value if "%s" in mend else mend
+            yield f"{name} is {value!r}, which scripts for smp do not have: {mend}"
+    if part.schedule not in SCHEDULES:
+        known = " and ".join(map(repr, SCHEDULES))
+        yield f"pipeline is {part.schedule!r}; there are {known}"
+    if part.placement not in PLACEMENTS:
+        known = " and ".join(map(repr, PLACEMENTS))
+        yield f"placement_strategy is {part.placement!r}; there are {known}"
+    last = part.partitions * part.virtual_stages - 1
+    stages = {f"stages[{name!r}]": stage for name, stage in part.stages.items()}
+    for name, stage in {**stages, "default_partition": part.default_stage}.items():
+        if not 0 <= stage <= last:
+            yield f"{name} is {stage}, and the partitions are 0 to {last}"

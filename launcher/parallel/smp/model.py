@@ -1,0 +1,239 @@
+"""`DistributedModel`: a model whose stages are on the ranks of a replica, as one module."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from launcher.errors import ParallelError
+from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.smp.agreement import agree
+from launcher.parallel.smp.answers import Answer, Arguments
+from launcher.parallel.smp.partitions import cuts
+from launcher.parallel.smp.session import session
+from launcher.parallel.smp.states import PARTIAL, gathered, merged
+
+#: They steer smp's search for a partition and DDP's buckets, and change no number.
+_IDLE = {
+    "trace_device",
+    "trace_execution_times",
+    "trace_memory_usage",
+    "overlapping_allreduce",
+    "bucket_cap_mb",
+    "broadcast_buffers",
+    "gradient_as_bucket_view",
+}
+
+
+class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
+    """Wraps the one model of a script. It is called, and learns, in functions under `@step`.
+
+    backward_passes_per_step: steps until gradients are those of all replicas; they are added up.
+    average_grads_across_microbatches: whether gradients are the mean of the microbatches', or
+        their sum. options: of smp; those that change no number.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        backward_passes_per_step: int = 1,
+        average_grads_across_microbatches: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if unknown := set(options) - _IDLE:
+            raise ParallelError(
+                f"smp.DistributedModel has no {', '.join(sorted(unknown))}: leave it out"
+            )
+        if session().models:
+            raise ParallelError("there is a smp.DistributedModel already, and a script has one")
+        session().models.append(self)
+        self.module = module
+        self._every = backward_passes_per_step
+        self.averages = average_grads_across_microbatches
+        self.signature = inspect.signature(module.forward)
+        self._pipeline: Pipeline | None = None
+        self._answer: Answer | None = None
+        self._unused: dict[str, torch.Tensor] = {}
+        self._names = list(module.state_dict())
+        self._waiting: list[Callable[[], None]] = []
+        self._loss: Callable[[Any, int], torch.Tensor] | None = None
+        self._steps = 0
+        self._passes = 0
+        #: Of what is drawn in it and in its steps; that of the first stage once it is partitioned.
+        self.seed = 0
+
+    # In a step --------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._within("called").call(args, kwargs)
+
+    def backward(self, tensors: Any, grad_tensors: Any = None) -> None:
+        """In place of torch.autograd.backward: the pipeline goes back when it is due."""
+        self._within("learning").backward(tensors, grad_tensors)
+
+    def _within(self, what: str) -> Answer:
+        if self._answer is None:
+            raise ParallelError(
+                f"the model is {what} outside of a step: put it into a function under @smp.step"
+            )
+        return self._answer
+
+    def begin(self, loss: Callable[[Any, int], torch.Tensor]) -> int:
+        """A step begins; its number. loss: of what the model returns and a microbatch's number."""
+        self._loss = loss
+        self._steps += 1
+        return self._steps
+
+    def is_exchanging(self) -> bool:
+        """Whether replicas exchange gradients after the next backward pass, which is counted."""
+        self._passes += 1
+        return self._passes % self._every == 0
+
+    @contextlib.contextmanager
+    def answering(self, answer: Answer) -> Iterator[None]:
+        """What calls of the model, and of `backward`, come to."""
+        self._answer = answer
+        try:
+            yield
+        finally:
+            self._answer = None
+
+    # Its partition ----------------------------------------------------------------------------
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether each rank has its own stage alone: from the first step on."""
+        return self._pipeline is not None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        if self._pipeline is None:
+            raise ParallelError("the model is partitioned in the first step, and there was none")
+        return self._pipeline
+
+    def partition(self, example: Arguments, batch: Iterable[torch.Tensor]) -> None:
+        """Cut the model, and keep this rank's stage.
+
+        example: of its arguments, for one microbatch. batch: what the first step reads.
+        """
+        world, part = session().world, session().part
+        self.seed = agree(self.module, batch, world)
+        self.module.cpu()
+        whole = self.module.state_dict()
+        self._pipeline = Pipeline(
+            self.module,
+            world,
+            starts=cuts(self.module, part),
+            example={name: tensor.cpu() for name, tensor in example.items()},
+            loss=self._loss_of,
+            schedule=part.schedule,
+            precision=part.precision,
+            seed=self.seed,
+        )
+        self._pipeline.train(self.training)
+        for each in (*self.local_parameters(), *self.local_buffers()):
+            dist.broadcast(each.data, group=world.dp_group, group_src=0)
+        used = gathered(dict.fromkeys(self._pipeline.module.state_dict()), world)
+        self._unused = {name: value for name, value in whole.items() if name not in used}
+        for each in self._waiting:
+            each()
+
+    def _loss_of(self, output: Any, microbatch: torch.Tensor) -> torch.Tensor:
+        assert self._loss is not None  # the pipeline asks in a step
+        return self._loss(output, int(microbatch))
+
+    def when_partitioned(self, work: Callable[[], None]) -> None:
+        """Do it now, or when the model is partitioned."""
+        if self.partitioned:
+            work()
+        else:
+            self._waiting.append(work)
+
+    def train(self, mode: bool = True) -> DistributedModel:
+        super().train(mode)
+        if self._pipeline is not None:
+            self._pipeline.train(mode)
+        return self
+
+    def get_module(self) -> nn.Module:
+        return self.module
+
+    def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
+        """Like torch.nn.utils.clip_grad_norm_, over all stages. smp has no such method."""
+        return self.pipeline.clip(max_norm)
+
+    # What is in it ----------------------------------------------------------------------------
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """Of the whole model, before it is partitioned."""
+        if self._pipeline is not None and session().world.degrees.pipeline > 1:
+            raise ParallelError(
+                "the parameters of the whole model are on several ranks after the first step: "
+                "local_parameters() has those of this one, clip_grad_norm_() is a method of the "
+                "model, and optimizers are made before the first step"
+            )
+        named: Iterator[tuple[str, nn.Parameter]] = self.module.named_parameters(*args, **kwargs)
+        return named
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.module.zero_grad(set_to_none)
+
+    def local_modules(self) -> Iterator[nn.Module]:
+        return iter(self.pipeline.module.modules())
+
+    def local_named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        return iter(self.pipeline.module.named_modules())
+
+    def local_parameters(self) -> Iterator[nn.Parameter]:
+        return iter(self.pipeline.module.parameters())
+
+    def local_named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        return iter(self.pipeline.module.named_parameters())
+
+    def local_buffers(self) -> Iterator[torch.Tensor]:
+        return iter(self.pipeline.module.buffers())
+
+    def local_named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return iter(self.pipeline.module.named_buffers())
+
+    # Its state --------------------------------------------------------------------------------
+
+    def local_state_dict(self) -> dict[str, Any]:
+        """Of this rank's stage."""
+        return {**self.pipeline.module.state_dict(), PARTIAL: True}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of the whole model, on the CPU. All ranks of a replica call it."""
+        if self._pipeline is None:
+            return dict(self.module.state_dict())
+        found = {**gathered(self._pipeline.module.state_dict(), session().world), **self._unused}
+        return {name: found[name] for name in self._names}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Of the whole model, or what `local_state_dict` gave; all ranks of a replica call it."""
+        whole = merged(state, session().world)
+        if strict and set(whole) != set(self._names):
+            raise ParallelError(
+                f"the state has other names than the model: {sorted(set(whole) ^ set(self._names))}"
+            )
+        target = self.module if self._pipeline is None else self._pipeline.module
+        own = {name: whole[name] for name in target.state_dict() if name in whole}
+        target.load_state_dict(own, strict=strict)
+        for name in self._unused.keys() & whole.keys():
+            self._unused[name].copy_(whole[name])
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        if self._pipeline is not None:
+            raise ParallelError(
+                "the model is moved or converted after its first step: do it before; "
+                "state_dict() has the whole model on the CPU"
+            )
+        return super()._apply(*args, **kwargs)

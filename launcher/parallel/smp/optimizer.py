@@ -1,0 +1,99 @@
+"""`DistributedOptimizer`: an optimizer whose state is on all ranks of a replica, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from launcher.errors import ParallelError
+from launcher.parallel.smp.model import DistributedModel
+from launcher.parallel.smp.session import session
+from launcher.parallel.smp.states import PARTIAL, gathered
+
+
+class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch says Any of it
+    """Wraps an optimizer of the whole model's parameters, made before the first step.
+
+    Each rank steps those of its own stage: the others have no gradients there.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        static_loss_scale: float = 1.0,
+        dynamic_loss_scale: bool = False,
+        **options: Any,
+    ) -> None:
+        if static_loss_scale != 1.0 or dynamic_loss_scale or options:
+            raise ParallelError(
+                "smp.DistributedOptimizer scales no loss, for fp16 is not there: leave out "
+                f"{', '.join(['static_loss_scale', 'dynamic_loss_scale', *options])}"
+            )
+        models = session().models
+        if models and models[0].partitioned and session().world.degrees.pipeline > 1:
+            raise ParallelError(
+                "smp.DistributedOptimizer is made after the first step, when each rank has its own "
+                "stage alone: make it before"
+            )
+        self.optimizer = optimizer
+
+    # Schedulers and scalers read these, and torch's own class would hold them a second time.
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        return groups
+
+    @property
+    def state(self) -> Mapping[Any, Any]:
+        found: Mapping[Any, Any] = self.optimizer.state
+        return found
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.optimizer.defaults
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "optimizer":  # not yet made, as in a copy
+            raise AttributeError(name)
+        return getattr(self.optimizer, name)
+
+    def __repr__(self) -> str:
+        return f"DistributedOptimizer({self.optimizer!r})"
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        return self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.optimizer.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        self.optimizer.add_param_group(param_group)
+
+    def local_state_dict(self) -> dict[str, Any]:
+        """Of the parameters of this rank's stage."""
+        return {**self.optimizer.state_dict(), PARTIAL: True}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of all parameters, as one process has it. All ranks of a replica call it."""
+        mine = self.optimizer.state_dict()
+        return {**mine, "state": gathered(mine["state"], session().world)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Of all parameters, or what `local_state_dict` gave; all ranks of a replica call it."""
+        whole = dict(state_dict)
+        if whole.pop(PARTIAL, False):
+            whole["state"] = gathered(whole["state"], session().world)
+        model: DistributedModel = session().models[0]
+        model.when_partitioned(lambda: self._load(whole, model))
+
+    def _load(self, whole: dict[str, Any], model: DistributedModel) -> None:
+        own = {id(parameter) for parameter in model.local_parameters()}
+        numbers = [number for group in whole["param_groups"] for number in group["params"]]
+        every = [parameter for group in self.param_groups for parameter in group["params"]]
+        here = {n for n, each in zip(numbers, every, strict=True) if id(each) in own}
+        state = {number: value for number, value in whole["state"].items() if number in here}
+        self.optimizer.load_state_dict({**whole, "state": state})

@@ -1,0 +1,84 @@
+"""What a step function returned, of all microbatches, on all ranks of a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+from launcher.errors import ParallelError
+from launcher.parallel.world import World
+
+
+class StepOutput:
+    """A tensor that a step function returned, once for each microbatch."""
+
+    def __init__(self, outputs: Sequence[torch.Tensor]) -> None:
+        self.outputs = list(outputs)
+
+    def __getitem__(self, microbatch: int) -> torch.Tensor:
+        return self.outputs[microbatch]
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(self.outputs)
+
+    def reduce_mean(self) -> torch.Tensor:
+        return self.stack().mean(dim=0)
+
+    def reduce_sum(self) -> torch.Tensor:
+        return self.stack().sum(dim=0)
+
+    def concat(self) -> torch.Tensor:
+        """Along the axis of the samples; scalars as a vector."""
+        return torch.cat([torch.atleast_1d(each) for each in self.outputs])
+
+    def stack(self) -> torch.Tensor:
+        return torch.stack(self.outputs)
+
+    def __repr__(self) -> str:
+        return f"StepOutput({self.outputs!r})"
+
+
+def tell(returned: Sequence[Any], world: World) -> list[Any]:
+    """What the microbatches returned in the last stage, on all ranks of the replica."""
+    found = [tree_map_only(torch.Tensor, lambda tensor: tensor.detach(), each) for each in returned]
+    if world.degrees.pipeline == 1:
+        return found
+    last = world.degrees.holder(world.degrees.stages - 1)
+    told = [tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), found)]
+    dist.broadcast_object_list(told, group=world.pp_group, group_src=last, device=world.device)
+    if world.pp_rank == last:
+        return found
+    (here,) = tree_map_only(torch.Tensor, lambda tensor: tensor.to(world.device), told)
+    return list(here)
+
+
+def merge(name: str, returned: Sequence[Any]) -> Any:
+    """The same structure once, with a StepOutput for each tensor.
+
+    name: of the step function. Raises ParallelError for other values that differ.
+    """
+    flat, (spec, *others) = zip(*map(tree_flatten, returned), strict=True)
+    if any(other != spec for other in others):
+        raise ParallelError(
+            f"{name} returned other things for one microbatch than for another: {returned!r}"
+        )
+    return tree_unflatten([_merged(name, values) for values in zip(*flat, strict=True)], spec)
+
+
+def _merged(name: str, values: tuple[Any, ...]) -> Any:
+    first, *others = values
+    if isinstance(first, torch.Tensor):
+        return StepOutput(values)
+    if any(other != first for other in others):
+        raise ParallelError(
+            f"{name} returned {first!r} for one microbatch and {others!r} for others: return a "
+            "tensor, as torch.tensor(...)"
+        )
+    return first

@@ -1,0 +1,75 @@
+"""Modules that a script has put on a partition, and where the stages of the model begin."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from launcher.contract import ParallelPart
+from launcher.errors import ParallelError
+from launcher.parallel.cuts import Pins
+from launcher.parallel.smp.session import session
+
+#: Of a module: the partition that it was put on. It stays with copies of the module.
+_PIN = "_launcher_partition"
+
+
+@contextlib.contextmanager
+def partition(index: int) -> Iterator[None]:
+    """Modules that are made in here are on a partition; the innermost says which."""
+    _check(index)
+    make = nn.Module.__init__
+
+    def make_here(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        make(module, *args, **kwargs)
+        setattr(module, _PIN, index)
+
+    nn.Module.__init__ = make_here
+    try:
+        yield
+    finally:
+        nn.Module.__init__ = make
+
+
+def set_partition(module: nn.Module, index: int) -> None:
+    """Put a module, with all that is in it, on a partition."""
+    _check(index)
+    for each in module.modules():
+        setattr(each, _PIN, index)
+
+
+def _check(index: int) -> None:
+    count = session().world.degrees.stages
+    if not (isinstance(index, int) and 0 <= index < count):
+        raise ParallelError(f"there is no partition {index!r}: there are 0 to {count - 1}")
+
+
+def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins:
+    """Where the stages of the model begin, as a Pipeline is told. Raises ParallelError."""
+    found = {**part.stages, **_pinned(model)}
+    if found and part.starts:
+        raise ParallelError(
+            f"the job says where stages start ({', '.join(part.starts)}), and modules are on "
+            f"partitions ({', '.join(sorted(found))}): choose one"
+        )
+    if found:
+        return Pins(stages=found, default=part.default_stage)
+    if part.partitions > 1 and not part.starts:
+        raise ParallelError(
+            f"nothing says how to cut {type(model).__name__} into {part.partitions} partitions: "
+            "make its modules in smp.partition(...), or name the module at which each stage but "
+            "the first begins: smp.init(starts=[...]), or starts in the job's distribution"
+        )
+    return part.starts
+
+
+def _pinned(module: nn.Module, name: str = "", outer: int | None = None) -> dict[str, int]:
+    """The partition of each module that is not on that of the module around it, by name."""
+    own = vars(module).get(_PIN, outer)
+    found = {name: own} if name and own is not None and own != outer else {}
+    for child, inner in module.named_children():
+        found |= _pinned(inner, f"{name}.{child}".lstrip("."), own)
+    return found

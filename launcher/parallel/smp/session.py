@@ -1,0 +1,80 @@
+"""The one use of the library in a process: its place, its configuration, and its one model."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from launcher import parallel
+from launcher.contract import ParallelPart
+from launcher.errors import ParallelError
+from launcher.parallel.smp.configuration import configured
+from launcher.parallel.world import World
+
+#: How long a rank that has ended waits for the others. Scripts for smp have no last call.
+_PATIENCE = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What `init` has found. models: at most one, a DistributedModel."""
+
+    world: World
+    part: ParallelPart
+    models: list[Any]
+
+
+#: Of this process: it can join once.
+_sessions: list[Session] = []
+
+
+def init(config: Mapping[str, Any] | None = None, **named: Any) -> None:
+    """Meet the other ranks.
+
+    The degrees are those of the job (its ModelParallel). config: smp's own `parameters`, over
+    them. named: names of ModelParallel (partitions, microbatches, schedule, placement, starts,
+    stages, default_stage), over both. Raises ParallelError.
+    """
+    part = configured(ParallelPart.from_environment(os.environ), config, named)
+    world = parallel.init(
+        pipeline=part.partitions,
+        microbatches=part.microbatches,
+        placement=part.placement,
+        virtual_stages=part.virtual_stages,
+    )
+    if (config or {}).get("ddp") is False and world.degrees.data > 1:
+        raise ParallelError(
+            f"ddp is False, and {world.degrees.world} ranks of {part.partitions} partitions are "
+            f"{world.degrees.data} replicas, which would learn apart: say ddp=True"
+        )
+    _sessions.append(Session(world=world, part=part, models=[]))
+    atexit.register(_leave)
+
+
+def is_initialized() -> bool:
+    return bool(_sessions)
+
+
+def session() -> Session:
+    """Raises ParallelError before `init`."""
+    if not _sessions:
+        raise ParallelError("smp.init() was not called in this process: call it first")
+    return _sessions[0]
+
+
+def _leave() -> None:
+    """Who ends right after its last collective takes those down that have not finished it.
+
+    A rank that fails ends here as well, so it waits for seconds and not for ever.
+    """
+    with contextlib.suppress(RuntimeError):  # the others ended, well or badly
+        if dist.is_initialized():
+            dist.barrier(async_op=True).wait(_PATIENCE)
+            dist.destroy_process_group()

@@ -1,0 +1,93 @@
+"""The arguments of a step function, cut into those of its microbatches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from launcher.errors import ParallelError
+
+#: What has several parts and no samples.
+_WHOLE = (str, bytes, range, nn.Module)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splitting:
+    """How the arguments of a function are cut. whole: arguments that are not; axes: of samples."""
+
+    name: str
+    signature: inspect.Signature
+    whole: Collection[str]
+    axes: Mapping[str, int]
+
+    def microbatches(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], count: int
+    ) -> list[inspect.BoundArguments]:
+        """The arguments of each microbatch. Raises ParallelError for what cannot be cut."""
+        bound = self.signature.bind(*args, **kwargs)
+        return [self._of(bound, number, count) for number in range(count)]
+
+    def _of(self, bound: inspect.BoundArguments, number: int, count: int) -> inspect.BoundArguments:
+        found = {
+            name: value
+            if name in self.whole
+            else self._part(value, name, self.axes.get(name, 0), number, count)
+            for name, value in bound.arguments.items()
+        }
+        return inspect.BoundArguments(self.signature, found)
+
+    def _part(self, value: Any, name: str, axis: int, number: int, count: int) -> Any:
+        def part(inner: Any) -> Any:
+            return self._part(inner, name, axis, number, count)
+
+        if isinstance(value, torch.Tensor):
+            self._check(value, name, axis, count)
+            return value.chunk(count, dim=axis)[number]
+        if hasattr(value, "smp_slice"):
+            return value.smp_slice(count, number, axis)
+        if type(value) in (list, tuple, set):
+            return type(value)(map(part, value))
+        if isinstance(value, dict):
+            return {key: part(inner) for key, inner in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(part, value))
+        if isinstance(value, Collection) and not isinstance(value, _WHOLE):
+            raise ParallelError(
+                f"{self.name}: {name} is a {type(value).__name__}, which cannot be cut into "
+                "microbatches: give tensors, lists, tuples or dicts of them, or give it a method "
+                f"smp_slice(count, number, axis), or say non_split_inputs=[{name!r}]"
+            )
+        return value
+
+    def _check(self, tensor: torch.Tensor, name: str, axis: int, count: int) -> None:
+        if not -tensor.dim() <= axis < tensor.dim():
+            raise ParallelError(
+                f"{self.name}: {name} has the shape {tuple(tensor.shape)}, without an axis {axis} "
+                f"of samples: say non_split_inputs=[{name!r}], or its input_split_axes"
+            )
+        if tensor.shape[axis] % count:
+            raise ParallelError(
+                f"{self.name}: {name} has {tensor.shape[axis]} samples in axis {axis}, which "
+                f"{count} microbatches do not divide: choose a batch size that they do, and "
+                f"drop_last=True, or say non_split_inputs=[{name!r}] if it has no samples"
+            )
+
+
+def splitting(
+    function: Callable[..., Any], whole: Collection[str], axes: Mapping[str, int]
+) -> Splitting:
+    """Raises ParallelError for names that the function does not have."""
+    signature = inspect.signature(function)
+    for name in (*whole, *axes):
+        if name not in signature.parameters:
+            known = ", ".join(signature.parameters)
+            raise ParallelError(
+                f"{function.__name__} has no argument {name!r} that could be split or not: there "
+                f"are {known}"
+            )
+    return Splitting(name=function.__name__, signature=signature, whole=whole, axes=axes)

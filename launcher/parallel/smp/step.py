@@ -1,0 +1,147 @@
+"""`@step`: a function that is written for a batch and runs for each of its microbatches.
+
+Until its model call it runs in the first stage, to learn what the model is given; in the last stage
+it runs again, gets what the model has returned, and goes on to its end. So it must do the same both
+times; random numbers that it draws are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from launcher.errors import ParallelError
+from launcher.parallel.randomness import seeded
+from launcher.parallel.smp.answers import Answer, Arguments, FromCall, Reached, UntilCall
+from launcher.parallel.smp.model import DistributedModel
+from launcher.parallel.smp.outputs import merge, tell
+from launcher.parallel.smp.session import session
+from launcher.parallel.smp.splitting import splitting
+
+
+def step(
+    function: Callable[..., Any] | None = None,
+    *,
+    non_split_inputs: Collection[str] = (),
+    input_split_axes: Mapping[str, int] | None = None,
+    detach_outputs: bool = True,
+) -> Callable[..., Any]:
+    """Run a function with one model call for the microbatches of its arguments, in the pipeline.
+
+    In train mode it must call `model.backward(loss)`; in eval mode, or under torch.no_grad, it must
+    not. Its arguments are cut along axis 0, or that of input_split_axes; what it returns is the
+    same on all ranks of a replica, with a StepOutput for each tensor. Raises ParallelError.
+    """
+    if function is None:
+        return functools.partial(
+            step,
+            non_split_inputs=non_split_inputs,
+            input_split_axes=input_split_axes,
+            detach_outputs=detach_outputs,
+        )
+    if not detach_outputs:
+        raise ParallelError(
+            f"{function.__name__}: detach_outputs=False would return graphs, which cannot go to "
+            "other ranks: leave it out"
+        )
+    inputs = splitting(function, non_split_inputs, input_split_axes or {})
+
+    @functools.wraps(function)
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        model = _model(function)
+        count = session().part.microbatches
+        return _Step(function, inputs.microbatches(args, kwargs, count), model).run()
+
+    return stepped
+
+
+def _model(function: Callable[..., Any]) -> DistributedModel:
+    models = session().models
+    if not models:
+        raise ParallelError(
+            f"{function.__name__} was called before there was a model: make smp.DistributedModel"
+        )
+    found: DistributedModel = models[0]
+    return found
+
+
+class _Step:
+    """One call of a step function. parts: its arguments, for each microbatch."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        parts: list[inspect.BoundArguments],
+        model: DistributedModel,
+    ) -> None:
+        self._function = function
+        self._name = function.__name__
+        self._parts = parts
+        self._model = model
+        self._training = model.training and torch.is_grad_enabled()
+        self._returned: dict[int, Any] = {}
+        self._number = model.begin(self._loss)
+
+    def run(self) -> Any:
+        model, world = self._model, session().world
+        example = self._arguments(0)  # on all ranks, which then know its shapes
+        if not model.partitioned:
+            model.partition(example, self._batch())
+        pipeline = model.pipeline
+        pipeline.expect(*example.values())
+        inputs = self._inputs() if pipeline.is_first else []
+        target = torch.arange(len(self._parts), device=world.device)
+        if self._training:
+            pipeline.step(*inputs, target=target, is_last=model.is_exchanging())
+        else:
+            pipeline.evaluate(*inputs, target=target)
+        returned = [self._returned[number] for number in sorted(self._returned)]
+        return merge(self._name, tell(returned, world))
+
+    def _batch(self) -> Iterator[torch.Tensor]:
+        for part in self._parts:
+            for leaf in tree_leaves(part.arguments):
+                if isinstance(leaf, torch.Tensor):
+                    yield leaf
+
+    def _inputs(self) -> list[torch.Tensor]:
+        """What the model is given, of all microbatches one after the other."""
+        given = [self._arguments(number) for number in range(len(self._parts))]
+        return [torch.cat([each[name] for each in given]) for name in given[0]]
+
+    def _arguments(self, microbatch: int) -> Arguments:
+        answer = UntilCall(
+            self._name,
+            self._model.signature,
+            session().world.device,
+            is_mixed=session().part.precision is not None,
+        )
+        try:
+            self._run(microbatch, answer)
+        except Reached as reached:
+            return reached.arguments
+        raise ParallelError(f"{self._name} does not call the model: a step has one model call")
+
+    def _loss(self, output: Any, microbatch: int) -> torch.Tensor:
+        answer = FromCall(self._name, output, training=self._training)
+        self._returned[microbatch] = self._run(microbatch, answer)
+        if not self._training:
+            return torch.zeros((), device=session().world.device)
+        if answer.loss is None:
+            raise ParallelError(
+                f"{self._name} does not call model.backward in train mode: call it with the loss, "
+                "or model.eval() before an evaluation"
+            )
+        return answer.loss if self._model.averages else answer.loss * len(self._parts)
+
+    def _run(self, microbatch: int, answer: Answer) -> Any:
+        """The function, with random numbers that are the same in the first and the last stage."""
+        part = self._parts[microbatch]
+        key = (self._model.seed, "step", self._number, session().world.dp_rank, microbatch)
+        with self._model.answering(answer), seeded(*key):
+            return self._function(*part.args, **part.kwargs)

@@ -1,0 +1,440 @@
+"""What was saved is loaded as it was, and what is not whole is not loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from architectures import ARCHITECTURES
+from ranks import run
+
+torch = pytest.importorskip("torch")
+
+from launcher import parallel  # noqa: E402 (torch must be there)
+from launcher.contract import parse_event  # noqa: E402
+from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel.checkpoints import Checkpoints, State, export  # noqa: E402
+from launcher.parallel.checkpoints.__main__ import main  # noqa: E402
+from launcher.parallel.world import World  # noqa: E402
+
+_TESTS = Path(__file__).parent
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Of one process: this one."""
+    yield parallel.init()
+    parallel.leave()
+
+
+class Training:
+    """A model that learns from batches of random numbers; the same from one seed."""
+
+    def __init__(self, architecture: str = "mlp", kind: Any = torch.optim.AdamW) -> None:
+        torch.manual_seed(0)
+        self.architecture = ARCHITECTURES[architecture]
+        self.model = self.architecture.make().double()
+        self.optimizer = kind(self.model.parameters(), lr=0.01)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
+
+    @property
+    def state(self) -> State:
+        shared = {"scheduler": self.scheduler}
+        return State(model=self.model, optimizers=[self.optimizer], shared=shared)
+
+    def train(self, steps: range) -> list[float]:
+        return [self._step(torch.Generator().manual_seed(step)) for step in steps]
+
+    def _step(self, generator: torch.Generator) -> float:
+        given = self.architecture.arguments(generator)
+        given = {k: v if k == "ids" else v.double() for k, v in given.items()}
+        self.optimizer.zero_grad()
+        loss = self.model(**given).sin().mean()
+        loss.backward()
+        self.optimizer.step()
+        self.scheduler.step()
+        return float(loss.item())
+
+
+def saved(folder: Path, world: World, *steps: int, keep: int = 9) -> Training:
+    """Checkpoints of an MLP after some steps."""
+    training, checkpoints = Training(), Checkpoints(folder, world, keep=keep)
+    for before, step in zip((0, *steps), steps, strict=False):
+        training.train(range(before, step))
+        checkpoints.save(step, training.state)
+    checkpoints.close()
+    return training
+
+
+def events(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, dict[str, Any]]]:
+    lines = capsys.readouterr().err.splitlines()
+    return [event for line in lines if (event := parse_event(line)) is not None]
+
+
+def steps_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    ["gpt, tied", "frozen and unused", "resnet, batch norm", "dropout", "layers left out"],
+)
+def test_training_goes_on_as_if_it_had_not_ended(
+    tmp_path: Path, world: World, architecture: str
+) -> None:
+    """To the bit, with what dropout and Python's and numpy's generators draw."""
+    first = Training(architecture)
+    first.train(range(3))
+    checkpoints = Checkpoints(tmp_path, world)
+    checkpoints.save(3, first.state)
+    undisturbed = first.train(range(3, 8))
+    checkpoints.close()
+    second = Training(architecture)
+    assert Checkpoints(tmp_path, world).load(second.state) == 3
+    assert second.train(range(3, 8)) == undisturbed
+    for mine, theirs in zip(first.model.buffers(), second.model.buffers(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_what_is_written_is_what_was_there_when_it_was_saved(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is held open while training goes on."""
+    flush, written, may_end = os.fsync, threading.Event(), threading.Event()
+
+    def held(file: int) -> None:
+        written.set()
+        assert may_end.wait(60)
+        flush(file)
+
+    monkeypatch.setattr(os, "fsync", held)
+    training, checkpoints = Training(), Checkpoints(tmp_path, world)
+    training.train(range(2))
+    before = [each.detach().clone() for each in training.model.parameters()]
+    checkpoints.save(2, training.state)
+    assert written.wait(60)
+    training.train(range(2, 4))
+    assert not (tmp_path / "step-2" / "manifest.json").exists()
+    may_end.set()
+    checkpoints.close()
+    loaded = Training()
+    Checkpoints(tmp_path, world).load(loaded.state)
+    assert all(map(torch.equal, before, loaded.model.parameters()))
+
+
+# ---- What is whole -------------------------------------------------------------------------
+
+
+def _data(folder: Path) -> Path:
+    return folder / "__0_0.distcp"
+
+
+def _flip(folder: Path) -> None:
+    file = _data(folder)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def _newer_step(folder: Path) -> None:
+    file = folder / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "step": 7}))
+
+
+_DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "missing": (lambda folder: _data(folder).unlink(), "__0_0.distcp is missing"),
+    "shorter": (lambda folder: os.truncate(_data(folder), 99), "__0_0.distcp has 99 bytes instead"),
+    "changed": (_flip, "__0_0.distcp is damaged: its bytes are not those that were written"),
+    "no index": (lambda folder: (folder / ".metadata").unlink(), ".metadata is missing"),
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "has no manifest.json"),
+    "torn manifest": (lambda f: os.truncate(f / "manifest.json", 99), "manifest.json is damaged"),
+    "of another step": (_newer_step, "manifest.json is damaged: it is of step 7"),
+}
+
+
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_a_damaged_checkpoint_is_passed_over_and_said_so(
+    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    saved(tmp_path, world, 2, 4, 6)
+    break_it, words = _DAMAGES[damage]
+    break_it(tmp_path / "step-6")
+    again = Training()
+    assert Checkpoints(tmp_path, world).load(again.state) == 4
+    assert again.scheduler.last_epoch == 4
+    name, fields = events(capsys)[-1]
+    assert (name, fields["step"]) == ("checkpoint_loaded", 4)
+    assert f"step-6 {words}" in fields["passed_over"]
+    break_it(tmp_path / "step-4")
+    assert Checkpoints(tmp_path, world).load(again.state) == 2
+
+
+def test_there_is_nothing_to_load_before_the_first_save(tmp_path: Path, world: World) -> None:
+    assert Checkpoints(tmp_path / "not there", world).load(Training().state) is None
+
+
+def test_a_first_save_that_did_not_end_is_no_checkpoint(
+    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = saved(tmp_path, world, 2)
+    (tmp_path / "step-2" / "manifest.json").unlink()
+    checkpoints = Checkpoints(tmp_path, world)
+    assert checkpoints.load(training.state) is None
+    name, fields = events(capsys)[-1]
+    assert (name, fields["passed_over"]) == ("checkpoint_absent", "step-2 has no manifest.json")
+    checkpoints.save(2, training.state, wait=True)  # over the remains
+    assert Checkpoints(tmp_path, world).load(training.state) == 2
+
+
+def test_training_does_not_begin_again_when_all_checkpoints_are_damaged(
+    tmp_path: Path, world: World
+) -> None:
+    training = saved(tmp_path, world, 2, 4)
+    _flip(tmp_path / "step-2")
+    _data(tmp_path / "step-4").unlink()
+    with pytest.raises(ParallelError, match=r"no checkpoint in .* is complete: step-4 .*; step-2 "):
+        Checkpoints(tmp_path, world).load(training.state)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path, world: World) -> None:
+    training = saved(tmp_path, world, 2, 4)
+    file = tmp_path / "step-4" / "manifest.json"
+    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(ParallelError, match=r"has format 2, and this Launcher reads 1"):
+        Checkpoints(tmp_path, world).load(training.state)
+
+
+def test_older_ones_go_when_the_newest_is_complete(tmp_path: Path, world: World) -> None:
+    training = saved(tmp_path, world, 2, 4, 6)
+    (tmp_path / "step-5").mkdir()  # a save that did not end
+    checkpoints = Checkpoints(tmp_path, world, keep=2)
+    assert checkpoints.load(training.state) == 6
+    checkpoints.save(6, training.state, wait=True)  # is there
+    assert steps_in(tmp_path) == ["step-2", "step-4", "step-5", "step-6"]
+    checkpoints.save(8, training.state)
+    checkpoints.close()
+    assert steps_in(tmp_path) == ["step-6", "step-8"]
+
+
+def test_another_runs_checkpoints_are_not_mixed_with_this_ones(
+    tmp_path: Path, world: World
+) -> None:
+    training = saved(tmp_path, world, 4)
+    with pytest.raises(ParallelError, match=r"step-4 is complete, and step 2 would be saved after"):
+        Checkpoints(tmp_path, world).save(2, training.state, wait=True)
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_at_the_next_call(
+    tmp_path: Path, world: World
+) -> None:
+    (tmp_path / "step-1").write_text("a file where a folder should be")
+    training, checkpoints = Training(), Checkpoints(tmp_path, world)
+    checkpoints.save(1, training.state)
+    with pytest.raises(ParallelError, match=r"step 1 is not saved in .*: NotADirectoryError"):
+        checkpoints.save(2, training.state)
+    checkpoints.save(1, training.state)
+    with pytest.raises(ParallelError, match="step 1 is not saved"):
+        checkpoints.close()
+
+
+# ---- What is of another model --------------------------------------------------------------
+
+
+def _refused(folder: Path, world: World, state: State) -> str:
+    with pytest.raises(ParallelError) as caught:
+        Checkpoints(folder, world).load(state)
+    return str(caught.value)
+
+
+def _changed(change: Callable[[Any], Any]) -> State:
+    training = Training()
+    change(training.model)
+    return State(model=training.model)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (
+            lambda: _changed(lambda model: model.append(torch.nn.Linear(6, 2))),
+            "the model has 5.weight, and the checkpoint has not; the model has 5.bias",
+        ),
+        (
+            lambda: _changed(lambda model: model.pop(4)),
+            "the checkpoint has 4.0.bias, and the model has not; the checkpoint has 4.0.weight",
+        ),
+        (
+            lambda: _changed(lambda model: model.insert(5, torch.nn.Identity()).float()),
+            "0.0.weight is torch.float32 [6, 6] in the model, and torch.float64 [6, 6] in the",
+        ),
+        (
+            lambda: _changed(
+                lambda model: setattr(model[0], "0", torch.nn.Linear(6, 7, dtype=torch.float64))
+            ),
+            "0.0.bias is torch.float64 [7] in the model, and torch.float64 [6] in the checkpoint",
+        ),
+        (
+            lambda: _changed(lambda model: setattr(model[1], "0", model[0][0])),
+            "0.0.weight and 1.0.weight are one parameter in the model, and two different ones",
+        ),
+        (lambda: Training(kind=torch.optim.SGD).state, "was trained with AdamW, and has SGD here"),
+        (
+            lambda: State(model=Training().model, shared={"scaler": torch.amp.GradScaler("cpu")}),
+            "the checkpoint has no shared/scaler",
+        ),
+    ],
+    ids=["missing", "foreign", "type", "shape", "tied", "optimizer", "shared"],
+)
+def test_a_checkpoint_of_another_model_is_refused(
+    tmp_path: Path, world: World, state: Callable[[], State], words: str
+) -> None:
+    saved(tmp_path, world, 2)
+    assert words in _refused(tmp_path, world, state())
+
+
+def test_an_optimizer_of_other_parameters_is_refused(tmp_path: Path, world: World) -> None:
+    training, other = Training(), Training()
+    with pytest.raises(ParallelError, match=r"has a parameter of shape \[6, 6\] that is not the"):
+        Checkpoints(tmp_path, world).save(
+            1, State(model=training.model, optimizers=[other.optimizer])
+        )
+
+
+# ---- One file ------------------------------------------------------------------------------
+
+
+def test_an_exported_model_is_a_plain_state_dict(
+    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, checkpoints = Training("gpt, tied"), Checkpoints(tmp_path / "all", world)
+    training.train(range(2))
+    checkpoints.save(2, training.state, wait=True)
+    file = tmp_path / "model.pt"
+    assert main(["export", str(tmp_path / "all"), str(file)]) == 0
+    assert f"the model of {tmp_path / 'all' / 'step-2'}" in capsys.readouterr().out
+    plain = torch.load(file, weights_only=True)
+    expected = training.model.state_dict()
+    assert plain.keys() == expected.keys()
+    assert "head.weight" in plain
+    assert all(torch.equal(plain[name], value) for name, value in expected.items())
+    assert plain["head.weight"].data_ptr() == plain["tokens.weight"].data_ptr()
+
+
+def test_safetensors_are_written_where_the_package_is(tmp_path: Path, world: World) -> None:
+    training, checkpoints = Training("gpt, tied"), Checkpoints(tmp_path / "all", world)
+    checkpoints.save(0, training.state, wait=True)
+    file = tmp_path / "model.safetensors"
+    with contextlib.suppress(ImportError):
+        from safetensors.torch import load_model
+
+        export(tmp_path / "all", file)
+        loaded = Training("gpt, tied").model
+        for parameter in loaded.parameters():
+            torch.nn.init.zeros_(parameter)
+        load_model(loaded, file)
+        assert all(map(torch.equal, loaded.parameters(), training.model.parameters()))
+        return
+    with pytest.raises(ParallelError, match="the package safetensors is not installed here"):
+        export(tmp_path / "all", file)
+    assert not file.exists()
+
+
+def test_what_cannot_be_exported_is_said(
+    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path / "all", world, 2)
+    _flip(tmp_path / "all" / "step-2")
+    for folder, file, words in (
+        (tmp_path / "none", "m.pt", "is no folder: name the one that checkpoints were saved in"),
+        (tmp_path, "m.pt", "is no complete checkpoint: it has no manifest.json"),
+        (tmp_path / "all", "m.pt", "step-2 __0_0.distcp is damaged"),
+        (tmp_path / "all" / "step-2", "m.pt", "it __0_0.distcp is damaged"),
+    ):
+        assert main(["export", str(folder), str(tmp_path / file)]) == 1
+        assert words in capsys.readouterr().err
+    saved(tmp_path / "good", world, 2)
+    assert main(["export", str(tmp_path / "good"), str(tmp_path / "not" / "there.pt")]) == 1
+    assert "there.pt cannot be written" in capsys.readouterr().err
+
+
+# ---- Several ranks -------------------------------------------------------------------------
+
+_TWO_STAGES = f"""
+import resource
+sys.path.append({str(_TESTS)!r})
+from architectures import ARCHITECTURES
+from launcher.errors import ParallelError
+from launcher.parallel.checkpoints import Checkpoints, State
+from launcher.parallel.pipeline import Pipeline
+
+world = parallel.init(pipeline=2, microbatches=2)
+torch.manual_seed(0)
+architecture = ARCHITECTURES["gpt, tied"]
+pipeline = Pipeline(
+    architecture.make().double(), world, starts=("blocks.2",),
+    example=architecture.arguments(torch.Generator()),
+    loss=lambda output, target: output.sin().mean(),
+)
+optimizer = torch.optim.AdamW(pipeline.parameters(), lr=0.01)
+checkpoints = Checkpoints(os.environ["FOLDER"], world)
+state = State(model=pipeline, optimizers=[optimizer])
+losses = []
+for step in range(4):
+    if step == 2:
+        checkpoints.save(step, state)
+    ids = torch.randint(0, 19, (8, 9), generator=torch.Generator().manual_seed(step))
+    optimizer.zero_grad()
+    losses.append(pipeline.step(ids, target=torch.ones(8)).item())
+    optimizer.step()
+checkpoints.save(4, state, wait=True)
+if parallel.rank() == 1:  # its disk is full, so to speak
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+checkpoints.save(5, state)
+try:
+    checkpoints.close()
+    words = ""
+except ParallelError as error:
+    words = str(error)
+note([losses, words])
+parallel.leave()
+"""
+
+
+def test_what_two_stages_save_one_process_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a rank that cannot write fails the save on all ranks."""
+    folder = tmp_path / "all"
+    outcome = run(tmp_path, _TWO_STAGES, ranks=2, FOLDER=str(folder))
+    assert outcome.code == 0, outcome.output
+    for _, words in outcome.notes.values():
+        assert "step 5 is not saved in" in words
+        assert "File too large (rank 1)" in words
+    assert steps_in(folder) == ["step-2", "step-4", "step-5"]
+    for step in ("step-4", "step-5"):
+        (folder / step).rename(tmp_path / step)
+    world = parallel.init()
+    try:
+        training = Training("gpt, tied")
+        state = State(model=training.model, optimizers=[training.optimizer])
+        assert Checkpoints(folder, world).load(state) == 2
+        losses, _ = outcome.notes[0]
+        for step in (2, 3):
+            ids = torch.randint(0, 19, (8, 9), generator=torch.Generator().manual_seed(step))
+            training.optimizer.zero_grad()
+            loss = training.model(ids).sin().mean()
+            loss.backward()
+            training.optimizer.step()
+            # A pipeline tells its losses in float32.
+            assert loss.item() == pytest.approx(losses[step], rel=2e-7)
+    finally:
+        parallel.leave()
+    written = json.loads((folder / "step-2" / "manifest.json").read_text())
+    assert written["tied"] == {"head.weight": "tokens.weight"}
+    assert written["degrees"]["pipeline"] == 2

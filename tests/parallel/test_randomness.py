@@ -1,0 +1,70 @@
+"""What modules draw depends on their place alone, and who draws elsewhere does not notice."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy as np  # noqa: E402 - torch comes first, or nothing here runs
+from torch import nn  # noqa: E402
+
+from launcher.parallel.randomness import Randomness  # noqa: E402
+
+
+class Noise(nn.Module):
+    """Draws from all generators that there are."""
+
+    def forward(self, x):
+        return x + random.random() + np.random.randn() + torch.randn(())
+
+
+MODULES = {
+    "torch's own": lambda: nn.Dropout(0.5),
+    "another's": Noise,
+    "another's in torch's own": lambda: nn.Sequential(nn.Dropout(0.5), Noise()),
+}
+
+
+def begin() -> None:
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+
+
+def elsewhere() -> tuple[float, ...]:
+    return random.random(), np.random.randn(), torch.randn(()).item()
+
+
+@pytest.mark.parametrize("make", MODULES.values(), ids=MODULES)
+def test_numbers_depend_on_the_place_alone(make) -> None:
+    model, x = nn.ModuleDict({"drawing": make()}), torch.ones(64)
+    randomness = Randomness(model, {"drawing": 0})
+
+    def drawn(**place: int):
+        elsewhere()
+        randomness.at(**{"step": 0, "replica": 0, "microbatch": 0, **place})
+        return model["drawing"](x), model["drawing"](x)
+
+    first, second = drawn()
+    assert all(map(torch.equal, (first, second), drawn()))
+    assert not torch.equal(first, second)
+    for place in ({"step": 1}, {"replica": 1}, {"microbatch": 1}):
+        assert not torch.equal(first, drawn(**place)[0])
+
+
+@pytest.mark.parametrize("make", MODULES.values(), ids=MODULES)
+def test_other_numbers_are_as_if_nothing_had_been_drawn(make) -> None:
+    begin()
+    undisturbed = [elsewhere() for _ in range(3)]
+    model = nn.ModuleDict({"drawing": make()})
+    randomness = Randomness(model, {"drawing": 0})
+    begin()
+    found = []
+    for step in range(3):
+        found.append(elsewhere())
+        randomness.at(step=step, replica=0, microbatch=0)
+        model["drawing"](torch.ones(64))
+    assert found == undisturbed
