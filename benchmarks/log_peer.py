@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 import boto3
+
 from log_follow import JOB, Writers, cloudwatch, environment
 
 RUNS = 5

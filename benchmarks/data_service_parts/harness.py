@@ -7,14 +7,13 @@ import select
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from table.rows import Invalid
-
 from data_service_parts.inside.variables import HARNESS, SIDE
 from data_service_parts.processes import Tree
+from table.rows import Invalid
 
 _GB = 1e9
 #: Seconds that a consumer may take between two words.
@@ -197,12 +196,3 @@ class _Note:
     moment: float
     trainer: Counter[str]
     data: Counter[str]
-
-
-def in_turns(rounds: int, measures: Mapping[str, Callable[[], Any]]) -> dict[str, list[Any]]:
-    """The results of each, measured one after the other, round by round; every second backwards."""
-    results: dict[str, list[Any]] = {name: [] for name in measures}
-    for number in range(rounds):
-        for name in list(measures)[:: -1 if number % 2 else 1]:
-            results[name].append(measures[name]())
-    return results

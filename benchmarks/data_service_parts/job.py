@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from table.rows import Invalid
-
 from data_service_parts.processes import Tree, running_module
 from launcher.contract import DataPart, JobDocument, Ports, Role, TrainerPart
+from table.rows import Invalid
 
 _REPOSITORY = Path(__file__).parents[2]
 sys.path.append(str(_REPOSITORY / "tests" / "job_world"))

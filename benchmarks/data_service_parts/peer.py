@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from table.rows import Invalid
-
 from data_service_parts.job import INSIDE
 from data_service_parts.processes import Tree
+from table.rows import Invalid
 
 _PEERS = Path(__file__).parent / "peers"
 

@@ -146,7 +146,8 @@ def clip(
     if isinstance(norm, DTensor):  # of shares
         norm = norm.full_tensor()
     if world.degrees.pipeline > 1:
-        square = norm.to(world.device).square()
+        # Of one type on all stages: one that has no gradients to count gives a float32 zero.
+        square = norm.to(world.device, torch.float64).square()
         dist.all_reduce(square, group=world.pp_group)
         norm = square.sqrt()
     clip_grads_with_norm_([each for each in own if each.grad is not None], max_norm, norm)

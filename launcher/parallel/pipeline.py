@@ -22,6 +22,7 @@ from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
 from launcher.parallel.holdings import settle, united
+from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
 from launcher.parallel.schedules import Schedule, scheduled
@@ -102,6 +103,8 @@ class Pipeline:
             degrees,
             self._weigh,
         )
+        if self._world.rank == 0:
+            warn_of_few(model, next(map(len, filter(torch.is_tensor, example.values())), 0))
         self._kind = schedule
         in_order = [name for name in signature(model.forward).parameters if name in example]
         self._like = shapes(example[name] for name in in_order)

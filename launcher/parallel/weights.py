@@ -78,7 +78,9 @@ class WeightedLoss:
         total = torch.tensor(self._count, dtype=torch.float64, device=world.device)
         self._count = 0.0
         degrees = world.degrees
-        dist.broadcast(total, group=world.pp_group, group_src=degrees.holder(degrees.stages - 1))
+        if degrees.pipeline > 1:
+            last = degrees.holder(degrees.stages - 1)
+            dist.broadcast(total, group=world.pp_group, group_src=last)
         dist.all_reduce(total, group=world.dp_group)
         share = degrees.data / total.item() if total else 0.0
         for each in parameters:

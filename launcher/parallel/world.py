@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +19,7 @@ from launcher.parallel.degrees import Degrees, Placement, named
 
 #: How torchrun tells its ranks which start this is (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+_SMDDP = "smddp"
 _Given = TypeVar("_Given")
 _TIMEOUT = timedelta(minutes=30)
 
@@ -79,8 +81,9 @@ def join(
     """Meet the other ranks, as torchrun or mpirun has started them, or be the only one.
 
     The arguments are those of Degrees; those that are not given are what the job says, and in no
-    job the defaults. backend: of torch.distributed; NCCL where there is CUDA, else gloo.
-    timeout: for each collective. Raises ParallelError.
+    job the defaults. backend: of torch.distributed; NCCL where there is CUDA, else gloo. "smddp" is
+    AWS's, for data parallel training in its own images, where its own starter has started the
+    ranks. timeout: for each collective. Raises ParallelError.
     """
     job = ParallelPart.from_environment(os.environ)
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
@@ -94,15 +97,41 @@ def join(
         virtual_stages=_or(virtual_stages, job.virtual_stages),
     )
     device = _device(local_rank)
-    _meet(backend or ("nccl" if device.type == "cuda" else "gloo"), timeout)
+    backend = backend or ("nccl" if device.type == "cuda" else "gloo")
+    if backend == _SMDDP:
+        _register_smddp(degrees)
+    _meet(backend, timeout)
     return World(
         degrees=degrees,
         rank=dist.get_rank(),
         local_rank=local_rank,
         device=device,
-        mesh=DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp")),
+        mesh=_mesh(device, degrees, backend),
         job=job,
     )
+
+
+def _mesh(device: torch.device, degrees: Degrees, backend: str) -> DeviceMesh:
+    if backend == _SMDDP:  # which has no groups besides that of all ranks
+        assert dist.group.WORLD is not None
+        return DeviceMesh.from_group(dist.group.WORLD, device.type, mesh_dim_names=("dp",))
+    return DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp"))
+
+
+def _register_smddp(degrees: Degrees) -> None:
+    """Importing AWS's module makes its backend known to torch.distributed."""
+    if degrees.pipeline > 1:
+        raise ParallelError(
+            f"backend 'smddp' has no groups of ranks, and {degrees.pipeline} stages need them: use "
+            "'nccl'"
+        )
+    try:
+        importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")
+    except ImportError as error:
+        raise ParallelError(
+            f"backend 'smddp' is not in this image ({error}): use one of AWS's training images, "
+            "or 'nccl'"
+        ) from error
 
 
 def _or(given: _Given | None, said: _Given) -> _Given:

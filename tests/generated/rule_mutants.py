@@ -207,7 +207,7 @@ MUTANTS = (
     _cut("2 starts for 2 stages", starts=("a", "b")),
     _cut("2 starts for 4 stages (2 partitions x 2)", virtual_stages=2, starts=("a", "b")),
     _cut('"a" is listed 2 times', starts=("a", "a")),
-    _cut("default_stage is 1, and no module is pinned", default_stage=1),
+    _cut("default_stage is 2", default_stage=2),
     _cut("is pinned to stage 2", stages={"a": 1, "b": 2}),
     _cut("stage 1 of 2 stages has no module", stages={"a": 0}),
     _cut("does not divide the ranks: 4 (1 x ml.p3.8xlarge, 4 per host)", partitions=3),

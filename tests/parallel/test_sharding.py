@@ -112,6 +112,7 @@ def test_replicas_and_shards_learn_what_one_process_does(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(5))
 def test_all_architectures_do(tmp_path: Path, part: int) -> None:
     check(tmp_path, list(ARCHITECTURES)[part::5], 3)

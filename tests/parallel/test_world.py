@@ -59,9 +59,79 @@ parallel.leave()
     assert (outcome.code, outcome.notes) == (0, {0: [0, 1, 4]}), outcome.output
 
 
+def test_the_job_says_what_a_script_does_not(tmp_path: Path) -> None:
+    outcome = run(
+        tmp_path,
+        """
+degrees = parallel.init(microbatches=6).degrees
+note([degrees.pipeline, degrees.microbatches, degrees.accumulation, parallel.pp_rank()])
+parallel.leave()
+""",
+        ranks=2,
+        LAUNCHER_PARALLEL='{"partitions": 2, "microbatches": 4, "accumulation": 3}',
+    )
+    assert (outcome.code, outcome.notes) == (0, {0: [2, 6, 3, 0], 1: [2, 6, 3, 1]}), outcome.output
+
+
+_STAND_IN = """
+import torch.distributed as dist
+def make(store, rank, size, timeout):
+    return dist.ProcessGroupGloo(store, rank, size, timeout)
+dist.Backend.register_backend("smddp", make, devices=["cpu"])
+"""
+_SMDDP = """
+from launcher.parallel.gradients import clip, replicate
+world = parallel.init(backend="smddp")
+model = replicate(torch.nn.Linear(2, 1, bias=False), world)
+(model(torch.ones(1, 2)) * (1 + 2 * parallel.rank())).sum().backward()
+note([clip(model.parameters(), 100.0, world).item(), dist.get_backend()])
+parallel.leave()
+"""
+
+
+def test_a_backend_without_groups_serves_replicas(tmp_path: Path) -> None:
+    """AWS's own cannot run here: gloo stands in for it, registered as it registers itself."""
+    package = tmp_path / "smdistributed" / "dataparallel" / "torch"
+    package.mkdir(parents=True)
+    (package / "torch_smddp.py").write_text(_STAND_IN)
+    outcome = run(tmp_path, _SMDDP, ranks=2)
+    assert outcome.code == 0, outcome.output
+    for norm, backend in outcome.notes.values():
+        assert norm == pytest.approx(8**0.5)  # the mean of 1 and 3, twice
+        assert backend == "smddp"
+
+
+_NORMS = """
+import warnings
+from launcher.errors import ParallelError
+from launcher.parallel.norms import synchronized, warn_of_few
+world = parallel.init()
+model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2))
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    warn_of_few(model, 16)
+    warn_of_few(torch.nn.GroupNorm(1, 2), 1)
+    warn_of_few(model, 15)
+try:
+    synchronized(model, world)
+except ParallelError as error:
+    note([str(each.message) for each in heard] + [str(error)])
+parallel.leave()
+"""
+
+
+def test_batch_norms_that_see_little_are_told_of(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _NORMS, ranks=1)
+    assert outcome.code == 0, outcome.output
+    warned, refused = outcome.notes[0]
+    assert "0 and 1 other batch norms see 15 samples at once" in warned
+    assert "on GPUs only: use group norm" in refused
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
+        ("parallel.init(backend='smddp')", "backend 'smddp' is not in this image (No module named"),
         ("parallel.rank()", "init() was not called in this process"),
         ("parallel.init(); parallel.init()", "init() was called before in this process"),
         (

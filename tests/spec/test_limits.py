@@ -270,8 +270,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "stage 1 of 2 stages has no module",
     ),
     "most default_stage": (
-        cut(stages={"a": 0, "b": 1}, default_stage=1),
-        cut(stages={"a": 0, "b": 1}, default_stage=2),
+        cut(default_stage=1),
+        cut(default_stage=2),
         "default_stage is 2",
     ),
     "starts or stages": (

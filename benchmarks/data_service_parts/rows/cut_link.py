@@ -16,15 +16,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from table.figures import Figure, at_most
-from table.rows import Invalid
-
 from data_service_parts.bench import Bench
 from data_service_parts.inside import variables
 from data_service_parts.job import INSIDE
 from launcher.errors import PlatformError
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.isolation import choose_isolation, links
+from table.figures import Figure, at_most
+from table.rows import Invalid
 
 _GROUPS = {"data_group": (2, "data"), "train_group": (1, "train")}
 _DESCRIPTION = {

@@ -16,12 +16,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from table.figures import Figure, at_least
-
 from data_service_parts.bench import Bench
 from data_service_parts.crowd import Crowd
 from data_service_parts.job import Job
 from data_service_parts.processes import cpu_seconds
+from table.figures import Figure, at_least
 
 _DATASET = "pipeline:sleeping"
 _ECHO = Path(__file__).parents[1] / "peers" / "echo.py"

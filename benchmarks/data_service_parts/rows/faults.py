@@ -8,12 +8,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-from table.figures import Figure, at_most
-
 from data_service_parts.bench import Bench
 from data_service_parts.harness import Order
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
+from table.figures import Figure, at_most
 
 _BATCH = 8
 _SETTINGS = {

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from table.figures import Figure, at_least, at_most, ratios
-
 from data_service_parts.bench import Bench
-from data_service_parts.harness import Order, in_turns
+from data_service_parts.harness import Order
 from data_service_parts.inside import payload, variables
 from data_service_parts.job import Job
 from data_service_parts.rows.transfer import SIZES
+from table.figures import Figure, at_least, at_most, ratios
+from table.turns import in_turns
 
 _RATE = 1e9  # bytes/s
 

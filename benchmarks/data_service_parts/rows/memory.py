@@ -6,13 +6,12 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 
-from table.figures import Figure, at_most
-
 from data_service_parts.bench import Bench
 from data_service_parts.harness import Order
 from data_service_parts.inside import payload, variables
 from data_service_parts.job import Job
 from data_service_parts.processes import memory_bytes
+from table.figures import Figure, at_most
 
 _BATCH_BYTES = 64 * 1024
 _CREDIT = 32 << 20

@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from table.figures import Figure, at_least, ratios
-
 from data_service_parts.bench import Bench
-from data_service_parts.harness import Order, in_turns
+from data_service_parts.harness import Order
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
 from data_service_parts.peer import Peer
+from table.figures import Figure, at_least, ratios
+from table.turns import in_turns
 
 _SAMPLE_SECONDS = 0.002
 _BATCH = 64

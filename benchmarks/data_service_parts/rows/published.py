@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from table.figures import Figure, at_most
-
 from data_service_parts.bench import Bench
 from data_service_parts.harness import Order
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
+from table.figures import Figure, at_most
 
 _SCALE = 0.5
 _SAMPLES = 16

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from table.figures import Figure, at_least
-
 from data_service_parts.bench import Bench
 from data_service_parts.harness import Order
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
+from table.figures import Figure, at_least
 
 _SAMPLE_SECONDS = 0.01
 _BATCH = 32

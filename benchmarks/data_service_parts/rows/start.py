@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from table.figures import Figure, at_most
-
 from data_service_parts.bench import Bench
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
 from data_service_parts.processes import running_module
+from table.figures import Figure, at_most
 
 _GROUPS = ("data_group", "train_group")
 _WORKER = "launcher.data.worker"

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
-from table.figures import Figure, at_least, at_most, ratios
-
 from data_service_parts import reference
 from data_service_parts.bench import Bench
-from data_service_parts.harness import Order, Side, Window, in_turns
+from data_service_parts.harness import Order, Side, Window
 from data_service_parts.inside import payload
 from data_service_parts.inside.variables import PAYLOAD
 from data_service_parts.job import Job
 from data_service_parts.peer import Peer
+from table.figures import Figure, at_least, at_most, ratios
+from table.turns import in_turns
 
 #: Images of 3 x 224 x 224 bytes: 32 and 256 of them, and 107 as float32 (see reference.py).
 SIZES = {"4 MB": 4_816_896, "38 MB": 38_535_168, "64 MB": 64_425_984}

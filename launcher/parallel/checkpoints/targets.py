@@ -47,6 +47,8 @@ class Targets:
         self._world = world
         self._saved = saved.state_dict_metadata
         self._tied = tied
+        # Whether this rank knows all names of its parameters: a stage's bare module does not.
+        self._is_whole = isinstance(state.model, Pipeline) or world.degrees.pipeline == 1
         self._replicas = replicas
         self._parts = [(each, self._places_of(each)) for each in named(state.model)]
         name_of = namer((each.value, at[0] if at else each.names[0]) for each, at in self._parts)
@@ -86,6 +88,11 @@ class Targets:
         if not places:
             yield f"the model has {name}, and the checkpoint has not"
             return
+        if self._is_whole and places[0] not in part.names:
+            yield (
+                f"{name} is tied to {places[0]} in the checkpoint, and is a parameter of its own "
+                "in the model"
+            )
         saved = self._saved[MODEL + places[0]]
         if isinstance(saved, BytesStorageMetadata) or not torch.is_tensor(part.value):
             return

@@ -101,6 +101,7 @@ def _cut_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
     """Each stage has something of the model, and that is said in one way."""
     last = model.partitions * model.virtual_stages - 1
     yield from _name_problems((*path, "starts"), model.starts)
+    yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
     if model.starts and model.stages:
         what, fix = "starts and stages are both given", "remove one of them"
         yield Finding(path=(*path, "stages"), about=((*path, "starts"),), what=what, fix=fix)
@@ -110,14 +111,9 @@ def _cut_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
         yield Finding(path=(*path, "starts"), what=what, fix=fix)
     elif model.stages:
         yield from _pin_problems(model, last, path)
-    if model.default_stage and not model.stages:
-        what = f"default_stage is {model.default_stage}, and no module is pinned to another"
-        fix = "write stages: {module: stage}, or remove it"
-        yield Finding(path=(*path, "default_stage"), what=what, fix=fix)
 
 
 def _pin_problems(model: ModelParallel, last: int, path: FieldPath) -> Iterator[Finding]:
-    yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
     for name, stage in model.stages.items():
         if not 0 <= stage <= last:
             what = f'module "{name}" is pinned to stage {stage}, of {_stages(model)}'
