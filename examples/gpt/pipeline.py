@@ -9,7 +9,7 @@ import numpy as np
 TEXT = (Path(__file__).parent / "sonnets.txt").read_text()
 CHARACTERS = sorted(set(TEXT))
 LENGTH = 48  # characters of a window
-HELD_BACK = 620  # characters of the last sonnet, for validation
+LEARNED, _, JUDGED = TEXT.rpartition("\n\n")  # the last sonnet is held back
 
 
 class Windows:
@@ -29,8 +29,8 @@ class Windows:
 
 
 def train_set() -> Windows:
-    return Windows(TEXT[:-HELD_BACK], every=9)
+    return Windows(LEARNED, every=9)
 
 
 def validation_set() -> Windows:
-    return Windows(TEXT[-HELD_BACK:], every=LENGTH)
+    return Windows(JUDGED, every=LENGTH)

@@ -9,12 +9,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.utils._pytree import tree_leaves
 
-from launcher.contract import ParallelPart
 from launcher.parallel.gradients import accumulating, clip, replicate
 from launcher.parallel.precision import autocasting
 from launcher.parallel.randomness import seed_at
+from launcher.parallel.recomputation import recompute
+from launcher.parallel.sharding import shard
 from launcher.parallel.world import World
 from launcher.trainers.batches import moved, size_of
 from launcher.trainers.evaluation import Tally
@@ -25,19 +27,23 @@ from launcher.trainers.task import Batch, Task
 class Replicas:
     """The trainer of jobs without a pipeline."""
 
-    def __init__(
-        self, model: nn.Module, task: Task, part: ParallelPart, world: World, watch: Stopwatch
-    ) -> None:
-        self.module = model
+    def __init__(self, model: nn.Module, task: Task, world: World, watch: Stopwatch) -> None:
+        job = world.job
+        self.module = self.saved = model
         self._task = task
         self._world = world
         self._watch = watch
-        self._autocasting = autocasting(part.precision, world.device)
         watch.follow(model)
-        # Which parameters a loss depends on is the model's affair, and may change.
-        self._model = replicate(
-            model, world, compression=part.compression, find_unused_parameters=True
-        )
+        recompute(model, job.recomputed)
+        if job.sharded:
+            self._model = shard(model, world, precision=job.precision)
+            self._autocasting = autocasting(None, world.device)
+        else:
+            # Which parameters a loss depends on is the model's affair, and may change.
+            self._model = replicate(
+                model, world, compression=job.compression, find_unused_parameters=True
+            )
+            self._autocasting = autocasting(job.precision, world.device)
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         batches = [moved(batch, self._world.device) for batch in batches]
@@ -76,9 +82,9 @@ class Replicas:
             tally.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 
     def state(self) -> dict[str, torch.Tensor]:
-        if self._world.rank:
-            return {}
-        return {name: value.cpu() for name, value in self.module.state_dict().items()}
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state: dict[str, torch.Tensor] = get_model_state_dict(self.module, options=options)
+        return state if self._world.rank == 0 else {}
 
 
 def _nothing(output: Any) -> torch.Tensor:

@@ -8,16 +8,13 @@ from contextlib import contextmanager
 
 import torch
 
-from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees
 from launcher.parallel.memory import Footprint, Need, Thrift, ladder, need
+from launcher.parallel.world import World
 
 
 @contextmanager
-def explained(
-    part: ParallelPart, degrees: Degrees, footprint: Callable[[], Footprint]
-) -> Iterator[None]:
+def explained(world: World, footprint: Callable[[], Footprint]) -> Iterator[None]:
     """Raise a ParallelError with a ladder of what to try for an error of want of memory.
 
     footprint: measures the model; called only then.
@@ -29,9 +26,7 @@ def explained(
             raise
         traceback.clear_frames(error.__traceback__)  # they hold what fills the memory
         first = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise ParallelError(
-            f"out of memory: {first}\n{_advice(part, degrees, footprint)}"
-        ) from error
+        raise ParallelError(f"out of memory: {first}\n{_advice(world, footprint)}") from error
 
 
 def _is_shortage(error: Exception) -> bool:
@@ -40,15 +35,16 @@ def _is_shortage(error: Exception) -> bool:
     return isinstance(error, kinds) or "DefaultCPUAllocator: can't allocate" in str(error)
 
 
-def _advice(part: ParallelPart, degrees: Degrees, footprint: Callable[[], Footprint]) -> str:
+def _advice(world: World, footprint: Callable[[], Footprint]) -> str:
     try:
         model = footprint()
     except Exception as error:  # noqa: BLE001 - whatever a model raises that cannot be measured
         return f"what it needs could not be measured: {error!r}"
+    job, degrees = world.job, world.degrees
     thrift = Thrift(
-        sharded=part.sharded, precision=part.precision is not None, recomputed=bool(part.recomputed)
+        sharded=job.sharded, precision=job.precision is not None, recomputed=bool(job.recomputed)
     )
-    now = need(model, degrees, thrift, simple=part.schedule == "simple")
+    now = need(model, degrees, thrift, simple=job.schedule == "simple")
     lines = [f"a rank needs about {_in_words(now)}, for {degrees.microbatch} samples at once"]
     lines.append("what to try in the job's distribution, each with the bytes of a rank then:")
     rungs = ladder(model, degrees, thrift)

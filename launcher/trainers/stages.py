@@ -11,9 +11,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
-from launcher.contract import ParallelPart
-from launcher.parallel.cuts import Pins
 from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.recomputation import recompute
 from launcher.parallel.world import World
 from launcher.trainers.batches import filled, first, moved, size_of
 from launcher.trainers.evaluation import Tally
@@ -28,7 +27,6 @@ class Stages:
         self,
         model: nn.Module,
         task: Task,
-        part: ParallelPart,
         world: World,
         example: Batch,
         watch: Stopwatch,
@@ -40,21 +38,17 @@ class Stages:
         arguments, _ = example
         size = size_of(arguments)
         one = first(arguments, size // world.degrees.microbatches, size)
-        before = model.state_dict()
-        self._pipeline = Pipeline(
+        self._names = list(model.state_dict())
+        recompute(model, world.job.recomputed)
+        self._pipeline = self.saved = Pipeline(
             model,
             world,
-            starts=_cuts(part),
             example=dict(zip(inspect.signature(model.forward).parameters, one, strict=False)),
             loss=self._loss,
             valid=self._valid if task.valid else None,
-            schedule=part.schedule,
-            precision=part.precision,
             seed=task.seed,
         )
         self.module = self._pipeline.module
-        self._names = list(before)
-        self._unused = self._without_stage(before)
         for stage in self._pipeline.stages:
             watch.follow(stage)
 
@@ -104,22 +98,8 @@ class Stages:
         if self._world.rank == 0:
             stages = [None] * self._world.degrees.pipeline
         dist.gather_object(own, stages, group=self._world.pp_group, group_dst=0)
-        together = dict(self._unused)
-        for stage in reversed(stages or []):
-            together |= stage
-        return {name: together[name] for name in self._names} if stages else {}
-
-    def _without_stage(self, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """What is in the model, and never called: it stays as it was made."""
-        stages: list[Any] = [None] * self._world.degrees.pipeline
-        own = list(self.module.state_dict())
-        dist.all_gather_object(stages, own, group=self._world.pp_group)
-        used = {name for stage in stages for name in stage}
-        return {name: value for name, value in before.items() if name not in used}
-
-
-def _cuts(part: ParallelPart) -> Sequence[str] | Pins:
-    return Pins(stages=part.stages, default=part.default_stage) if part.stages else part.starts
+        together = {name: value for stage in stages or () for name, value in stage.items()}
+        return {name: together[name] for name in self._names if name in together}
 
 
 class _Counting:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
+from launcher.parallel.pipeline import Pipeline
 from launcher.trainers.task import Batch
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class Trainer(Protocol):
 
     #: This rank's part, under the model's own names.
     module: nn.Module
+    #: What a checkpoint is made of.
+    saved: nn.Module | Pipeline
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         """Make the gradients of an optimizer step, those of all replicas' batches.
