@@ -200,7 +200,7 @@ MUTANTS = (
     _cut('"stripes" is no known placement', placement="stripes"),
     _cut('"1f1b" is no known schedule', schedule="1f1b"),
     _cut('and schedule is "simple"', virtual_stages=2, schedule="simple"),
-    _cut('schedule is "zero_bubble", and virtual_stages is 1', schedule="zero_bubble"),
+    _cut("3 rounds of 2 stages cannot share", schedule="zero_bubble", microbatches=7),
     _cut("2 partitions take turns with as many", microbatches=1),
     _cut("3 rounds of 2 stages cannot share", virtual_stages=2, microbatches=7),
     _cut("are both given", starts=("a",), stages={"a": 1}),

@@ -233,9 +233,9 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         'virtual_stages is 2, and schedule is "simple"',
     ),
     "zero bubble": (
-        cut(schedule="zero_bubble", virtual_stages=2),
-        cut(schedule="zero_bubble"),
-        'schedule is "zero_bubble", and virtual_stages is 1',
+        cut(hosts=4, partitions=4, schedule="zero_bubble", microbatches=8),
+        cut(hosts=4, partitions=4, schedule="zero_bubble", microbatches=9),
+        "microbatches is 9, which 2 rounds of 4 stages cannot share",
     ),
     "ranks of a cut model": (
         cut(hosts=3, partitions=6, processes_per_host=2, microbatches=6),

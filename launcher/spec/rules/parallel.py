@@ -84,17 +84,14 @@ def _schedule_problems(model: ModelParallel, path: FieldPath) -> Iterator[Findin
         what = f'virtual_stages is {model.virtual_stages}, and schedule is "simple"'
         fix = "write schedule: interleaved or zero_bubble, or remove virtual_stages"
         yield Finding(path=(*path, "virtual_stages"), about=(schedule,), what=what, fix=fix)
-    if model.schedule == "zero_bubble" and model.virtual_stages == 1:
-        what = 'schedule is "zero_bubble", and virtual_stages is 1'
-        fix = "write virtual_stages: 2 or more, or schedule: interleaved"
-        yield Finding(path=schedule, what=what, fix=fix)
     count, partitions = model.microbatches, model.partitions
     rounds = count // partitions
+    has_rounds = model.virtual_stages > 1 or model.schedule == "zero_bubble"
     if model.schedule != "simple" and rounds == 0:
         what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
         fix = f"use {partitions} or more, or schedule: simple"
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
-    if model.schedule != "simple" and model.virtual_stages > 1 and rounds and count % rounds:
+    if model.schedule != "simple" and has_rounds and rounds and count % rounds:
         what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
         fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
