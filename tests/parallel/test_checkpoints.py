@@ -105,23 +105,23 @@ def test_training_goes_on_as_if_it_had_not_ended(
 def test_what_is_written_is_what_was_there_when_it_was_saved(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is held open while training goes on."""
-    flush, written, may_end = os.fsync, threading.Event(), threading.Event()
+    """The thread is held before it writes anything, while training goes on."""
+    write, has_begun, may_go_on = torch.save, threading.Event(), threading.Event()
 
-    def held(file: int) -> None:
-        written.set()
-        assert may_end.wait(60)
-        flush(file)
+    def held(*given: Any, **options: Any) -> None:
+        has_begun.set()
+        assert may_go_on.wait(60)
+        write(*given, **options)
 
-    monkeypatch.setattr(os, "fsync", held)
+    monkeypatch.setattr(torch, "save", held)
     training, checkpoints = Training(), Checkpoints(tmp_path, world)
     training.train(range(2))
     before = [each.detach().clone() for each in training.model.parameters()]
     checkpoints.save(2, training.state)
-    assert written.wait(60)
+    assert has_begun.wait(60)
     training.train(range(2, 4))
     assert not (tmp_path / "step-2" / "manifest.json").exists()
-    may_end.set()
+    may_go_on.set()
     checkpoints.close()
     loaded = Training()
     Checkpoints(tmp_path, world).load(loaded.state)
