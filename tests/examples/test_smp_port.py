@@ -54,7 +54,7 @@ def test_the_job_reaches_its_accuracy(images: Path, tmp_path: Path, hosts: int) 
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["metrics"]["test_accuracy"] > 0.9
-    with tarfile.open(urlparse(summary["model"]).path) as archive:
+    with tarfile.open(urlparse(summary["model_artifacts"]).path) as archive:
         found = archive.extractfile("model.pt")
         assert found is not None
         weights = torch.load(found, weights_only=True)

@@ -74,7 +74,10 @@ def _leave() -> None:
 
     A rank that fails ends here as well, so it waits for seconds and not for ever.
     """
+    if not dist.is_initialized():
+        return
     with contextlib.suppress(RuntimeError):  # the others ended, well or badly
-        if dist.is_initialized():
-            dist.barrier(async_op=True).wait(_PATIENCE)
-            dist.destroy_process_group()
+        dist.barrier(async_op=True).wait(_PATIENCE)
+    with contextlib.suppress(RuntimeError):
+        dist.destroy_process_group()
+    _sessions.clear()
