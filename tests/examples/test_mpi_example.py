@@ -41,11 +41,9 @@ def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) ->
     pytest.importorskip("torch")
     if script == "train_mpi4py.py":
         pytest.importorskip("mpi4py")
+    command = f"launcher.cli run {FOLDER}/job.yaml --local -o json --set entry_point={script}"
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "launcher.cli", "run", str(FOLDER / "job.yaml"), "--local"),
-            *("-o", "json", "--set", f"entry_point={script}"),
-        ],
+        [sys.executable, "-m", *command.split()],
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,22 +23,25 @@ def main() -> None:
     torch.set_num_threads(1)
     world = parallel.init(pipeline=told["stages"])
     steps = {
-        f"{schedule} {many}": _step(world, schedule, many, told["seconds"])
-        for schedule, many in told["cases"]
+        json.dumps(case): _step(world, *case, forward=told["seconds"]) for case in told["cases"]
     }
     tell(in_turns(told["rounds"], steps))
     parallel.leave()
 
 
 def _step(
-    world: parallel.World, schedule: str, microbatches: int, forward: float
+    world: parallel.World, schedule: str, microbatches: int, virtual: int, *, forward: float
 ) -> Callable[[], dict[str, Any]]:
-    """A call gives the seconds of a step, and the peak of each stage."""
+    """A call gives the seconds of a step, and the peak of each rank.
+
+    forward: seconds that a microbatch sleeps on a rank, on its way forth, in all of its stages.
+    """
     work = Work()
+    degrees = replace(world.degrees, microbatches=microbatches, virtual_stages=virtual)
     pipeline = Pipeline(
-        nn.Sequential(*(Sleeper(work) for _ in range(world.degrees.pipeline))),
-        replace(world, degrees=replace(world.degrees, microbatches=microbatches)),
-        starts=[str(stage) for stage in range(1, world.degrees.pipeline)],
+        nn.Sequential(*(Sleeper(work) for _ in range(degrees.stages))),
+        replace(world, degrees=degrees),
+        starts=[str(stage) for stage in range(1, degrees.stages)],
         example={"input": torch.ones(1, 8)},
         loss=lambda output, target: output.mean(),
         schedule=schedule,
@@ -50,7 +54,7 @@ def _step(
         return {"seconds": passed, "peaks": everywhere(work.peak)}
 
     step(0.0)  # ranks connect when they first send
-    return lambda: step(forward)
+    return lambda: step(forward / virtual)
 
 
 if __name__ == "__main__":

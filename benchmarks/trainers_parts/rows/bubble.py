@@ -1,24 +1,26 @@
 """For how long stages that sleep are idle, and how many microbatches they hold.
 
-A step of m microbatches through p stages lasts as long as m + p - 1 of them do in one stage, so
-that (p - 1) / (m + p - 1) of it is idle at best. Sleeping stages show what is idle beyond that, on
-a machine of few processors too.
+With v stages on each of p ranks, a step of m microbatches takes as long as v m + p - 1 stages do,
+so that (p - 1) / (v m + p - 1) of it is idle at best. Sleeping stages show what is idle beyond
+that, on a machine of few processors too.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from table.figures import Figure, at_most
 from trainers_parts.bench import Bench
 
 _STAGES = 4
-_SCHEDULES = ("simple", "interleaved")
+#: Schedules, each with the stages on a rank.
+_SCHEDULES = (("simple", 1), ("interleaved", 1), ("interleaved", 2))
 
 
 def measure(bench: Bench) -> Iterator[Figure]:
     forward = bench.pick(0.1, 0.02)  # seconds; a backward pass takes two of them
-    cases = [(name, many) for many in bench.pick((4, 8, 16), (4,)) for name in _SCHEDULES]
+    cases = [(name, m, v) for m in bench.pick((4, 8, 16), (4,)) for name, v in _SCHEDULES]
     found = bench.run(
         "bubbles",
         ranks=_STAGES,
@@ -27,18 +29,21 @@ def measure(bench: Bench) -> Iterator[Figure]:
         cases=cases,
         rounds=bench.rounds,
     )
-    for schedule, many in cases:
-        steps = found[f"{schedule} {many}"]
+    for case in cases:
+        schedule, many, virtual = case
+        steps = found[json.dumps(case)]
+        name = f"{schedule}, m = {many}" + (f", v = {virtual}" if virtual > 1 else "")
         idle = [1 - many * 3 * forward / step["seconds"] for step in steps]
-        yield _beyond(f"{schedule}, m = {many}", idle, (_STAGES - 1) / (many + _STAGES - 1))
-        yield _held(schedule, many, [step["peaks"] for step in steps])
+        yield _beyond(name, idle, (_STAGES - 1) / (virtual * many + _STAGES - 1))
+        if virtual == 1:
+            yield _held(schedule, many, [step["peaks"] for step in steps])
 
 
 def _beyond(name: str, idle: list[float], formula: float) -> Figure:
     shares = ", ".join(f"{share:.3f}" for share in idle)
     return Figure(
         row="bubble",
-        what=f"{name}: idle share, from (p-1)/(m+p-1)",
+        what=f"{name}: idle share, from (p-1)/(v m+p-1)",
         values=[abs(share - formula) for share in idle],
         unit="",
         target=at_most(0.03),

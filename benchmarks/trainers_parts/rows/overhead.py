@@ -21,7 +21,7 @@ _SAME = 1e-4
 
 
 def measure(bench: Bench) -> Iterator[Figure]:
-    turns = {"pairs": bench.pick(20, 3), "block": bench.pick(2, 1)}
+    turns = {"pairs": bench.pick(16, 3), "block": bench.pick(2, 1)}
     small = bench.pick({}, {"width": 32, "layers": 2})
 
     def run(module: str, dropout: float, **settings: Any) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
     runs = run("replicas", 0.1, samples=6, is_half=False)
     yield from compared("overhead", "data parallel, 2 ranks", runs, most_percent=2)
     for dropout, name in ((0.0, "pipeline, 2 stages"), (0.1, "pipeline with dropout")):
-        runs = run("stages", dropout, samples=16, microbatches=4)
+        runs = run("stages", dropout, samples=20, microbatches=4)
         # With dropout each side drops other elements.
         yield from compared("overhead", name, runs, most_percent=3, are_same=dropout == 0)
 
