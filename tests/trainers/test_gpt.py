@@ -25,7 +25,10 @@ JOBS = ("data-parallel", "sharded", "pipeline-simple", "pipeline-interleaved", "
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(GPT))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     yield
+    torch.set_num_threads(threads)
     for name in ("task", "model", "pipeline"):
         sys.modules.pop(name, None)
     if torch.distributed.is_initialized():
@@ -35,11 +38,12 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_small_one_learns_here(
     example: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task = make_task("task:make", {"epochs": 2, "width": 16, "layers": 2, "lr": 0.01})
+    task = make_task("task:make", {"epochs": 1, "width": 16, "layers": 1, "lr": 0.02})
     train(task, tmp_path)
-    first, last = lines(capsys.readouterr().err, "evaluation")
-    assert last["validation_loss"] < first["validation_loss"] < 4
-    assert (tmp_path / "model.pt").exists()
+    told = capsys.readouterr().err
+    first, *_ = lines(told, "train_step")
+    (last,) = lines(told, "evaluation")
+    assert last["validation_loss"] < 3.5 < first["loss"]
 
 
 @pytest.mark.slow

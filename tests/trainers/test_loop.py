@@ -145,7 +145,11 @@ def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_pa
         train(make(batch_size=71), tmp_path)
 
 
-@pytest.mark.parametrize("steps", [2, None], ids=["within an epoch", "after an epoch"])
+@pytest.mark.parametrize(
+    "steps",
+    [2, pytest.param(None, marks=pytest.mark.slow)],
+    ids=["within an epoch", "after an epoch"],
+)
 def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
     make: Callable[..., Any],
     tmp_path: Path,

@@ -18,6 +18,18 @@ _WAYS = {
     "two replicas": (2, {}),
     "two stages": (2, {"partitions": 2, "microbatches": 2, "starts": ["layers.1"]}),
     "accumulated": (2, {"accumulation": 3}),
+    "two shards": (2, {"sharded": True}),
+    "two shards, accumulated": (2, {"sharded": True, "accumulation": 3}),
+    "computed again": (2, {"recomputed": ["layers"]}),
+    "virtual stages that are pinned": (
+        2,
+        {
+            "partitions": 2,
+            "microbatches": 4,
+            "virtual_stages": 2,
+            "stages": {"layers.1": 1, "layers.2": 2, "head": 3},
+        },
+    ),
     "one stage": (1, {"microbatches": 3}),
     "three stages, simple": (
         3,
