@@ -111,6 +111,11 @@ class Pipeline:
         self._schedules = {self._like: self._schedule}
 
     @property
+    def stages(self) -> list[nn.Module]:
+        """What is called of `module`: this rank's stages."""
+        return [section.stage.module for section in self._sections]
+
+    @property
     def is_first(self) -> bool:
         """Whether this rank has the stage that takes the model's arguments."""
         return self._sections[0].number == 0

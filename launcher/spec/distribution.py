@@ -57,7 +57,7 @@ class ModelParallel:
     partitions: ranks that the model is cut for. virtual_stages: stages of each of them.
     microbatches: parts of a batch, which go through the stages one by one.
     schedule: "interleaved" goes back as soon as it can; "simple" runs all microbatches forward,
-        then all back; "zero_bubble", of virtual stages, fills pauses with the gradients of weights.
+        then all back; "zero_bubble" fills pauses with the gradients of weights.
     placement: which ranks are neighbours: the stages of a replica ("cluster"), or the replicas of
         a stage ("spread").
     starts: the module at which each stage but the first begins. stages: or the stage that a module

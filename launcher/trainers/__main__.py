@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from launcher.contract import TASK_VARIABLE, ParallelPart
+from launcher.contract import TASK_VARIABLE
 from launcher.errors import ContractError
 from launcher.runtime import rank
 
@@ -28,7 +28,6 @@ def _train() -> None:
     hyperparameters = json.loads(os.environ.get("SM_HPS", "{}"))
     loop.train(
         reference.make_task(os.environ[TASK_VARIABLE], hyperparameters),
-        ParallelPart.from_environment(os.environ),
         Path(os.environ.get("SM_MODEL_DIR", code / "model")),
     )
 

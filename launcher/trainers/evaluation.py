@@ -83,14 +83,17 @@ class Patience:
         self._best = float("inf")
         self._waited = 0
 
-    def is_over(self, loss: float) -> bool:
-        """After one more evaluation."""
+    def note(self, loss: float) -> None:
+        """Of one more evaluation."""
         self._waited = 0 if loss < self._best else self._waited + 1
         self._best = min(loss, self._best)
+
+    @property
+    def is_over(self) -> bool:
         return self._patience is not None and self._waited >= self._patience
 
-    def state_dict(self) -> dict[str, float]:
+    def state_dict(self) -> dict[str, Any]:
         return {"best": self._best, "waited": self._waited}
 
-    def load_state_dict(self, state: Mapping[str, float]) -> None:
-        self._best, self._waited = state["best"], int(state["waited"])
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._best, self._waited = state["best"], state["waited"]

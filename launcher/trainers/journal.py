@@ -10,6 +10,7 @@ import torch
 
 from launcher.runtime.events import emit
 from launcher.trainers.stopwatch import Stopwatch
+from launcher.trainers.task import Task
 
 #: Seconds between two lines of a rank. A line costs a step its loss, for which a GPU is waited for.
 _EVERY = 1.0
@@ -18,23 +19,13 @@ _Item = TypeVar("_Item")
 
 
 class Journal:
-    """Of one rank.
-
-    batch_size: samples of a step of all ranks. steps: of the whole training. say: prints a line.
-    """
+    """Of one rank. steps: of the whole training. say: prints a line."""
 
     def __init__(
-        self,
-        watch: Stopwatch,
-        *,
-        rank: int,
-        batch_size: int,
-        steps: int,
-        say: Callable[..., None] = emit,
+        self, watch: Stopwatch, task: Task, *, steps: int, say: Callable[..., None] = emit
     ) -> None:
         self._watch = watch
-        self._rank = rank
-        self._batch_size = batch_size
+        self._task = task
         self._steps = steps
         self._say = say
         self._begin_lap()
@@ -76,19 +67,18 @@ class Journal:
             steps=self._steps,
             loss=round(loss.item(), 6),
             data_wait=round(self._waited / self._count, 6),
-            compute=round(self._watch.compute, 6),
-            communication=round(max(0.0, took - self._watch.compute), 6),
-            samples_per_second=round(self._batch_size * self._count / (ended - self._lap), 3),
+            **self._watch.shares(took),
+            samples_per_second=round(self._task.batch_size * self._count / (ended - self._lap), 3),
         )
         self._begin_lap()
         self._due = ended + _EVERY
 
-    def evaluated(self, *, epoch: int, step: int, means: Mapping[str, float]) -> None:
-        """They are of all ranks, and told by one."""
-        named = {f"validation_{name}": round(value, 6) for name, value in means.items()}
-        if self._rank == 0:
+    def evaluated(
+        self, *, epoch: int, step: int, means: Mapping[str, float], is_last: bool
+    ) -> None:
+        """They are of all ranks, and told by one. is_last: training ends for want of patience."""
+        if self._watch.world.rank == 0:
+            named = {f"validation_{name}": round(value, 6) for name, value in means.items()}
             self._say("evaluation", epoch=epoch, step=step, **named)
-
-    def ended_early(self, *, epoch: int, step: int, patience: int | None) -> None:
-        if self._rank == 0:
-            self._say("early_stop", epoch=epoch, step=step, patience=patience)
+            if is_last:
+                self._say("early_stop", epoch=epoch, step=step, patience=self._task.patience)

@@ -7,75 +7,87 @@ from pathlib import Path
 import torch
 
 from launcher import parallel
-from launcher.contract import ParallelPart
+from launcher.parallel.precision import scaler as make_scaler
 from launcher.parallel.randomness import seed_at
 from launcher.parallel.world import World
 from launcher.trainers.batches import TrainingBatches, ValidationBatches
 from launcher.trainers.evaluation import Patience, evaluate
+from launcher.trainers.footprint import measure
 from launcher.trainers.journal import Journal
+from launcher.trainers.keeping import Keeping
 from launcher.trainers.replicas import Replicas
+from launcher.trainers.shortage import explained
+from launcher.trainers.stages import Stages
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Task
 from launcher.trainers.trainer import Trainer
 
 
-def train(task: Task, part: ParallelPart, model_folder: Path) -> None:
+def train(task: Task, model_folder: Path) -> None:
     """Train a task on all ranks as the job says, and write the model. Raises ParallelError."""
-    world = _join(task, part)
-    watch = Stopwatch(world.device)
+    world = parallel.init(global_batch=task.batch_size)
     data = TrainingBatches(task, world)
+    with explained(world, lambda: measure(task, data.example())):
+        _write(_learned(task, world, data), model_folder)
+    parallel.leave()
+
+
+def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch.Tensor]:
+    """The model's state after all epochs, or fewer; on rank 0."""
     validation = ValidationBatches(task, world) if task.validation_data else None
-    trainer = _trainer(task, part, world, data, watch)
+    watch = Stopwatch(world)
+    trainer = _trainer(task, world, data, watch)
     optimizer = task.optimizer(list(trainer.module.parameters()))
     scheduler = task.scheduler(optimizer) if task.scheduler else None
-    journal = Journal(
-        watch, rank=world.rank, batch_size=task.batch_size, steps=task.epochs * data.steps
-    )
+    scaler = make_scaler(world, enabled=world.job.precision == "fp16")
     patience = Patience(task.patience)
-    step = 0
-    for epoch in range(task.epochs):
+    keeping = Keeping(
+        world,
+        task,
+        trainer,
+        optimizer,
+        data.loader,
+        scheduler=scheduler,
+        scaler=scaler,
+        patience=patience,
+    )
+    journal = Journal(watch, task, steps=task.epochs * data.steps)
+    step = keeping.resume()
+    for epoch in range(step // data.steps, task.epochs):
+        if patience.is_over:
+            break
         for batches in journal.steps(data.epoch()):
             optimizer.zero_grad()
-            loss = trainer.step(step, batches)
+            loss = trainer.step(step, batches, scaler)
             if task.clip_norm is not None:
+                scaler.unscale_(optimizer)
                 trainer.clip(task.clip_norm)
             with watch.computing():
-                optimizer.step()
+                scaler.step(optimizer)
+            scaler.update()
             if scheduler is not None:
                 scheduler.step()
             step += 1
             journal.told(epoch=epoch, step=step, loss=loss)
+            if step % data.steps:  # else after the evaluation
+                keeping.keep(step)
         if validation is not None:
             means = evaluate(trainer, task, validation, world)
-            journal.evaluated(epoch=epoch, step=step, means=means)
-            if patience.is_over(means["loss"]):
-                journal.ended_early(epoch=epoch, step=step, patience=task.patience)
-                break
-    _write(trainer.state(), model_folder)
-    parallel.leave()
+            patience.note(means["loss"])
+            journal.evaluated(epoch=epoch, step=step, means=means, is_last=patience.is_over)
+        keeping.keep(step, is_due=True)
+    keeping.close()
+    return trainer.state()
 
 
-def _join(task: Task, part: ParallelPart) -> World:
-    return parallel.init(
-        pipeline=part.partitions,
-        placement=part.placement,
-        global_batch=task.batch_size,
-        accumulation=part.accumulation,
-        microbatches=part.microbatches,
-    )
-
-
-def _trainer(
-    task: Task, part: ParallelPart, world: World, data: TrainingBatches, watch: Stopwatch
-) -> Trainer:
+def _trainer(task: Task, world: World, data: TrainingBatches, watch: Stopwatch) -> Trainer:
     """Pipelines have microbatches, also those of one stage."""
     seed_at(task.seed)
+    torch.manual_seed(task.seed)  # the weights are those that this gives
     model = task.model()
-    if part.partitions * part.microbatches > 1:
-        from launcher.trainers.stages import Stages  # torch's pipelines take seconds to import
-
-        return Stages(model, task, part, world, data.example(), watch)
-    return Replicas(model, task, part, world, watch)
+    if world.degrees.stages * world.degrees.microbatches > 1:
+        return Stages(model, task, world, data.example(), watch)
+    return Replicas(model, task, world, watch)
 
 
 def _write(state: dict[str, torch.Tensor], folder: Path) -> None:

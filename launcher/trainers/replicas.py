@@ -8,11 +8,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.amp import GradScaler
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.utils._pytree import tree_leaves
 
-from launcher.contract import ParallelPart
 from launcher.parallel.gradients import accumulating, clip, replicate
+from launcher.parallel.precision import autocasting
 from launcher.parallel.randomness import seed_at
+from launcher.parallel.recomputation import recompute
+from launcher.parallel.sharding import shard
 from launcher.parallel.world import World
 from launcher.trainers.batches import moved, size_of
 from launcher.trainers.evaluation import Tally
@@ -23,30 +27,36 @@ from launcher.trainers.task import Batch, Task
 class Replicas:
     """The trainer of jobs without a pipeline."""
 
-    def __init__(
-        self, model: nn.Module, task: Task, part: ParallelPart, world: World, watch: Stopwatch
-    ) -> None:
-        self.module = model
+    def __init__(self, model: nn.Module, task: Task, world: World, watch: Stopwatch) -> None:
+        job = world.job
+        self.module = self.saved = model
         self._task = task
         self._world = world
         self._watch = watch
         watch.follow(model)
-        # Which parameters a loss depends on is the model's affair, and may change.
-        self._model = replicate(
-            model, world, compression=part.compression, find_unused_parameters=True
-        )
+        recompute(model, job.recomputed)
+        if job.sharded:
+            self._model = shard(model, world, precision=job.precision)
+            self._autocasting = autocasting(None, world.device)
+        else:
+            # Which parameters a loss depends on is the model's affair, and may change.
+            self._model = replicate(
+                model, world, compression=job.compression, find_unused_parameters=True
+            )
+            self._autocasting = autocasting(job.precision, world.device)
 
-    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         batches = [moved(batch, self._world.device) for batch in batches]
         weights = self._weights([target for _, target in batches])
         losses = []
         for part, (arguments, target) in enumerate(batches):
             seed_at(self._task.seed, number, self._world.dp_rank, part)
             with accumulating(self._model, is_last=part == len(batches) - 1):
-                output = self._model(*arguments)
-                loss = self._task.loss(output, target) if weights[part] else _nothing(output)
+                with self._autocasting():
+                    output = self._model(*arguments)
+                    loss = self._task.loss(output, target) if weights[part] else _nothing(output)
                 self._watch.goes_back(loss)
-                (loss * weights[part]).backward()
+                scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())
         shares = torch.tensor(weights, device=self._world.device)
         return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
@@ -68,13 +78,13 @@ class Replicas:
 
     def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
         arguments, target = moved(batch, self._world.device)
-        output = self.module(*arguments)
-        tally.add(output, target, counted=counted, of=size_of(arguments))
+        with self._autocasting():
+            tally.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 
     def state(self) -> dict[str, torch.Tensor]:
-        if self._world.rank:
-            return {}
-        return {name: value.cpu() for name, value in self.module.state_dict().items()}
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state: dict[str, torch.Tensor] = get_model_state_dict(self.module, options=options)
+        return state if self._world.rank == 0 else {}
 
 
 def _nothing(output: Any) -> torch.Tensor:

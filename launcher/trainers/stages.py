@@ -9,10 +9,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.amp import GradScaler
 
-from launcher.contract import ParallelPart
-from launcher.errors import ParallelError
 from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.recomputation import recompute
 from launcher.parallel.world import World
 from launcher.trainers.batches import filled, first, moved, size_of
 from launcher.trainers.evaluation import Tally
@@ -27,7 +27,6 @@ class Stages:
         self,
         model: nn.Module,
         task: Task,
-        part: ParallelPart,
         world: World,
         example: Batch,
         watch: Stopwatch,
@@ -36,35 +35,31 @@ class Stages:
         self._world = world
         self._watch = watch
         self._counting: _Counting | None = None
-        if task.valid is not None:
-            raise ParallelError(
-                "the Task has a valid function, and microbatches of a pipeline are not weighted by "
-                "it yet: train it data parallel, with partitions and microbatches of 1"
-            )
         arguments, _ = example
         size = size_of(arguments)
         one = first(arguments, size // world.degrees.microbatches, size)
-        before = model.state_dict()
-        self._pipeline = Pipeline(
+        self._names = list(model.state_dict())
+        recompute(model, world.job.recomputed)
+        self._pipeline = self.saved = Pipeline(
             model,
             world,
-            starts=part.starts,
             example=dict(zip(inspect.signature(model.forward).parameters, one, strict=False)),
             loss=self._loss,
-            schedule=part.schedule,
+            valid=self._valid if task.valid else None,
             seed=task.seed,
         )
         self.module = self._pipeline.module
-        self._names = list(before)
-        self._unused = self._without_stage(before)
-        watch.follow(self.module)
+        for stage in self._pipeline.stages:
+            watch.follow(stage)
 
-    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         losses = []
         for part, batch in enumerate(batches):
             arguments, target = moved(batch, self._world.device)
             is_last = part == len(batches) - 1
-            losses.append(self._pipeline.step(*arguments, target=target, is_last=is_last))
+            losses.append(
+                self._pipeline.step(*arguments, target=target, is_last=is_last, scaler=scaler)
+            )
         return torch.stack(losses).mean()
 
     def clip(self, max_norm: float) -> None:
@@ -88,6 +83,13 @@ class Stages:
         self._watch.goes_back(loss)
         return loss
 
+    def _valid(self, target: Any) -> torch.Tensor | int:
+        assert self._task.valid is not None  # given to the pipeline only then
+        count = self._task.valid(target)
+        if self._counting is not None and not count:
+            self._counting.skip()  # then there is no loss
+        return count
+
     def state(self) -> dict[str, torch.Tensor]:
         if self._world.dp_rank:
             return {}
@@ -96,18 +98,8 @@ class Stages:
         if self._world.rank == 0:
             stages = [None] * self._world.degrees.pipeline
         dist.gather_object(own, stages, group=self._world.pp_group, group_dst=0)
-        together = dict(self._unused)
-        for stage in reversed(stages or []):
-            together |= stage
-        return {name: together[name] for name in self._names} if stages else {}
-
-    def _without_stage(self, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """What is in the model, and never called: it stays as it was made."""
-        stages: list[Any] = [None] * self._world.degrees.pipeline
-        own = list(self.module.state_dict())
-        dist.all_gather_object(stages, own, group=self._world.pp_group)
-        used = {name for stage in stages for name in stage}
-        return {name: value for name, value in before.items() if name not in used}
+        together = {name: value for stage in stages or () for name, value in stage.items()}
+        return {name: together[name] for name in self._names if name in together}
 
 
 class _Counting:
@@ -119,6 +111,10 @@ class _Counting:
         self._size = size
 
     def add(self, output: Any, target: Any) -> None:
+        self._tally.add(output, target, counted=self.skip(), of=self._size)
+
+    def skip(self) -> int:
+        """Pass by a microbatch. How many samples of it count."""
         counted = min(self._left, self._size)
         self._left -= counted
-        self._tally.add(output, target, counted=counted, of=self._size)
+        return counted

@@ -12,35 +12,45 @@ from torch import nn
 from torch.autograd import Variable
 from torch.utils._pytree import tree_leaves
 
+from launcher.parallel.world import World
+
 
 class Stopwatch:
     """Of the steps that are measured.
 
     A backward pass begins where a gradient comes to the loss, or to what a stage has sent on, and
     ends when autograd has nothing left to compute. DDP waits for its last gradients after that, and
-    a stage for the next one's, so both are left out. With a GPU each mark waits until it has done
-    what it was given, which is why not every step is measured.
+    a stage for the next one's, so both are left out. Shards are put together within the passes, and
+    "zero_bubble" goes back in two parts: there computing and waiting are not told apart. With a GPU
+    each mark waits until it has done what it was given, which is why not every step is measured.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._tells_apart = not (world.job.sharded or world.job.schedule == "zero_bubble")
         self._depth = 0
         self._goes_back = False
         self._since = 0.0
         self.is_on = False
-        #: Seconds since `start`.
-        self.compute = 0.0
+        self._compute = 0.0
 
     def start(self) -> None:
-        self.is_on, self.compute = True, 0.0
+        self.is_on, self._compute = True, 0.0
 
     def stop(self) -> None:
         self.is_on = False
 
+    def shares(self, took: float) -> dict[str, float | None]:
+        """What of a step's seconds was what, as the journal names it."""
+        if not self._tells_apart:
+            return {"compute": round(took, 6), "communication": None}
+        rest = max(0.0, took - self._compute)
+        return {"compute": round(self._compute, 6), "communication": round(rest, 6)}
+
     def now(self) -> float:
         """Seconds, when all that was asked of the device is done (if it is measured)."""
-        if self.is_on and self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        if self.is_on and self.world.device.type == "cuda":
+            torch.cuda.synchronize(self.world.device)
         return time.perf_counter()
 
     @contextmanager
@@ -88,4 +98,4 @@ class Stopwatch:
     def _end(self) -> None:
         self._depth -= 1
         if self.is_on and not self._depth:
-            self.compute += self.now() - self._since
+            self._compute += self.now() - self._since

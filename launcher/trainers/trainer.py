@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
+from torch.amp import GradScaler
 
+from launcher.parallel.pipeline import Pipeline
 from launcher.trainers.task import Batch
 
 if TYPE_CHECKING:
@@ -19,11 +21,14 @@ class Trainer(Protocol):
 
     #: This rank's part, under the model's own names.
     module: nn.Module
+    #: What a checkpoint is made of.
+    saved: nn.Module | Pipeline
 
-    def step(self, number: int, batches: Sequence[Batch]) -> torch.Tensor:
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         """Make the gradients of an optimizer step, those of all replicas' batches.
 
-        number: of the step, from 0. batches: of this replica. Returns their mean loss.
+        number: of the step, from 0. batches: of this replica. scaler: of the gradients.
+        Returns the mean loss of the batches.
         """
 
     def clip(self, max_norm: float) -> None:

@@ -58,7 +58,7 @@ FILES = {
         "pinned_stages": "Each stage has a module",
         "virtual_stages": "Virtual stages work in equal rounds",
         "simple_virtual_stages": "Not all schedules have virtual stages",
-        "zero_bubble": "One schedule needs them",
+        "zero_bubble": "So does one schedule without them",
         "sharded_and_compressed": "Only gradients of whole replicas are compressed",
     },
     "Programs of a group": {

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from launcher.contract import Role
+from launcher.contract import SCHEDULES, Role
 from launcher.spec import (
     CapacityRetry,
     DataParallel,
@@ -198,7 +198,7 @@ def _model_parallel(draw: st.DrawFn) -> ModelParallel:
     """A model that is cut, for as many ranks as any number of hosts has."""
     partitions = draw(st.integers(1, 3))
     schedule, virtual = draw(
-        st.sampled_from([("simple", 1), ("interleaved", 1), ("interleaved", 2), ("zero_bubble", 2)])
+        st.sampled_from([("simple", 1), *((s, v) for s in SCHEDULES[1:] for v in (1, 2))])
     )
     names = [f"blocks.{number}" for number in range(1, partitions * virtual)]
     pins = {name: number for number, name in enumerate(names)}

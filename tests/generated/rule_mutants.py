@@ -200,7 +200,7 @@ MUTANTS = (
     _cut('"stripes" is no known placement', placement="stripes"),
     _cut('"1f1b" is no known schedule', schedule="1f1b"),
     _cut('and schedule is "simple"', virtual_stages=2, schedule="simple"),
-    _cut('schedule is "zero_bubble", and virtual_stages is 1', schedule="zero_bubble"),
+    _cut("3 rounds of 2 stages cannot share", schedule="zero_bubble", microbatches=7),
     _cut("2 partitions take turns with as many", microbatches=1),
     _cut("3 rounds of 2 stages cannot share", virtual_stages=2, microbatches=7),
     _cut("are both given", starts=("a",), stages={"a": 1}),
@@ -209,7 +209,7 @@ MUTANTS = (
     _cut('"a" is listed 2 times', starts=("a", "a")),
     _cut("default_stage is 2", default_stage=2),
     _cut("is pinned to stage 2", stages={"a": 1, "b": 2}),
-    _cut("stage 1 of 2 stages has no module", stages={"a": 0}),
+    _cut("1 of 2 stages without a module: stage 1 is the first", stages={"a": 0}),
     _cut("does not divide the ranks: 4 (1 x ml.p3.8xlarge, 4 per host)", partitions=3),
     _task("nothing says where the task's model is cut", distribution=ModelParallel()),
     # storage, warm pools, training plans, capacity

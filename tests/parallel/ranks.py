@@ -39,7 +39,15 @@ def note(words):
 """
 
 
-def run(folder: Path, script: str, *, ranks: int, restarts: int = 0, **variables: str) -> Outcome:
+def run(
+    folder: Path,
+    script: str,
+    *,
+    ranks: int,
+    restarts: int = 0,
+    patience: int = PATIENCE,
+    **variables: str,
+) -> Outcome:
     """Run a script on so many ranks under torchrun; on one, as plain Python."""
     notes = folder / f"notes-{ranks}"
     notes.mkdir(parents=True)
@@ -59,7 +67,7 @@ def run(folder: Path, script: str, *, ranks: int, restarts: int = 0, **variables
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience,
     )
     found = {int(path.name): json.loads(path.read_text()) for path in notes.glob("[0-9]*")}
     return Outcome(code=done.returncode, output=done.stdout, notes=found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib.util
 import json
 import os
 import threading
@@ -332,23 +332,29 @@ def test_an_exported_model_is_a_plain_state_dict(
     assert plain["head.weight"].data_ptr() == plain["tokens.weight"].data_ptr()
 
 
-def test_safetensors_are_written_where_the_package_is(tmp_path: Path, world: World) -> None:
-    training, checkpoints = Training("gpt, tied"), Checkpoints(tmp_path / "all", world)
-    checkpoints.save(0, training.state, wait=True)
-    file = tmp_path / "model.safetensors"
-    with contextlib.suppress(ImportError):
-        from safetensors.torch import load_model
+_HAS_SAFETENSORS = importlib.util.find_spec("safetensors") is not None
 
-        export(tmp_path / "all", file)
-        loaded = Training("gpt, tied").model
-        for parameter in loaded.parameters():
-            torch.nn.init.zeros_(parameter)
-        load_model(loaded, file)
-        assert all(map(torch.equal, loaded.parameters(), training.model.parameters()))
-        return
+
+@pytest.mark.skipif(not _HAS_SAFETENSORS, reason="safetensors is not installed")
+def test_safetensors_are_as_their_own_load_model_wants_them(tmp_path: Path, world: World) -> None:
+    from safetensors.torch import load_model
+
+    training = Training("gpt, tied")
+    Checkpoints(tmp_path, world).save(0, training.state, wait=True)
+    export(tmp_path, tmp_path / "model.safetensors")
+    loaded = Training("gpt, tied").model
+    for parameter in loaded.parameters():
+        torch.nn.init.zeros_(parameter)
+    load_model(loaded, tmp_path / "model.safetensors")
+    assert all(map(torch.equal, loaded.parameters(), training.model.parameters()))
+
+
+@pytest.mark.skipif(_HAS_SAFETENSORS, reason="safetensors is installed")
+def test_without_safetensors_their_files_are_refused(tmp_path: Path, world: World) -> None:
+    saved(tmp_path, world, 2)
     with pytest.raises(ParallelError, match="the package safetensors is not installed here"):
-        export(tmp_path / "all", file)
-    assert not file.exists()
+        export(tmp_path, tmp_path / "model.safetensors")
+    assert steps_in(tmp_path) == ["step-2"]
 
 
 def test_what_cannot_be_exported_is_said(

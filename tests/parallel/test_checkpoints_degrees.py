@@ -17,6 +17,7 @@ from learner import KINDS
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _RANKS = (1, 2, 4)
+_PATIENCE = 800  # seconds, for all kinds in one start
 _PREAMBLE = f"""
 import itertools
 sys.path.append({str(Path(__file__).parent)!r})
@@ -60,7 +61,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     """Checkpoints of all kinds of degrees, and how they went on undisturbed."""
     root, found = tmp_path_factory.mktemp("checkpoints"), {}
     for ranks in _RANKS:
-        outcome = run(root, _PREAMBLE + _SAVE, ranks=ranks, ROOT=str(root))
+        outcome = run(root, _PREAMBLE + _SAVE, ranks=ranks, patience=_PATIENCE, ROOT=str(root))
         assert outcome.code == 0, outcome.output
         found |= {name: _whole(outcome.notes, name) for name in outcome.notes[0]}
     return root, found
@@ -83,7 +84,7 @@ def test_all_degrees_go_on_from_all_degrees(
     which are float64, to 1e-10: other degrees add gradients in another order.
     """
     root, undisturbed = saved
-    outcome = run(tmp_path, _PREAMBLE + _LOAD, ranks=ranks, ROOT=str(root))
+    outcome = run(tmp_path, _PREAMBLE + _LOAD, ranks=ranks, patience=_PATIENCE, ROOT=str(root))
     assert outcome.code == 0, outcome.output
     pairs = list(outcome.notes[0])
     assert len(pairs) == len(KINDS) * sum(kind.ranks == ranks for kind in KINDS.values())

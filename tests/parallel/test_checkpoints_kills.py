@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ranks
+from ranks import run
 
 pytest.importorskip("torch")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _STEPS, _EVERY = 21, 3
+_PATIENCE = 800  # seconds, for five starts
 _TRAINING = f"""
 import itertools, signal
 sys.path.append({str(Path(__file__).parent)!r})
@@ -74,7 +75,7 @@ def _train(folder: Path, kind: str, kills: list[tuple[int, str, int]]) -> dict[s
     """What all starts of a training wrote, and the parameters at its end."""
     folder.mkdir()
     variables = {"ROOT": str(folder), "KIND": kind, "KILLS": json.dumps(kills)}
-    outcome = ranks.run(folder, _TRAINING, ranks=2, restarts=len(kills), **variables)
+    outcome = run(folder, _TRAINING, ranks=2, restarts=len(kills), patience=_PATIENCE, **variables)
     assert outcome.code == 0, outcome.output
     assert [start for start, _ in outcome.notes.values()] == [len(kills)] * 2
 
@@ -99,10 +100,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("plan", range(len(_PLANS)))
 def test_a_killed_rank_changes_nothing_of_what_is_learned(
-    tmp_path: Path, undisturbed: dict[str, Any], plan: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, undisturbed: dict[str, Any], plan: int
 ) -> None:
     """Losses, samples and parameters to the bit: the degrees are the same."""
-    monkeypatch.setattr(ranks, "PATIENCE", 600)  # for five starts
     kind, kills = _PLANS[plan]
     found, expected = _train(tmp_path / "killed", kind, kills), undisturbed[kind]
     assert [(each["rank"], each["place"], each["at"]) for each in found["kills"]] == kills

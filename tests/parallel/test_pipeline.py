@@ -9,6 +9,8 @@ from ranks import run
 
 pytest.importorskip("torch")
 
+from architectures import ARCHITECTURES
+
 _TESTS = Path(__file__).parent
 _PREAMBLE = f"""
 import copy, itertools
@@ -42,7 +44,8 @@ found = {{}}
 world = parallel.init(
     pipeline={stages}, virtual_stages={virtual}, microbatches=MANY, placement="spread"
 )
-for name, architecture in ARCHITECTURES.items():
+for name in {names}:
+    architecture = ARCHITECTURES[name]
     for schedule in {schedules}:
         for dtype, make in (
             (torch.float64, lambda p: torch.optim.AdamW(p, lr=0.01)),
@@ -127,14 +130,34 @@ def test_a_pipeline_learns_what_one_process_does(
     tmp_path: Path, ranks: int, stages: int, virtual: int, many: int
 ) -> None:
     schedules = _SEVERAL if virtual > 1 else _ONE_STAGE
+    check(tmp_path, list(ARCHITECTURES), ranks, stages, virtual, many, schedules)
+
+
+def test_some_learn_so_with_two_stages_on_each_rank(tmp_path: Path) -> None:
+    check(tmp_path, ["mlp", "gpt, tied", "resnet, group norm"], 2, 2, 2, 2, _SEVERAL)
+
+
+def test_some_learn_so_without_a_bubble(tmp_path: Path) -> None:
+    check(tmp_path, ["gpt, tied", "lstm"], 2, 2, 1, 4, ("zero_bubble",))
+
+
+def check(
+    tmp_path: Path,
+    names: list[str],
+    ranks: int,
+    stages: int,
+    virtual: int,
+    many: int,
+    schedules: tuple[str, ...],
+) -> None:
     script = _PREAMBLE + _AGAINST_ONE_PROCESS.format(
-        stages=stages, virtual=virtual, many=many, schedules=schedules
+        stages=stages, virtual=virtual, many=many, schedules=schedules, names=names
     )
     outcome = run(tmp_path, script, ranks=ranks)
     assert outcome.code == 0, outcome.output
     assert len(outcome.notes) == ranks
     for found in outcome.notes.values():
-        assert len(found) == 15 * 4
+        assert len(found) == len(names) * len(schedules) * 2
         for what, (difference, foreign) in found.items():
             assert difference <= (1e-10 if "float64" in what else 1e-5), what
             assert foreign == 0, f"{what}: parameters of other stages are held"

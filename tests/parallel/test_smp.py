@@ -164,3 +164,323 @@ def test_a_script_learns_what_one_process_does(
         assert found["shape"][0] in (8, 8 * 9)
         assert found["local"]
         assert found["own"] < 1 or ranks == 1
+
+
+_MIXED = """
+class Mixed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        def layer():
+            kinds = (torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.3))
+            return torch.nn.Sequential(*kinds)
+        self.first = layer()
+        with smp.partition(1):
+            with smp.partition(0):
+                self.second = layer()
+            self.third = layer()
+        self.fourth = layer()
+        smp.set_partition(self.fourth, 1)
+        self.unused = torch.nn.Linear(2, 2)
+    def forward(self, x, scale):
+        return self.fourth(self.third(self.second(self.first(x)))) * scale
+
+smp.init({"partitions": 2, "microbatches": 2, "pipeline": "simple", "placement_strategy": "DPT",
+          "auto_partition": False, "default_partition": 0, "optimize": "speed"})
+torch.manual_seed(5)
+net = Mixed().double()
+alone = copy.deepcopy(net)
+model = smp.DistributedModel(net, average_grads_across_microbatches=False)
+optimizer = smp.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.05))
+
+@smp.step(non_split_inputs=["factor"], input_split_axes={"x": 1})
+def train_step(x, scale, factor):
+    noise = torch.randn(4, 1, dtype=torch.float64)
+    output = model(scale=scale, x=x.T + noise)
+    loss = (output * noise).sum() * factor
+    model.backward(loss)
+    return loss, {"noise": noise, "said": "so"}
+
+@smp.step
+def test_step(x, scale):
+    return model(x, scale)
+"""
+
+_TRAINS_AND_TESTS = """
+theirs = torch.optim.Adam(alone.parameters(), lr=0.05)
+scale = torch.linspace(1, 2, 8, dtype=torch.float64)[:, None]
+factor = torch.tensor(0.25, dtype=torch.float64)
+randomness = Randomness(
+    alone, cut(alone, (), {"x": scale[:4].expand(4, 6), "scale": scale[:4]})[0].drawing, seed=5
+)
+
+def train_alone(step, batch, noises):
+    alone.train()
+    theirs.zero_grad()
+    losses = []
+    for microbatch, noise in enumerate(noises):
+        randomness.at(step=step, replica=0, microbatch=microbatch)
+        half = slice(4 * microbatch, 4 * microbatch + 4)
+        loss = (alone(batch[half] + noise, scale[half]) * noise).sum() * factor
+        loss.backward()
+        losses.append(loss.item())
+    theirs.step()
+    return losses
+
+def reload():
+    parts = {"model": model.local_state_dict(), "optimizer": optimizer.local_state_dict()}
+    smp.save(parts, os.environ["NOTES"] + ".part")
+    wholes = model.state_dict(), optimizer.state_dict()
+    for loads in (
+        lambda: smp.load(os.environ["NOTES"] + ".part").values(),
+        lambda: copy.deepcopy(wholes),
+    ):
+        found, states = loads()
+        for value in (*model.local_parameters(), *model.local_buffers()):
+            value.data.zero_()
+        optimizer.optimizer.state.clear()
+        model.load_state_dict(found)
+        optimizer.load_state_dict(states)
+
+told, expected = [], []
+for step in range(4):
+    batch = torch.randn(8, 6, dtype=torch.float64)
+    model.train()
+    optimizer.zero_grad()
+    losses, others = train_step(batch.T, scale, factor)
+    optimizer.step()
+    assert others["said"] == "so"
+    assert not torch.equal(*others["noise"])
+    told.append([each.item() for each in losses])
+    expected.append(train_alone(step, batch, others["noise"]))
+    model.eval()
+    alone.eval()
+    longer = torch.randn(12, 6, dtype=torch.float64)  # another size than in training
+    with torch.no_grad():
+        found = test_step(longer, torch.ones(12, 1, dtype=torch.float64))
+        told.append(found.concat().sum(dim=1).tolist())
+        expected.append(alone(longer, 1.0).sum(dim=1).tolist())
+    if step == 1:
+        reload()
+found = {
+    "told": told,
+    "expected": expected,
+    "worst": worst(model.state_dict(), alone.state_dict()),
+    "groups": [smp.get_mp_group(), smp.get_dp_group(), smp.allgather(smp.rank(), smp.MP_GROUP)],
+    "places": [smp.rank(), smp.mp_rank(), smp.dp_rank(), smp.tp_size(), smp.local_size()],
+}
+"""
+
+
+_REFUSED_BY_ALL = """
+words = {}
+def refused(name, call, *arguments):
+    torch.manual_seed(0)
+    try:
+        call(*arguments)
+    except ParallelError as error:
+        words[name] = str(error)
+
+def modelled(net):
+    smp.session.session().models.clear()
+    global model
+    model = smp.DistributedModel(net.double())
+
+ones = torch.ones(8, 6, dtype=torch.float64)
+thin = ones[:, :1]
+model.eval()
+refused("undivided", test_step, ones[:5], thin)
+refused("flat", test_step, ones[0, 0], thin)
+refused("array", test_step, ones.numpy(), thin)
+refused("parameters", lambda: list(model.parameters()))
+refused("moved", model.float)
+refused("optimizer", smp.DistributedOptimizer, torch.optim.SGD(alone.parameters()))
+refused("outside", model, ones, thin)
+refused("backward", model.backward, ones.sum())
+refused("second", smp.DistributedModel, alone)
+refused("state", model.load_state_dict, {})
+
+def backwards():
+    net = Mixed()
+    smp.set_partition(net.first, 1)
+    smp.set_partition(net.second, 0)
+    modelled(net)
+    test_step(ones, thin)
+refused("backwards", backwards)
+refused("partition", smp.set_partition, alone, 2)
+
+def uncut():
+    modelled(ARCHITECTURES["encoder-decoder"].make())
+    test_step(ones, ones[:, :4])
+refused("uncut", uncut)
+
+def unlike_models():
+    net = Mixed()
+    torch.nn.init.constant_(net.first[0].bias, smp.rank())
+    modelled(net)
+    test_step(ones, thin)
+refused("models", unlike_models)
+
+def unlike_batches():
+    modelled(Mixed())
+    test_step(ones * (smp.rank() + 1), thin)
+refused("batches", unlike_batches)
+
+if smp.rank() == 0:
+    smp.send({"sent": 1}, 1, smp.RankType.MP_RANK)
+    smp.broadcast("all", smp.WORLD)
+else:
+    words["sent"] = smp.recv_from(0, smp.RankType.MP_RANK)
+    words["all"] = smp.recv_from(0, smp.RankType.WORLD_RANK)
+modelled(Mixed())
+refused("unpartitioned", model.local_state_dict)
+smp.mp_barrier()
+note({**found, "words": words})
+"""
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
+    """What the two ranks of a script noted, which trains, tests, and then does what is refused."""
+    script = _PREAMBLE + _MIXED + _TRAINS_AND_TESTS + _REFUSED_BY_ALL
+    outcome = run(tmp_path_factory.mktemp("mixed"), script, ranks=2)
+    _ends_well(outcome, 2)
+    return outcome.notes
+
+
+def test_training_goes_on_after_an_evaluation_of_another_size_and_a_reload(
+    mixed: dict[int, Any],
+) -> None:
+    for rank, found in mixed.items():
+        for told, expected in zip(found["told"], found["expected"], strict=True):
+            assert told == pytest.approx(expected, rel=1e-9)
+        assert found["worst"] <= 1e-10
+        assert found["groups"] == [[0, 1], [rank], [0, 1]]
+        assert found["places"] == [rank, rank, 0, 1, 2]
+
+
+def test_what_all_ranks_see_is_refused_on_all(mixed: dict[int, Any]) -> None:
+    first, second = mixed[0]["words"], mixed[1]["words"]
+    assert "partitioned in the first step, and there was none" in first["unpartitioned"]
+    assert second.pop("sent") == {"sent": 1}
+    assert second.pop("all") == "all"
+    assert first == second
+    assert "x has 5 samples in axis 0, which 2 microbatches do not divide" in first["undivided"]
+    assert "x has the shape (), without an axis 0 of samples" in first["flat"]
+    assert "x is a ndarray, which cannot be cut into microbatches" in first["array"]
+    assert "local_parameters() has those of this one" in first["parameters"]
+    assert "moved or converted after its first step: do it before" in first["moved"]
+    assert "made after the first step" in first["optimizer"]
+    assert "the model is called outside of a step" in first["outside"]
+    assert "the model is learning outside of a step" in first["backward"]
+    assert "there is a smp.DistributedModel already" in first["second"]
+    assert "the state has other names than the model: ['first.0.bias'" in first["state"]
+    assert "second.0 is in stage 0, and takes what stage 1 makes" in first["backwards"]
+    assert "there is no partition 2: there are 0 to 1" in first["partition"]
+    assert "nothing says how to cut EncoderDecoder into 2 partitions" in first["uncut"]
+    assert "have made different models: first.0.bias is another one" in first["models"]
+    assert "have read different batches" in first["batches"]
+
+
+_REFUSED_IN_A_STEP = """
+words = {}
+smp.init(microbatches=2)
+
+def refused(name, step=None, *, train=True, options={}, given=(torch.ones(4, 6),), **decorated):
+    smp.session.session().models.clear()
+    global model
+    torch.manual_seed(0)
+    try:
+        model = smp.DistributedModel(ARCHITECTURES["mlp"].make(), **options)
+        model.train(train)
+        smp.step(step, **decorated)(*given)
+    except ParallelError as error:
+        words[name] = str(error)
+
+def no_call(x):
+    return x
+refused("no call", no_call)
+
+def no_backward(x):
+    return model(x)
+refused("no backward", no_backward)
+
+def learns(x):
+    loss = model(x).mean()
+    model.backward(loss)
+    return loss
+refused("nothing", learns)
+refused("eval", learns, train=False)
+refused("named", learns, non_split_inputs=["y"])
+refused("graphs", learns, detach_outputs=False)
+refused("options", learns, options={"tracing": True})
+
+def early(x):
+    model.backward(x.sum())
+refused("early", early)
+
+def twice(x):
+    model.backward(model(model(x)).mean())
+refused("twice", twice)
+
+def two_losses(x):
+    output = model(x)
+    model.backward(output.mean())
+    model.backward(output.sum())
+refused("two losses", two_losses)
+
+def detached(x):
+    model.backward(model(x).detach().mean().requires_grad_())
+refused("detached", detached)
+
+def vector(x):
+    model.backward(model(x))
+refused("vector", vector)
+
+def number(x):
+    model(3)
+refused("number", number)
+
+def learned_before(x):
+    model(x * torch.nn.Parameter(torch.ones(6)))
+refused("learned before", learned_before)
+
+def mixed(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return model(x)
+refused("mixed", mixed)
+
+def differs(x, counts):
+    return model(x), counts[0].item()
+refused("differs", differs, train=False, given=(torch.ones(4, 6), torch.arange(4)))
+refused("scaled", lambda x: smp.DistributedOptimizer(None, dynamic_loss_scale=True))
+try:
+    smp.save_checkpoint
+except ParallelError as error:
+    words["name"] = str(error)
+words["hasattr"] = hasattr(smp, "tensor_parallelism") or hasattr(smp, "other")
+note(words)
+"""
+
+
+def test_what_a_step_does_that_would_not_be_exact_is_refused(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _REFUSED_IN_A_STEP, ranks=1)
+    (words,) = _ends_well(outcome, 1)
+    assert "no_call does not call the model" in words["no call"]
+    assert "no_backward does not call model.backward in train mode" in words["no backward"]
+    assert "nothing" not in words
+    assert "learns calls model.backward in eval mode" in words["eval"]
+    assert "learns has no argument 'y' that could be split or not: there are x" in words["named"]
+    assert "detach_outputs=False" in words["graphs"]
+    assert "smp.DistributedModel has no tracing: leave it out" in words["options"]
+    assert "early calls model.backward before the model: swap them" in words["early"]
+    assert "calls model.backward twice for a microbatch: add up" in words["two losses"]
+    assert "calls the model twice for a microbatch" in words["twice"]
+    assert "the loss of detached does not come from what the model" in words["detached"]
+    assert "model.backward got a tensor of the shape (2, 6): give its mean" in words["vector"]
+    assert "gives the model input, a <class 'int'>" in words["number"]
+    assert "gives the model input, which needs a gradient" in words["learned before"]
+    assert "say precision='bf16' (or 'fp16')" in words["mixed"]
+    assert "differs returned 0 for one microbatch and [2] for others" in words["differs"]
+    assert "dynamic_loss_scale" in words["scaled"]
+    assert "smp.save_checkpoint is not there: use smp.save with" in words["name"]
+    assert not words["hasattr"]

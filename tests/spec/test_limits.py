@@ -233,9 +233,9 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         'virtual_stages is 2, and schedule is "simple"',
     ),
     "zero bubble": (
-        cut(schedule="zero_bubble", virtual_stages=2),
-        cut(schedule="zero_bubble"),
-        'schedule is "zero_bubble", and virtual_stages is 1',
+        cut(hosts=4, partitions=4, schedule="zero_bubble", microbatches=8),
+        cut(hosts=4, partitions=4, schedule="zero_bubble", microbatches=9),
+        "microbatches is 9, which 2 rounds of 4 stages cannot share",
     ),
     "ranks of a cut model": (
         cut(hosts=3, partitions=6, processes_per_host=2, microbatches=6),
@@ -267,7 +267,17 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "stages that have something": (
         cut(stages={"a": 0}, default_stage=1),
         cut(stages={"a": 0}),
-        "stage 1 of 2 stages has no module",
+        "1 of 2 stages without a module: stage 1 is the first",
+    ),
+    "stages, of very many": (
+        cut(stages={"a": 1}),
+        cut(partitions=10**12, microbatches=10**12, stages={"a": 1}),
+        "999999999998 of 1000000000000 stages without a module: stage 2 is the first",
+    ),
+    "hosts, very many": (
+        cut(hosts=10**12),
+        cut(hosts=10**12, partitions=3),
+        "partitions is 3, which does not divide the ranks: 1000000000000 ",
     ),
     "most default_stage": (
         cut(default_stage=1),

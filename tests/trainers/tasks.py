@@ -75,6 +75,12 @@ def make(epochs=3, batch_size=12, dropout=0.0, **changes):
 """
 
 
+def lines(text: str, name: str) -> list[dict[str, Any]]:
+    """The fields of all event lines of a name."""
+    found = filter(None, map(parse_event, text.splitlines()))
+    return [fields for event, fields in found if event == name]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How a job ended."""
@@ -84,8 +90,7 @@ class Outcome:
     folder: Path
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        found = filter(None, map(parse_event, self.output.splitlines()))
-        return [fields for event, fields in found if event == name]
+        return lines(self.output, name)
 
     def weights(self) -> dict[str, Any]:
         import torch

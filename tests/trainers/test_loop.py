@@ -10,15 +10,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tasks import furthest  # noqa: E402
+from tasks import furthest, lines  # noqa: E402
 from torch import nn  # noqa: E402 - they need torch
+from waiting import wait_until  # noqa: E402
 
 from launcher import parallel  # noqa: E402
-from launcher.contract import ParallelPart, parse_event  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
+from launcher.parallel.checkpoints import manifests  # noqa: E402
 from launcher.trainers.loop import train  # noqa: E402
 
-WAYS = {"whole": ParallelPart(), "one stage": ParallelPart(microbatches=3)}
+WAYS = {"whole": "{}", "one stage": '{"microbatches": 3}'}
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +32,18 @@ def one_rank() -> Iterator[None]:
         parallel.leave()
 
 
-def trained(task: Any, folder: Path, part: ParallelPart) -> dict[str, Any]:
+@pytest.fixture(params=WAYS.values(), ids=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the job says, in both ways to train on one rank."""
+    monkeypatch.setenv("LAUNCHER_PARALLEL", request.param)
+    return str(request.param)
+
+
+def trained(task: Any, folder: Path) -> dict[str, Any]:
     """The weights that a training leaves."""
-    train(task, part, folder)
+    train(task, folder)
     weights: dict[str, Any] = torch.load(folder / "model.pt", weights_only=True)
     return weights
-
-
-def lines(text: str, name: str) -> list[dict[str, Any]]:
-    found = filter(None, map(parse_event, text.splitlines()))
-    return [fields for event, fields in found if event == name]
 
 
 class Mixed(nn.Module):
@@ -60,14 +63,13 @@ class Mixed(nn.Module):
         return self.head(self.noise(self.layers(x)))[:, 0]
 
 
-@pytest.mark.parametrize("part", WAYS.values(), ids=WAYS)
 def test_training_goes_on_after_an_evaluation_as_if_it_had_not_been(
-    make: Callable[..., Any], tmp_path: Path, part: ParallelPart
+    make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
     given = {"model": lambda: Mixed().double(), "epochs": 2}
-    judged = trained(make(**given), tmp_path / "judged", part)
+    judged = trained(make(**given), tmp_path / "judged")
     not_judged = make(**given, validation_data=None, metrics={})
-    assert furthest(judged, trained(not_judged, tmp_path / "not judged", part)) == 0
+    assert furthest(judged, trained(not_judged, tmp_path / "not judged")) == 0
 
 
 def test_dropout_drops_other_elements_in_each_step(
@@ -84,13 +86,12 @@ def test_dropout_drops_other_elements_in_each_step(
     def model() -> nn.Module:
         return nn.Sequential(Seeing(0.5), nn.Linear(6, 1), nn.Flatten(0)).double()
 
-    trained(make(model=model, epochs=1, validation_data=None, metrics={}), tmp_path, WAYS["whole"])
+    trained(make(model=model, epochs=1, validation_data=None, metrics={}), tmp_path)
     assert len({str(mask.tolist()) for mask in seen}) == len(seen) == 5
 
 
-@pytest.mark.parametrize("part", WAYS.values(), ids=WAYS)
 def test_labels_that_do_not_count_are_left_out_of_the_means(
-    make: Callable[..., Any], tmp_path: Path, part: ParallelPart, capsys: pytest.CaptureFixture[str]
+    make: Callable[..., Any], tmp_path: Path, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of the points, those with a negative target do not count."""
     outputs, targets = [], []
@@ -106,13 +107,12 @@ def test_labels_that_do_not_count_are_left_out_of_the_means(
     task = make(
         epochs=1, metrics={"noted": noted}, valid=lambda target: (target >= 0).sum(), loss=mean
     )
-    if part.microbatches > 1:
-        with pytest.raises(ParallelError, match="valid"):
-            train(task, part, tmp_path)
-        return
-    train(task, part, tmp_path)
+    train(task, tmp_path)
     whole = mean(torch.cat(outputs), torch.cat(targets)).item()
-    assert sum(map(len, targets)) == 21
+    import pipeline
+
+    judged = pipeline.validation_set()
+    assert sum((t >= 0).sum() for t in targets) == sum(judged[n][1] >= 0 for n in range(21))
     (line,) = lines(capsys.readouterr().err, "evaluation")
     assert line["validation_noted"] == line["validation_loss"] == pytest.approx(whole, abs=1e-6)
 
@@ -120,7 +120,7 @@ def test_labels_that_do_not_count_are_left_out_of_the_means(
 def test_a_step_is_told_with_its_times(
     make: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(make(epochs=2), ParallelPart(), tmp_path)
+    train(make(epochs=2), tmp_path)
     first, *_ = lines(capsys.readouterr().err, "train_step")
     assert (first["epoch"], first["step"], first["steps"]) == (0, 1, 10)
     assert first.keys() >= {"loss", "data_wait", "compute", "communication", "samples_per_second"}
@@ -129,9 +129,9 @@ def test_a_step_is_told_with_its_times(
 
 
 def test_what_no_stage_has_is_in_the_model_that_is_left(
-    make: Callable[..., Any], tmp_path: Path
+    make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:
-    weights = trained(make(epochs=1), tmp_path, ParallelPart(microbatches=3))
+    weights = trained(make(epochs=1), tmp_path)
     task = make()
     torch.manual_seed(task.seed)
     made = task.model()
@@ -142,4 +142,46 @@ def test_what_no_stage_has_is_in_the_model_that_is_left(
 
 def test_too_few_samples_for_a_step_are_refused(make: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ParallelError, match="has fewer samples than one optimizer step takes, 71"):
-        train(make(batch_size=71), ParallelPart(), tmp_path)
+        train(make(batch_size=71), tmp_path)
+
+
+@pytest.mark.parametrize("steps", [2, None], ids=["within an epoch", "after an epoch"])
+def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
+    make: Callable[..., Any],
+    tmp_path: Path,
+    way: str,
+    steps: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It ends in the fourth step of the second epoch, of five."""
+    given = {"dropout": 0.3, "checkpoint_steps": steps}
+    undisturbed = trained(make(**given), tmp_path / "undisturbed")
+    monkeypatch.setenv("LAUNCHER_CHECKPOINT_DIR", str(tmp_path / "checkpoints"))
+    task = make(**given)
+    manifest = tmp_path / "checkpoints" / f"step-{8 if steps else 5}" / manifests.NAME
+    monkeypatch.setattr("launcher.trainers.journal.Journal.told", ending(step=9, after=manifest))
+    with pytest.raises(KeyboardInterrupt):
+        train(task, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setenv("LAUNCHER_PARALLEL", way)
+    monkeypatch.setenv("LAUNCHER_CHECKPOINT_DIR", str(tmp_path / "checkpoints"))
+    parallel.leave()
+    capsys.readouterr()
+    resumed = trained(make(**given), tmp_path / "resumed")
+    text = capsys.readouterr().err
+    (loaded,) = lines(text, "checkpoint_loaded")
+    assert loaded["step"] == (8 if steps else 5)
+    assert [line["epoch"] for line in lines(text, "evaluation")] == [1, 2]
+    assert furthest(undisturbed, resumed) == 0
+
+
+def ending(*, step: int, after: Path) -> Callable[..., None]:
+    """A step that ends the training, once a file is there."""
+
+    def told(self: Any, **at: Any) -> None:
+        if at["step"] == step:
+            wait_until(after.exists)
+            raise KeyboardInterrupt
+
+    return told

@@ -78,7 +78,20 @@ _UNEVEN = TASK.replace(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parallel", [{}, {"accumulation": 3}], ids=str)
+@pytest.mark.parametrize(
+    "parallel",
+    [
+        {"accumulation": 3},
+        {"partitions": 2, "microbatches": 6, "starts": ["layers.1"]},
+        {
+            "partitions": 2,
+            "microbatches": 4,
+            "virtual_stages": 2,
+            "stages": {"layers.1": 1, "layers.2": 2, "head": 3},
+        },
+    ],
+    ids=["two replicas", "two stages", "pinned, virtual"],
+)
 def test_means_are_over_the_labels_that_count(
     tmp_path: Path, parallel: dict[str, Any], make
 ) -> None:

@@ -117,7 +117,7 @@ _MISSING = {
     "tp_register_with_module": "cut the model into more partitions",
     "model_creation": "make the model as it is",
     "delay_param_initialization": "make the model as it is, on the CPU",
-    "set_activation_checkpointing": "use more microbatches, which are smaller",
+    "set_activation_checkpointing": "say recomputed=[names] in the job or in smp.init",
     "is_tracing": "leave it out: no step is run to trace the model",
     "nn": "use the layers of torch.nn",
     "optimizers": "use those of torch.optim",

@@ -61,7 +61,6 @@ _NOT_FOR_SCRIPTS = {
     "accumulation": "say smp.DistributedModel(..., backward_passes_per_step=%s)",
     "sharded": "write the script for launcher.parallel",
     "compression": "write the script for launcher.parallel",
-    "recomputed": "write the script for launcher.parallel",
 }
 
 

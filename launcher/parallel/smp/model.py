@@ -13,6 +13,7 @@ from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.recomputation import recompute
 from launcher.parallel.smp.agreement import agree
 from launcher.parallel.smp.answers import Answer, Arguments
 from launcher.parallel.smp.partitions import cuts
@@ -61,7 +62,6 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         self.signature = inspect.signature(module.forward)
         self._pipeline: Pipeline | None = None
         self._answer: Answer | None = None
-        self._unused: dict[str, torch.Tensor] = {}
         self._names = list(module.state_dict())
         self._waiting: list[Callable[[], None]] = []
         self._loss: Callable[[Any, int], torch.Tensor] | None = None
@@ -127,7 +127,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         world, part = session().world, session().part
         self.seed = agree(self.module, batch, world)
         self.module.cpu()
-        whole = self.module.state_dict()
+        recompute(self.module, part.recomputed)
         self._pipeline = Pipeline(
             self.module,
             world,
@@ -141,8 +141,6 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         self._pipeline.train(self.training)
         for each in (*self.local_parameters(), *self.local_buffers()):
             dist.broadcast(each.data, group=world.dp_group, group_src=0)
-        used = gathered(dict.fromkeys(self._pipeline.module.state_dict()), world)
-        self._unused = {name: value for name, value in whole.items() if name not in used}
         for each in self._waiting:
             each()
 
@@ -207,14 +205,14 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     # Its state --------------------------------------------------------------------------------
 
     def local_state_dict(self) -> dict[str, Any]:
-        """Of this rank's stage."""
+        """Of this rank's stage; what no stage uses is in the first."""
         return {**self.pipeline.module.state_dict(), PARTIAL: True}
 
     def state_dict(self) -> dict[str, Any]:
         """Of the whole model, on the CPU. All ranks of a replica call it."""
         if self._pipeline is None:
             return dict(self.module.state_dict())
-        found = {**gathered(self._pipeline.module.state_dict(), session().world), **self._unused}
+        found = gathered(self.local_state_dict(), session().world)
         return {name: found[name] for name in self._names}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -227,8 +225,6 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         target = self.module if self._pipeline is None else self._pipeline.module
         own = {name: whole[name] for name in target.state_dict() if name in whole}
         target.load_state_dict(own, strict=strict)
-        for name in self._unused.keys() & whole.keys():
-            self._unused[name].copy_(whole[name])
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         if self._pipeline is not None:

@@ -18,6 +18,9 @@ from launcher.spec.roles import assign_roles
 from launcher.spec.rules.limits import range_problems
 from launcher.spec.rules.machines import is_typo
 
+#: Up to how many partitions the right numbers of them are told.
+_MOST = 64
+
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
     """What is wrong with a distribution that torchrun starts."""
@@ -81,17 +84,14 @@ def _schedule_problems(model: ModelParallel, path: FieldPath) -> Iterator[Findin
         what = f'virtual_stages is {model.virtual_stages}, and schedule is "simple"'
         fix = "write schedule: interleaved or zero_bubble, or remove virtual_stages"
         yield Finding(path=(*path, "virtual_stages"), about=(schedule,), what=what, fix=fix)
-    if model.schedule == "zero_bubble" and model.virtual_stages == 1:
-        what = 'schedule is "zero_bubble", and virtual_stages is 1'
-        fix = "write virtual_stages: 2 or more, or schedule: interleaved"
-        yield Finding(path=schedule, what=what, fix=fix)
     count, partitions = model.microbatches, model.partitions
     rounds = count // partitions
+    has_rounds = model.virtual_stages > 1 or model.schedule == "zero_bubble"
     if model.schedule != "simple" and rounds == 0:
         what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
         fix = f"use {partitions} or more, or schedule: simple"
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
-    if model.schedule != "simple" and model.virtual_stages > 1 and rounds and count % rounds:
+    if model.schedule != "simple" and has_rounds and rounds and count % rounds:
         what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
         fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
@@ -118,10 +118,12 @@ def _pin_problems(model: ModelParallel, last: int, path: FieldPath) -> Iterator[
         if not 0 <= stage <= last:
             what = f'module "{name}" is pinned to stage {stage}, of {_stages(model)}'
             yield Finding(path=(*path, "stages", name), what=what, fix=f"use 0 to {last}")
-    empty = set(range(last + 1)) - {model.default_stage, *model.stages.values()}
-    for stage in sorted(empty):
-        what = f"stage {stage} of {_stages(model)} has no module"
-        fix = f"pin one to it, or write default_stage: {stage}"
+    filled = {model.default_stage, *model.stages.values()}
+    first = next((stage for stage in range(last + 1) if stage not in filled), None)
+    if first is not None:
+        empty = last + 1 - sum(0 <= stage <= last for stage in filled)
+        what = f"{empty} of {_stages(model)} without a module: stage {first} is the first"
+        fix = f"pin a module to each, or write default_stage: {first}"
         yield Finding(path=(*path, "stages"), what=what, fix=fix)
 
 
@@ -152,7 +154,7 @@ def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iter
             processes = model.processes_on(name)
             ranks = group.instance_count * processes
             if ranks > 0 and ranks % model.partitions and not is_typo(name):
-                divisors = [n for n in range(1, ranks + 1) if ranks % n == 0]
+                divisors = [n for n in range(1, min(ranks, _MOST) + 1) if ranks % n == 0]
                 yield Finding(
                     path=(*path, "partitions"),
                     about=(("instance_groups",), ("instance_type",), ("instance_count",)),

@@ -1,0 +1,143 @@
+"""What a task's model takes, measured without its bytes: torch's fake tensors have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from launcher.parallel.memory import Activations, Footprint
+from launcher.trainers.batches import filled, first, size_of
+from launcher.trainers.task import Batch, Task
+
+
+def measure(task: Task, example: Batch) -> Footprint:
+    """The footprint of a task's model, which is made anew, and run on one and two samples.
+
+    Raises what a model raises whose forward pass depends on the values of tensors.
+    """
+    samples = [_samples(example, count) for count in (1, 2)]
+    states = _states_per_parameter(task)
+    with FakeTensorMode() as mode:
+        batches = [tree_map_only(torch.Tensor, mode.from_tensor, each) for each in samples]
+        model = task.model()
+        blocks = _blocks(model)
+        activations = {}
+        for low in (False, True):
+            runs = [_run(task, model, blocks, batch, low) for batch in batches]
+            for recomputed, (one, two) in enumerate(zip(*runs, strict=True)):
+                if blocks or not recomputed:
+                    found = Activations(sample=two - one, fixed=2 * one - two)
+                    activations[low, bool(recomputed)] = found
+        return Footprint(
+            parameters=_bytes(model),
+            gradients=_bytes(model, trained=True),
+            states=_bytes(model, trained=True) * states,
+            largest=max(map(_bytes, blocks), default=_bytes(model)),
+            activations=activations,
+        )
+
+
+def _bytes(module: nn.Module, *, trained: bool = False) -> int:
+    return sum(each.nbytes for each in module.parameters() if each.requires_grad or not trained)
+
+
+def _states_per_parameter(task: Task) -> int:
+    """Tensors of a parameter's size that the optimizer keeps: seen in a step of a small one."""
+    parameter = nn.Parameter(torch.zeros(2, 3))
+    optimizer = task.optimizer([parameter])
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    states = tree_leaves(optimizer.state[parameter])
+    return sum(torch.is_tensor(each) and each.shape == parameter.shape for each in states)
+
+
+def _blocks(model: nn.Module) -> list[nn.Module]:
+    """The modules of the list that has the most parameters: what is recomputed one by one."""
+    lists = [m for m in model.modules() if isinstance(m, (nn.ModuleList, nn.Sequential))]
+    longer: list[nn.Module] = [each for each in lists if len(each) > 1]
+    if not longer:
+        return []
+    largest = max(longer, key=lambda each: sum(p.numel() for p in each.parameters()))
+    return list(largest.children())
+
+
+def _samples(example: Batch, count: int) -> Batch:
+    size = size_of(example[0])
+    return filled(first(example, min(count, size), size), count)  # type: ignore[no-any-return]
+
+
+@dataclass
+class _Kept:
+    """What autograd keeps, by storage. inside: of each block; outside: of no block."""
+
+    outside: dict[int, int] = field(default_factory=dict)
+    inside: list[dict[int, int]] = field(default_factory=list)
+    block: int | None = None
+
+    @property
+    def all(self) -> int:
+        together = dict(self.outside)
+        for each in self.inside:
+            together |= each
+        return sum(together.values())
+
+    @property
+    def recomputed(self) -> int:
+        """What is outside of blocks, their inputs among it, and the most that one has inside."""
+        inside = [{k: v for k, v in each.items() if k not in self.outside} for each in self.inside]
+        return sum(self.outside.values()) + max((sum(i.values()) for i in inside), default=0)
+
+
+def _run(
+    task: Task, model: nn.Module, blocks: list[nn.Module], batch: Batch, low: bool
+) -> tuple[int, int]:
+    """Bytes that a forward pass leaves: all, and where blocks are computed again."""
+    own = {_place(each) for each in (*model.parameters(), *model.buffers())}
+    kept = _Kept(inside=[{} for _ in blocks])
+    inputs: list[dict[int, int]] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if _place(tensor) not in own:
+            where = kept.outside if kept.block is None else kept.inside[kept.block]
+            where[_place(tensor)] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    def enter(number: int) -> Any:
+        def hook(module: nn.Module, arguments: Any) -> None:
+            kept.block = number
+            inputs.append({_place(t): t.untyped_storage().nbytes() for t in _tensors(arguments)})
+
+        return hook
+
+    def leave(*_: Any) -> None:
+        kept.block = None
+
+    hooks = [block.register_forward_pre_hook(enter(n)) for n, block in enumerate(blocks)]
+    hooks += [block.register_forward_hook(leave) for block in blocks]
+    arguments, target = batch
+    precision = torch.autocast("cpu", torch.bfloat16) if low else nullcontext()
+    with precision, saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = task.loss(model(*arguments), target)
+    whole = kept.all
+    for each in inputs:
+        kept.outside |= each
+    for hook in hooks:
+        hook.remove()
+    del loss  # until here, so that no storage's place was taken by another
+    return whole, kept.recomputed
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))

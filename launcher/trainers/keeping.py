@@ -1,0 +1,52 @@
+"""The checkpoints of a training, in jobs that have a folder for them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from torch.optim import Optimizer
+
+from launcher.contract import CHECKPOINT_VARIABLE
+from launcher.parallel.checkpoints import Checkpoints, State
+from launcher.parallel.checkpoints.state import Stateful
+from launcher.parallel.world import World
+from launcher.trainers.task import Task
+from launcher.trainers.trainer import Trainer
+
+
+class Keeping:
+    """shared: what is the same on all ranks; None for what there is not."""
+
+    def __init__(
+        self,
+        world: World,
+        task: Task,
+        trainer: Trainer,
+        optimizer: Optimizer,
+        loader: Stateful,
+        **shared: Stateful | None,
+    ) -> None:
+        folder = os.environ.get(CHECKPOINT_VARIABLE)
+        self._checkpoints = Checkpoints(Path(folder), world) if folder else None
+        self._every = task.checkpoint_steps
+        self._state = State(
+            model=trainer.saved,
+            optimizers=[optimizer],
+            shared={name: each for name, each in shared.items() if each is not None},
+            loaders={"train": loader},
+        )
+
+    def resume(self) -> int:
+        """Fill the state from the newest checkpoint. How many steps were done: 0 without any."""
+        return (self._checkpoints and self._checkpoints.load(self._state)) or 0
+
+    def keep(self, step: int, *, is_due: bool = False) -> None:
+        """So many steps are done. is_due: whatever their number is."""
+        if self._checkpoints and (is_due or (self._every and step % self._every == 0)):
+            self._checkpoints.save(step, self._state)
+
+    def close(self) -> None:
+        """All are on the disk."""
+        if self._checkpoints:
+            self._checkpoints.close()

@@ -1,0 +1,66 @@
+"""What a rank says that is out of memory: what it needs, and what would need less."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from launcher.errors import ParallelError
+from launcher.parallel.memory import Footprint, Need, Thrift, ladder, need
+from launcher.parallel.world import World
+
+
+@contextmanager
+def explained(world: World, footprint: Callable[[], Footprint]) -> Iterator[None]:
+    """Raise a ParallelError with a ladder of what to try for an error of want of memory.
+
+    footprint: measures the model; called only then.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not _is_shortage(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # they hold what fills the memory
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ParallelError(f"out of memory: {first}\n{_advice(world, footprint)}") from error
+
+
+def _is_shortage(error: Exception) -> bool:
+    """A GPU's, numpy's and Python's own, and that of torch's allocator on CPUs."""
+    kinds = (torch.OutOfMemoryError, MemoryError)
+    return isinstance(error, kinds) or "DefaultCPUAllocator: can't allocate" in str(error)
+
+
+def _advice(world: World, footprint: Callable[[], Footprint]) -> str:
+    try:
+        model = footprint()
+    except Exception as error:  # noqa: BLE001 - whatever a model raises that cannot be measured
+        return f"what it needs could not be measured: {error!r}"
+    job, degrees = world.job, world.degrees
+    thrift = Thrift(
+        sharded=job.sharded, precision=job.precision is not None, recomputed=bool(job.recomputed)
+    )
+    now = need(model, degrees, thrift, simple=job.schedule == "simple")
+    lines = [f"a rank needs about {_in_words(now)}, for {degrees.microbatch} samples at once"]
+    lines.append("what to try in the job's distribution, each with the bytes of a rank then:")
+    rungs = ladder(model, degrees, thrift)
+    return "\n".join(lines + [f"  {_bytes(r.need.total):>8}  {r.change}" for r in rungs])
+
+
+def _in_words(found: Need) -> str:
+    parts = [f"{name} {_bytes(value)}" for name, value in vars(found).items() if value is not None]
+    return f"{_bytes(found.total)} ({', '.join(parts)})"
+
+
+def _bytes(count: int) -> str:
+    """In units of thousands, as torch's own errors do not: 1.5 GB."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"

@@ -1,0 +1,54 @@
+"""The example of MPI, as a job of two hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples" / "mpi"
+
+
+def test_its_script_trains_as_one_rank(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "train.py"), "--steps", "200"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(FOLDER.parents[1]),
+            "SM_MODEL_DIR": str(tmp_path),
+            "SM_CURRENT_HOST": "algo-1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "step=200 rank=0 host=algo-1" in done.stdout
+    assert "ranks=1 test_error=0.0" in done.stdout
+    assert (tmp_path / "model.pt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
+@pytest.mark.parametrize("script", ["train.py", "train_mpi4py.py"])
+def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) -> None:
+    pytest.importorskip("torch")
+    if script == "train_mpi4py.py":
+        pytest.importorskip("mpi4py")
+    command = f"launcher.cli run {FOLDER}/job.yaml --local -o json --set entry_point={script}"
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()],
+        env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ranks=4 test_error=" in done.stderr
+    assert json.loads(done.stdout)["metrics"]["test_error"] < 0.05

@@ -1,0 +1,104 @@
+"""The bytes of a rank, by arithmetic: against sums that were made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from launcher.parallel.degrees import Degrees
+from launcher.parallel.memory import Activations, Footprint, Thrift, ladder, need
+
+#: 1,000 bytes of parameters, AdamW, and four blocks.
+MODEL = Footprint(
+    parameters=1000,
+    gradients=1000,
+    states=2000,
+    largest=200,
+    activations={
+        (False, False): Activations(sample=100),
+        (True, False): Activations(sample=50, fixed=500),
+        (False, True): Activations(sample=30),
+        (True, True): Activations(sample=15, fixed=500),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "thrift", "simple", "bytes_of_a_rank"),
+    [
+        ({"world": 1, "global_batch": 8}, {}, False, (1000, 1000, 2000, 800)),
+        ({"world": 2, "global_batch": 8}, {}, False, (1000, 2000, 2000, 400)),
+        ({"world": 1, "global_batch": 8, "accumulation": 8}, {}, False, (1000, 1000, 2000, 100)),
+        ({"world": 1, "global_batch": 8}, {"precision": True}, False, (1000, 1000, 2000, 900)),
+        ({"world": 1, "global_batch": 8}, {"recomputed": True}, False, (1000, 1000, 2000, 240)),
+        ({"world": 4, "global_batch": 8}, {"sharded": True}, False, (650, 250, 500, 200)),
+        (
+            {"world": 2, "pipeline": 2, "microbatches": 4, "global_batch": 8},
+            {},
+            False,
+            (500, 500, 1000, 200),
+        ),
+        (
+            {"world": 2, "pipeline": 2, "microbatches": 4, "global_batch": 8},
+            {},
+            True,
+            (500, 500, 1000, 400),
+        ),
+        (
+            {"world": 4, "pipeline": 2, "microbatches": 2, "global_batch": 8},
+            {},
+            False,
+            (500, 1000, 1000, 200),
+        ),
+    ],
+    ids=[
+        "one",
+        "replicas keep a copy of gradients",
+        "accumulated",
+        "16 bits",
+        "recomputed",
+        "sharded",
+        "pipeline",
+        "all microbatches first",
+        "hybrid",
+    ],
+)
+def test_a_rank_needs(
+    degrees: dict[str, int],
+    thrift: dict[str, bool],
+    simple: bool,
+    bytes_of_a_rank: tuple[int, int, int, int],
+) -> None:
+    found = need(MODEL, Degrees(**degrees), Thrift(**thrift), simple=simple)
+    assert (found.parameters, found.gradients, found.states, found.activations) == bytes_of_a_rank
+    assert found.total == sum(bytes_of_a_rank)
+
+
+def rungs(degrees: Degrees, **thrift: bool) -> list[tuple[str, int]]:
+    return [(each.change, each.need.total) for each in ladder(MODEL, degrees, Thrift(**thrift))]
+
+
+def test_the_ladder_of_replicas() -> None:
+    assert rungs(Degrees(world=4, global_batch=64)) == [
+        ("accumulation: 16", 5100),
+        ("precision: bf16", 6300),
+        ("recomputed: [its blocks]", 5480),
+        ("sharded: true", 3000),
+        ("model_parallel: {partitions: 4, microbatches: 16}", 1400),
+        ("model_parallel: {partitions: 2, microbatches: 8}, 2 replicas", 2900),
+    ]
+
+
+def test_one_rank_is_told_of_a_second() -> None:
+    changes = [change for change, _ in rungs(Degrees(world=1, global_batch=16))]
+    assert changes == [
+        "accumulation: 16",
+        "precision: bf16",
+        "recomputed: [its blocks]",
+        "sharded: true, on 2 ranks",
+        "model_parallel: {partitions: 2, microbatches: 8}, on 2 ranks",
+    ]
+
+
+def test_what_is_in_use_is_not_told_again() -> None:
+    degrees = Degrees(world=2, pipeline=2, microbatches=8, global_batch=8)
+    assert rungs(degrees, precision=True, recomputed=True) == []

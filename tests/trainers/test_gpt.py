@@ -1,0 +1,60 @@
+"""The character GPT learns, on ranks that share it in five ways."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tasks import REPOSITORY, lines
+
+torch = pytest.importorskip("torch")
+
+from launcher import parallel  # noqa: E402 - it needs torch
+from launcher.trainers.loop import train  # noqa: E402
+from launcher.trainers.reference import make_task  # noqa: E402
+
+GPT = REPOSITORY / "examples" / "gpt"
+JOBS = ("data-parallel", "sharded", "pipeline-simple", "pipeline-interleaved", "hybrid")
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(GPT))
+    yield
+    for name in ("task", "model", "pipeline"):
+        sys.modules.pop(name, None)
+    if torch.distributed.is_initialized():
+        parallel.leave()
+
+
+def test_a_small_one_learns_here(
+    example: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make_task("task:make", {"epochs": 2, "width": 16, "layers": 2, "lr": 0.01})
+    train(task, tmp_path)
+    first, last = lines(capsys.readouterr().err, "evaluation")
+    assert last["validation_loss"] < first["validation_loss"] < 4
+    assert (tmp_path / "model.pt").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", JOBS)
+def test_the_loss_falls_in_each_way(job: str, tmp_path: Path) -> None:
+    options = ["--local", "-o", "json", "--set", "hyperparameters.epochs=2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "launcher.cli", "run", str(GPT / f"{job}.yaml"), *options],
+        env={**os.environ, "LAUNCHER_HOME": str(tmp_path), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)["metrics"]
+    assert metrics["validation_loss"] < 3.2
+    assert metrics["validation_accuracy"] > 0.15
