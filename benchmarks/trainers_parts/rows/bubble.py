@@ -19,7 +19,7 @@ _SCHEDULES = (("simple", 1), ("interleaved", 1), ("interleaved", 2))
 
 
 def measure(bench: Bench) -> Iterator[Figure]:
-    forward = bench.pick(0.1, 0.02)  # seconds; a backward pass takes two of them
+    forward = bench.pick(0.1, 0.02)  # seconds of a stage; its backward pass takes two of them
     cases = [(name, m, v) for m in bench.pick((4, 8, 16), (4,)) for name, v in _SCHEDULES]
     found = bench.run(
         "bubbles",
@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
         schedule, many, virtual = case
         steps = found[json.dumps(case)]
         name = f"{schedule}, m = {many}" + (f", v = {virtual}" if virtual > 1 else "")
-        idle = [1 - many * 3 * forward / step["seconds"] for step in steps]
+        idle = [1 - virtual * many * 3 * forward / step["seconds"] for step in steps]
         yield _beyond(name, idle, (_STAGES - 1) / (virtual * many + _STAGES - 1))
         if virtual == 1:
             yield _held(schedule, many, [step["peaks"] for step in steps])
