@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -332,10 +332,6 @@ def test_an_exported_model_is_a_plain_state_dict(
     assert plain["head.weight"].data_ptr() == plain["tokens.weight"].data_ptr()
 
 
-_HAS_SAFETENSORS = importlib.util.find_spec("safetensors") is not None
-
-
-@pytest.mark.skipif(not _HAS_SAFETENSORS, reason="safetensors is not installed")
 def test_safetensors_are_as_their_own_load_model_wants_them(tmp_path: Path, world: World) -> None:
     from safetensors.torch import load_model
 
@@ -349,9 +345,12 @@ def test_safetensors_are_as_their_own_load_model_wants_them(tmp_path: Path, worl
     assert all(map(torch.equal, loaded.parameters(), training.model.parameters()))
 
 
-@pytest.mark.skipif(_HAS_SAFETENSORS, reason="safetensors is installed")
-def test_without_safetensors_their_files_are_refused(tmp_path: Path, world: World) -> None:
+def test_without_safetensors_their_files_are_refused(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saved(tmp_path, world, 2)
+    for name in ("safetensors", "safetensors.torch"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     with pytest.raises(ParallelError, match="the package safetensors is not installed here"):
         export(tmp_path, tmp_path / "model.safetensors")
     assert steps_in(tmp_path) == ["step-2"]
