@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from launcher.errors import ParallelError
+from launcher.parallel.sharding import Uses
 from launcher.parallel.world import World
 
 
@@ -90,12 +91,20 @@ def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[N
     Gradients are exchanged in the last one alone. Divide each loss by the number of batches.
     """
     if isinstance(model, FSDPModule):
-        model.set_requires_gradient_sync(is_last)
-        return contextlib.nullcontext()
+        return _accumulating_shares(model, is_last=is_last)
     if is_last or not isinstance(model, DistributedDataParallel):
         return contextlib.nullcontext()
     held: AbstractContextManager[None] = model.no_sync()
     return held
+
+
+@contextlib.contextmanager
+def _accumulating_shares(model: FSDPModule, *, is_last: bool) -> Iterator[None]:
+    model.set_requires_gradient_sync(is_last)
+    yield
+    uses = getattr(model, "parameter_uses", None)
+    if is_last and isinstance(uses, Uses):
+        uses.settle(model)
 
 
 def average(parameters: Iterable[nn.Parameter], world: World) -> None:
