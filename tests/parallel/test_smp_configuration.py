@@ -1,0 +1,79 @@
+"""What smp.init understands of a job's words, of smp's, and of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from launcher.contract import ParallelPart
+from launcher.errors import ParallelError
+from launcher.parallel.smp.configuration import configured
+
+JOB = ParallelPart(partitions=2, microbatches=4, starts=("head",))
+
+
+def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> None:
+    theirs = {
+        "pipeline_parallel_degree": 4,
+        "microbatches": 8,
+        "pipeline": "simple",
+        "placement_strategy": "TPD",
+        "default_partition": 3,
+        "auto_partition": False,
+        "tensor_parallel_degree": 1,
+        "active_microbatches": None,
+        "memory_weight": 0.2,
+        "ddp": True,
+    }
+    assert configured(JOB, theirs, {"microbatches": 16}) == ParallelPart(
+        partitions=4,
+        microbatches=16,
+        schedule="simple",
+        placement="spread",
+        default_stage=3,
+        starts=("head",),
+    )
+    assert configured(JOB, None, {}) == JOB
+
+
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ({"auto_partition": True}, "auto_partition is True, which is not there: say where"),
+        ({"tensor_parallel_degree": 2}, "tensor_parallel_degree is 2, which is not there: cut"),
+        ({"sharded_data_parallel_degree": 2}, "use a DataParallel job that shards"),
+        ({"shard_optimizer_state": True}, "use more partitions"),
+        ({"offload_activations": True}, "use more microbatches"),
+        ({"active_microbatches": 3}, "leave it out: 'interleaved' holds"),
+        ({"horovod": True}, "replicas exchange their gradients without it"),
+        ({"prescaled_batch": True}, "give each replica its own batch"),
+        ({"fp16": True}, "say precision='fp16', with smp.amp.GradScaler"),
+        ({"bf16": True}, "say precision='bf16'"),
+        ({"skip_tracing": True}, "leave it out"),
+        ({"partition_file": "cuts.json"}, "with starts or smp.partition"),
+        ({"load_partition": True}, "with starts or smp.partition"),
+        ({"partition": 2}, "there is no 'partition': do you mean 'partitions'?"),
+        ({"pipeline": "1f1b"}, "pipeline is '1f1b'; there are 'simple' and 'interleaved'"),
+        ({"placement_strategy": "DDP"}, "placement_strategy is 'DDP'; there are 'cluster'"),
+        ({"default_partition": 2}, "default_partition is 2, and the partitions are 0 to 1"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_not_there_is_refused_with_a_mend(config: dict[str, Any], word: str) -> None:
+    with pytest.raises(ParallelError) as refusal:
+        configured(JOB, config, {})
+    assert word in str(refusal.value)
+
+
+def test_what_a_job_says_and_scripts_do_not_have_is_refused_all_at_once() -> None:
+    job = ParallelPart(accumulation=4, sharded=True, compression="fp16", stages={"head": 1})
+    with pytest.raises(ParallelError) as refusal:
+        configured(job, None, {})
+    said = str(refusal.value)
+    assert "say smp.DistributedModel(..., backward_passes_per_step=4)" in said
+    assert "sharded is True" in said
+    assert "compression is 'fp16'" in said
+    assert "stages['head'] is 1, and the partitions are 0 to 0" in said
