@@ -113,17 +113,15 @@ _ONE_STAGE = ("simple", "interleaved")
 _SEVERAL = ("interleaved", "zero_bubble")
 
 
+#: Ranks of a pipeline, stages on each, microbatches: p, 2 p and 7.
+_PIPELINES = [(p, 1, m) for p in (1, 2, 3, 4) for m in sorted({p, 2 * p, 7})] + [(2, 2, 4)]
+_CASES = [(p, p, v, m) for p, v, m in _PIPELINES]
+_CASES += [(4, 2, v, m) for v, m in ((1, 2), (1, 4), (1, 7), (2, 2))]  # two replicas
+
+
 @pytest.mark.parametrize(
     ("ranks", "stages", "virtual", "many"),
-    [
-        (2, 2, 1, 2),
-        pytest.param(2, 2, 1, 7, marks=_LONG),
-        pytest.param(3, 3, 1, 3, marks=_LONG),
-        pytest.param(4, 4, 1, 8, marks=_LONG),
-        pytest.param(4, 2, 1, 4, marks=_LONG),
-        pytest.param(2, 2, 2, 4, marks=_LONG),
-        pytest.param(4, 2, 2, 2, marks=_LONG),
-    ],
+    [case if case == (2, 2, 1, 2) else pytest.param(*case, marks=_LONG) for case in _CASES],
     ids=lambda number: str(number),
 )
 def test_a_pipeline_learns_what_one_process_does(
