@@ -88,7 +88,7 @@ def _infeasible(problem: Problem, least: float) -> str:
             f"{problem.partitions} stages: use fewer"
         )
     more = _least_partitions(problem)
-    mend = f"use {more} or more" if more else "no number of stages would do: recompute, or shard"
+    mend = f"use {more}" if more else "no number of stages would do: recompute, or shard"
     return (
         f"{problem.partitions} stages need {least:.0f} bytes at least, and may have "
         f"{problem.cap:.0f}: {mend}"
