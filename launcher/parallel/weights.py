@@ -23,6 +23,12 @@ Valid = Callable[[Any], "torch.Tensor | int"]
 Loss = Callable[[Any, Any], torch.Tensor]
 
 
+def nothing(output: Any) -> torch.Tensor:
+    """A loss of 0 that goes back to all that was computed."""
+    leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+    return sum((leaf.sum() * 0 for leaf in leaves), torch.zeros(()))
+
+
 class MeanLoss:
     """The losses of one optimizer step, whose mean is its loss. parts: how many there are."""
 
@@ -57,8 +63,7 @@ class WeightedLoss:
         weight = float(self._valid(target))
         self._count += weight
         if weight == 0:  # a mean over nothing is not a number
-            leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-            return sum((leaf.sum() * 0 for leaf in leaves), torch.zeros(())), weight
+            return nothing(output), weight
         return self._loss(output, target) * weight, weight
 
     @contextmanager

@@ -10,13 +10,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.gradients import accumulating, clip, replicate
 from launcher.parallel.precision import autocasting
 from launcher.parallel.randomness import seed_at
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.sharding import shard
+from launcher.parallel.weights import nothing
 from launcher.parallel.world import World
 from launcher.trainers.batches import moved, size_of
 from launcher.trainers.evaluation import Tally
@@ -54,7 +54,7 @@ class Replicas:
             with accumulating(self._model, is_last=part == len(batches) - 1):
                 with self._autocasting():
                     output = self._model(*arguments)
-                    loss = self._task.loss(output, target) if weights[part] else _nothing(output)
+                    loss = self._task.loss(output, target) if weights[part] else nothing(output)
                 self._watch.goes_back(loss)
                 scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())
@@ -85,9 +85,3 @@ class Replicas:
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         state: dict[str, torch.Tensor] = get_model_state_dict(self.module, options=options)
         return state if self._world.rank == 0 else {}
-
-
-def _nothing(output: Any) -> torch.Tensor:
-    """A loss of 0 that goes back to all that was computed: a mean over nothing is no number."""
-    leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    return torch.stack([leaf.float().sum() * 0 for leaf in leaves]).sum()
