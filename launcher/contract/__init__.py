@@ -24,6 +24,7 @@ from launcher.contract.parallel import (
     PRECISIONS,
     SCHEDULES,
     ParallelPart,
+    Schedule,
 )
 from launcher.contract.places import (
     BUNDLE_CODE,
@@ -93,6 +94,7 @@ __all__ = [
     "DEFAULT_HANG_TIMEOUT",
     "TrainerPart",
     "ParallelPart",
+    "Schedule",
     "SCHEDULES",
     "PLACEMENTS",
     "PRECISIONS",

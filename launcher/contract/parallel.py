@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,25 @@ from typing import Any
 from launcher.contract.variables import PARALLEL_VARIABLE
 from launcher.errors import ContractError
 
-SCHEDULES = ("simple", "interleaved", "zero_bubble")
+
+class Schedule(str, enum.Enum):
+    """In which order stages work on microbatches.
+
+    With p ranks, v stages on each and m microbatches, all but the last idle for
+    (p - 1) / (v m + p - 1) of a step. The first two names are those of SageMaker's model-parallel
+    library v1.
+    """
+
+    #: GPipe: all forward passes, then all backward passes; the activations of m microbatches live.
+    SIMPLE = "simple"
+    #: 1F1B: a stage goes back as soon as it can; min(m, p - stage) live. With several stages on a
+    #: rank it is Megatron's interleaved schedule (arXiv 2104.04473).
+    INTERLEAVED = "interleaved"
+    #: Gradients of weights wait for time that would be idle (ZB1P of arXiv 2401.10241).
+    ZERO_BUBBLE = "zero_bubble"
+
+
+SCHEDULES = tuple(each.value for each in Schedule)
 PLACEMENTS = ("cluster", "spread")
 PRECISIONS = ("bf16", "fp16")
 COMPRESSIONS = ("fp16", "bf16", "int8", "power_sgd")

@@ -75,7 +75,16 @@ DOCUMENT_FILE = "launcher.json"
 BUNDLE_CODE = "code"
 BUNDLE_LIBRARY = "lib"
 #: What of the package travels with a job (paths below launcher/).
-JOB_WORLD = ("__init__.py", "errors.py", "contract", "runtime", "data", "parallel", "trainers")
+JOB_WORLD = (
+    "__init__.py",
+    "errors.py",
+    "contract",
+    "partitions",
+    "runtime",
+    "data",
+    "parallel",
+    "trainers",
+)
 
 #: Start of the container: no shell, no toolkit, and SIGTERM reaches us.
 CONTAINER_ENTRYPOINT = ("python3", f"/opt/ml/input/data/{CODE_CHANNEL}/{LAUNCH_SCRIPT}")

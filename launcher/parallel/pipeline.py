@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
+from launcher.contract import Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
@@ -25,7 +26,7 @@ from launcher.parallel.holdings import settle, united
 from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
-from launcher.parallel.schedules import Schedule, scheduled
+from launcher.parallel.schedules import scheduled
 from launcher.parallel.sections import Section
 from launcher.parallel.shapes import Shapes, reshaped, shapes
 from launcher.parallel.stages import Stage, cut

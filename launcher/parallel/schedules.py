@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,23 +13,9 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 
+from launcher.contract import Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.degrees import Degrees
-
-
-class Schedule(str, enum.Enum):
-    """With p ranks, v stages on each and m microbatches, all but the last idle for
-    (p - 1) / (v m + p - 1) of a step. The first two names are those of SageMaker's model-parallel
-    library v1.
-    """
-
-    #: GPipe: all forward passes, then all backward passes; the activations of m microbatches live.
-    SIMPLE = "simple"
-    #: 1F1B: a stage goes back as soon as it can; min(m, p - stage) live. With several stages on a
-    #: rank it is Megatron's interleaved schedule (arXiv 2104.04473).
-    INTERLEAVED = "interleaved"
-    #: Gradients of weights wait for time that would be idle (ZB1P of arXiv 2401.10241).
-    ZERO_BUBBLE = "zero_bubble"
 
 
 def scheduled(

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from launcher.contract import Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain, Module
 from launcher.parallel.partitioning.optimum import Objective, Partition, Problem, best
-from launcher.parallel.schedules import Schedule
 
 
 def drawn(draw: random.Random) -> Problem:

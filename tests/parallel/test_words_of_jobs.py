@@ -10,11 +10,9 @@ from launcher import contract
 from launcher.parallel.degrees import Placement
 from launcher.parallel.gradients import COMPRESSIONS
 from launcher.parallel.precision import Precision
-from launcher.parallel.schedules import Schedule
 
 
 def test_the_words_of_a_job_are_those_of_its_ranks() -> None:
-    assert tuple(each.value for each in Schedule) == contract.SCHEDULES
     assert tuple(each.value for each in Placement) == contract.PLACEMENTS
     assert tuple(each.value for each in Precision) == contract.PRECISIONS
     assert tuple(COMPRESSIONS) == contract.COMPRESSIONS

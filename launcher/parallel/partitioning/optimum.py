@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from launcher.contract import Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain, Table
-from launcher.parallel.schedules import Schedule
 
 
 class Objective(str, enum.Enum):

@@ -1,0 +1,154 @@
+"""The decision where a model is cut, and all that it was made of: a file that jobs take."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import ParallelError
+from launcher.partitions.costs import Joint, Link, ModuleCost
+
+#: Of the file. A reader refuses another one.
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """By which a model is known again.
+
+    parameters: shape and type by name, as "[64, 128] float32". calls: the modules that it calls, in
+        order. example: the arguments of one microbatch, as shape and type. torch: its version.
+    """
+
+    parameters: Mapping[str, str]
+    calls: tuple[str, ...]
+    example: tuple[str, ...]
+    torch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePrediction:
+    """One stage. start: its first module. modules: how many. forward, backward: seconds of one
+    microbatch; sending: for what goes over its ends. memory: bytes at most; sent: of a microbatch.
+    """
+
+    start: str
+    modules: int
+    forward: float
+    backward: float
+    sending: float
+    memory: int
+    sent: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Another number of partitions or microbatches (of one size), or another objective.
+
+    step: predicted seconds; memory: bytes of the largest rank. None where the model does not fit.
+    """
+
+    objective: str
+    partitions: int
+    microbatches: int
+    step: float | None
+    memory: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """Where a model is cut, for how many ranks, and what is predicted of it.
+
+    task: "module:function" that it was made of; "" for a model that was given.
+    objective: "speed" or "memory". memory_cap: bytes that a rank may have. precision, recomputed,
+        schedule: as for ModelParallel(...).
+    profile: "measured" or "estimated". device: on which; runs: how many passes were timed.
+    starts: the module at which each stage but the first begins.
+    step: predicted seconds of an optimizer step; spread: of it, from that of the modules.
+    gap: how far the step may be above the best one, as a share of it; 0 where it is the best.
+    """
+
+    version: int = VERSION
+    task: str = ""
+    fingerprint: Fingerprint
+    objective: str
+    partitions: int
+    virtual_stages: int = 1
+    microbatches: int
+    schedule: str
+    memory_cap: int | None = None
+    precision: str | None = None
+    recomputed: tuple[str, ...] = ()
+    profile: str
+    device: str
+    runs: int
+    link: Link
+    modules: tuple[ModuleCost, ...]
+    joints: tuple[Joint, ...] = ()
+    starts: tuple[str, ...]
+    stages: tuple[StagePrediction, ...]
+    step: float
+    spread: float
+    gap: float = 0.0
+    choices: tuple[Choice, ...] = field(default=())
+
+    def write(self, path: Path) -> None:
+        path.write_text(self.to_json())
+
+    def to_json(self) -> str:
+        """A line for each module, stage and choice."""
+        fields = dataclasses.asdict(self)
+        lines = (f"  {json.dumps(name)}: {_laid_out(value)}" for name, value in fields.items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Partition:
+        """Raises ParallelError for what is no such file."""
+        try:
+            return cls.from_json(path.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ParallelError(f"{path} cannot be read: {error}") from error
+        except ParallelError as error:
+            raise ParallelError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> Partition:
+        try:
+            raw = json.loads(text)
+            found = raw.get("version")
+            if found != VERSION:
+                raise ParallelError(
+                    f"it is of version {found!r}, and this Launcher reads version {VERSION}: make "
+                    "it again with `launcher partition`"
+                )
+            return cls(**dict(_typed(raw)))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ParallelError(
+                f"this is no file of `launcher partition`: {error}; make it again"
+            ) from error
+
+
+_MANY = {"modules": ModuleCost, "joints": Joint, "stages": StagePrediction, "choices": Choice}
+
+
+def _typed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in raw.items():
+        if name == "fingerprint":
+            lists = {key: tuple(value[key]) for key in ("calls", "example")}
+            yield name, Fingerprint(**{**value, **lists})
+        elif name == "link":
+            yield name, Link(**value)
+        elif name in _MANY:
+            yield name, tuple(_MANY[name](**each) for each in value)
+        else:
+            yield name, tuple(value) if isinstance(value, list) else value
+
+
+def _laid_out(value: Any) -> str:
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in value) + "\n  ]"
+    return json.dumps(value)
