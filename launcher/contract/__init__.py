@@ -20,6 +20,7 @@ from launcher.contract.events import (
 )
 from launcher.contract.parallel import (
     COMPRESSIONS,
+    OBJECTIVES,
     PLACEMENTS,
     PRECISIONS,
     SCHEDULES,
@@ -99,6 +100,7 @@ __all__ = [
     "PLACEMENTS",
     "PRECISIONS",
     "COMPRESSIONS",
+    "OBJECTIVES",
     "DataPart",
     "Lifetime",
     "Ready",

@@ -33,6 +33,7 @@ class Schedule(str, enum.Enum):
 SCHEDULES = tuple(each.value for each in Schedule)
 PLACEMENTS = ("cluster", "spread")
 PRECISIONS = ("bf16", "fp16")
+OBJECTIVES = ("speed", "memory")
 COMPRESSIONS = ("fp16", "bf16", "int8", "power_sgd")
 
 
@@ -50,6 +51,9 @@ class ParallelPart:
     compression: of the gradients that replicas exchange, one of COMPRESSIONS.
     precision: what is computed in, one of PRECISIONS; None for the parameters' own.
     recomputed: modules whose activations are not kept, but computed again.
+    partition_file: the file that starts come from, below the code folder; "" for none.
+    auto_partition: whether rank 0 finds the starts when the job begins, for `optimize`, "speed" or
+        "memory", within memory_cap bytes of a rank.
     """
 
     partitions: int = 1
@@ -65,6 +69,10 @@ class ParallelPart:
     compression: str | None = None
     precision: str | None = None
     recomputed: tuple[str, ...] = ()
+    partition_file: str = ""
+    auto_partition: bool = False
+    optimize: str = "speed"
+    memory_cap: int | None = None
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON holds it: what is not as by default, so that older runtimes read the rest."""

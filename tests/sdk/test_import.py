@@ -86,12 +86,22 @@ def test_every_part_of_the_package_stands_in_the_layer_rules():
     parts |= {path.parent.name for path in package.glob("*/__init__.py")}
     settings = (package.parent / "pyproject.toml").read_text()
     contracts = settings.split("[[tool.importlinter.contracts]]")[1:]
-    layers, _, of_data, of_job, of_sdk, of_probe = (
+    layers, _, of_data, of_job, of_sdk, of_probe, of_both = (
         set(re.findall(r'"launcher\.(\w+)"', contract)) for contract in contracts
     )
     assert of_data == {"data"}  # which has a test of its own
     assert layers == parts - {"runtime", "data", "parallel", "trainers"}
-    assert of_job == of_sdk == parts - {"contract", "errors"}
+    assert of_job == of_sdk == parts - {"contract", "partitions", "errors"}
+    assert of_both == {
+        "contract",
+        "partitions",
+        "runtime",
+        "data",
+        "parallel",
+        "trainers",
+        "spec",
+        "request",
+    }
     assert of_probe == parts - {"probe"}
 
 
