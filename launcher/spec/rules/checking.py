@@ -20,6 +20,7 @@ from launcher.spec.rules import (
     mounts,
     observation,
     parallel,
+    partition,
     resources,
     serving,
     source,
@@ -35,6 +36,7 @@ _RULES = (
     commands.find_problems,
     distributions.find_problems,
     parallel.find_problems,
+    partition.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
     mounts.find_problems,
@@ -59,6 +61,7 @@ def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str
     try:
         findings += source.find_problems_in(readable, files, known=judged)
         findings += commands.find_problems_in(readable, files, known=judged)
+        findings += partition.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be taken along
         problems = error.problems
     problems = [*(f.problem(where) for f in findings if not f.is_warning), *problems]
