@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import Any
 
 import torch
@@ -19,9 +18,11 @@ from torch.amp import GradScaler
 
 from launcher.contract import Schedule
 from launcher.errors import ParallelError
+from launcher.parallel import planned
 from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
+from launcher.parallel.graph import in_order
 from launcher.parallel.holdings import settle, united
 from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
@@ -65,9 +66,7 @@ class Pipeline:
     ) -> None:
         degrees, job = world.degrees, world.job
         if starts is None:
-            starts = (
-                Pins(stages=job.stages, default=job.default_stage) if job.stages else job.starts
-            )
+            starts = planned.starts(model, world, example)
         schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
         #: Names of tied parameters in the whole model, each with the first one of its parameter.
@@ -107,8 +106,7 @@ class Pipeline:
         if self._world.rank == 0:
             warn_of_few(model, next(map(len, filter(torch.is_tensor, example.values())), 0))
         self._kind = schedule
-        in_order = [name for name in signature(model.forward).parameters if name in example]
-        self._like = shapes(example[name] for name in in_order)
+        self._like = shapes(in_order(model, example).values())
         self._schedules = {self._like: self._schedule}
 
     @property

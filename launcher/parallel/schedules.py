@@ -28,8 +28,7 @@ def scheduled(
 
     loss: of a last stage's output and the targets of one microbatch. Raises ParallelError.
     """
-    if problems := list(_problems(schedule, degrees)):
-        raise ParallelError("; ".join(problems))
+    check(schedule, degrees)
     # With scale_grads, torch would scale gradients of earlier batches once more.
     options: dict[str, Any] = {"loss_fn": loss, "scale_grads": False}
     many, several = degrees.microbatches, list(stages)
@@ -40,6 +39,12 @@ def scheduled(
     if degrees.virtual_stages > 1:
         return ScheduleInterleaved1F1B(several, many, **options)
     return Schedule1F1B(several[0], many, **options)
+
+
+def check(schedule: Schedule, degrees: Degrees) -> None:
+    """Raises ParallelError for degrees that a schedule cannot have."""
+    if problems := list(_problems(schedule, degrees)):
+        raise ParallelError("; ".join(problems))
 
 
 def _problems(schedule: Schedule, degrees: Degrees) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A model as a chain of modules, and what a stage of it costs: tables of all stages there could be."""
+"""A model as a chain of modules, and tables of what all stages of it that there could be cost."""
 
 from __future__ import annotations
 
