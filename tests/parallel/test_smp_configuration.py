@@ -69,11 +69,18 @@ def test_what_is_not_there_is_refused_with_a_mend(config: dict[str, Any], word: 
 
 
 def test_what_a_job_says_and_scripts_do_not_have_is_refused_all_at_once() -> None:
-    job = ParallelPart(accumulation=4, sharded=True, compression="fp16", stages={"head": 1})
+    job = ParallelPart(
+        accumulation=4,
+        sharded=True,
+        compression="fp16",
+        stages={"head": 1},
+        auto_partition=True,
+    )
     with pytest.raises(ParallelError) as refusal:
         configured(job, None, {})
     said = str(refusal.value)
     assert "say smp.DistributedModel(..., backward_passes_per_step=4)" in said
     assert "sharded is True" in said
     assert "compression is 'fp16'" in said
+    assert "auto_partition is True, which scripts for smp do not have: make a file" in said
     assert "stages['head'] is 1, and the partitions are 0 to 0" in said

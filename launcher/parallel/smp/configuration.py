@@ -61,6 +61,7 @@ _NOT_FOR_SCRIPTS = {
     "accumulation": "say smp.DistributedModel(..., backward_passes_per_step=%s)",
     "sharded": "write the script for launcher.parallel",
     "compression": "write the script for launcher.parallel",
+    "auto_partition": "make a file with `launcher partition`, which is the job's partition_file",
 }
 
 
