@@ -116,10 +116,12 @@ def _program(host: Host) -> list[str]:
 
 def _parallel(host: Host) -> dict[str, str]:
     """What each rank is told of the job beside its place."""
-    trainer, part = host.environment.document.trainer, host.environment.document.trainer.parallel
+    environment = host.environment
+    trainer = environment.document.trainer
+    part = trainer.parallel
     if part.partition_file:
-        place = host.environment.paths.channels / CODE_CHANNEL / part.partition_file
-        part = dataclasses.replace(part, partition_file=str(place))
+        path = environment.paths.channels / CODE_CHANNEL / part.partition_file
+        part = dataclasses.replace(part, partition_file=str(path))
     task = {} if trainer.task is None else {TASK_VARIABLE: trainer.task}
     return {PARALLEL_VARIABLE: part.to_json(), **task}
 

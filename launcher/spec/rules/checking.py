@@ -56,12 +56,11 @@ def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str
     """
     where = where or spec.where
     readable, judged = _judge(spec)
-    findings = list(judged)
+    findings = [*judged, *partition.find_problems_in(readable, files, known=judged)]
     problems: Sequence[Problem] = ()
     try:
         findings += source.find_problems_in(readable, files, known=judged)
         findings += commands.find_problems_in(readable, files, known=judged)
-        findings += partition.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be taken along
         problems = error.problems
     problems = [*(f.problem(where) for f in findings if not f.is_warning), *problems]

@@ -145,7 +145,7 @@ def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Itera
             about=(("task",),),
             what=f"nothing says where the task's model is cut into {_stages(model)}",
             fix=f"write starts: [...], {last} of the model's modules, stages: {{module: stage}}, "
-            "or auto_partition: true",
+            "a partition_file, or auto_partition: true",
         )
 
 

@@ -48,7 +48,7 @@ def find_problems_in(
     """What is wrong with the file, for a job that is not `known` to be wrong about it already."""
     model = spec.distribution
     wrong = {finding.path for finding in known if not finding.is_warning}
-    if not isinstance(model, ModelParallel) or model.partition_file is None or _FILE in wrong:
+    if not isinstance(model, ModelParallel) or model.partition_file is None:
         return
     try:
         partition = files.partition
