@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from cut_model import PARTITION
 from digits_example import Example
+
+from launcher.partitions import Partition
 
 JOB = """\
 entry_point: train.py
@@ -156,6 +159,30 @@ def test_a_task_is_cut_by_the_file_that_was_measured_of_it_and_of_no_other(tmp_p
     wider = example.run("job.yaml", "--set", "hyperparameters.width=4")
     assert wider.code == 1
     assert "made of another model: 0.weight is [3, 2] float32 in it, and [4, 2]" in wider.talk
+
+
+@pytest.mark.slow
+def test_what_a_job_found_is_the_file_of_the_next(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "task"
+    folder.mkdir()
+    found = "partitions: 2, microbatches: 2, auto_partition: true, optimize: memory"
+    (folder / "job.yaml").write_text(TASK_JOB.replace(STARTS, found))
+    (folder / "next.yaml").write_text(TASK_JOB.replace(STARTS, "partition_file: partition.json"))
+    (folder / "task.py").write_text(TASK)
+    example = Example(folder, tmp_path / "home")
+
+    run = example.run("job.yaml")
+    assert run.code == 0, run.talk
+    model = Path(run.summary["model_artifacts"].removeprefix("file://"))
+    with tarfile.open(model.with_name("output.tar.gz")) as archive:
+        archive.extract("partition.json", folder)
+    kept = Partition.read(folder / "partition.json")
+    assert (kept.objective, kept.partitions, kept.microbatches) == ("memory", 2, 2)
+
+    following = example.run("next.yaml")
+    assert following.code == 0, following.talk
+    assert not following.lines("partition: for memory.*")
 
 
 def _measure(folder: Path, output: Path) -> None:
