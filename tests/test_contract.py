@@ -45,6 +45,10 @@ PARALLEL = ParallelPart(
     compression="fp16",
     precision="bf16",
     recomputed=("blocks.0",),
+    partition_file="partition.json",
+    auto_partition=True,
+    optimize="memory",
+    memory_cap=2**30,
 )
 
 words = st.dictionaries(

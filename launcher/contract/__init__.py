@@ -24,6 +24,7 @@ from launcher.contract.parallel import (
     PLACEMENTS,
     PRECISIONS,
     SCHEDULES,
+    Objective,
     ParallelPart,
     Schedule,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "PLACEMENTS",
     "PRECISIONS",
     "COMPRESSIONS",
+    "Objective",
     "OBJECTIVES",
     "DataPart",
     "Lifetime",

@@ -30,10 +30,17 @@ class Schedule(str, enum.Enum):
     ZERO_BUBBLE = "zero_bubble"
 
 
+class Objective(str, enum.Enum):
+    """What the cuts of a model are to be best at."""
+
+    SPEED = "speed"  # the seconds of a step
+    MEMORY = "memory"  # the bytes of the rank with the most
+
+
 SCHEDULES = tuple(each.value for each in Schedule)
+OBJECTIVES = tuple(each.value for each in Objective)
 PLACEMENTS = ("cluster", "spread")
 PRECISIONS = ("bf16", "fp16")
-OBJECTIVES = ("speed", "memory")
 COMPRESSIONS = ("fp16", "bf16", "int8", "power_sgd")
 
 

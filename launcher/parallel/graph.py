@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -154,3 +155,10 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
 def holds_tensors(value: Any) -> bool:
     """Whether there is a tensor anywhere in a value."""
     return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
+
+
+def in_order(model: nn.Module, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a model in the order in which its forward takes them."""
+    return {
+        name: arguments[name] for name in signature(model.forward).parameters if name in arguments
+    }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
+from launcher.parallel.graph import in_order
 from launcher.parallel.holdings import settle, united
 from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
@@ -107,8 +107,7 @@ class Pipeline:
         if self._world.rank == 0:
             warn_of_few(model, next(map(len, filter(torch.is_tensor, example.values())), 0))
         self._kind = schedule
-        in_order = [name for name in signature(model.forward).parameters if name in example]
-        self._like = shapes(example[name] for name in in_order)
+        self._like = shapes(in_order(model, example).values())
         self._schedules = {self._like: self._schedule}
 
     @property

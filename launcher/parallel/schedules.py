@@ -28,12 +28,7 @@ def scheduled(
 
     loss: of a last stage's output and the targets of one microbatch. Raises ParallelError.
     """
-    Orders(  # which refuse what the schedule does not do
-        schedule=schedule,
-        ranks=degrees.pipeline,
-        microbatches=degrees.microbatches,
-        virtual_stages=degrees.virtual_stages,
-    )
+    check(schedule, degrees)
     # With scale_grads, torch would scale gradients of earlier batches once more.
     options: dict[str, Any] = {"loss_fn": loss, "scale_grads": False}
     many, several = degrees.microbatches, list(stages)
@@ -44,3 +39,13 @@ def scheduled(
     if degrees.virtual_stages > 1:
         return ScheduleInterleaved1F1B(several, many, **options)
     return Schedule1F1B(several[0], many, **options)
+
+
+def check(schedule: Schedule, degrees: Degrees) -> None:
+    """Raises ParallelError for degrees that a schedule cannot have."""
+    Orders(
+        schedule=schedule,
+        ranks=degrees.pipeline,
+        microbatches=degrees.microbatches,
+        virtual_stages=degrees.virtual_stages,
+    )

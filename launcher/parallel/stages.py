@@ -56,13 +56,13 @@ def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, An
         numbers are as before. Raises ParallelError.
     """
     graph = trace(model)
-    look = _Look(model, graph)
+    look = Look(model, graph)
     values = look.at(arguments)
     stage_of = placed(graph, cuts, values)
     return list(_Cutter(model, graph, stage_of, look).stages(max(stage_of.values()) + 1))
 
 
-class _Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
+class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
     """Runs a model once, and notes what each node gives: tensors as they are on the meta device."""
 
     def __init__(self, model: nn.Module, graph: fx.Graph) -> None:
@@ -124,7 +124,7 @@ class _Cutter:
         model: nn.Module,
         graph: fx.Graph,
         stage_of: dict[fx.Node, int],
-        look: _Look,
+        look: Look,
     ) -> None:
         self._model = model
         self._graph = graph

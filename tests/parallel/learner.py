@@ -61,6 +61,9 @@ KINDS = {
     "2 x 2": Kind(ranks=4, pipeline=2),
     "4 x 1": Kind(ranks=4, pipeline=4),
     "1 x 4": Kind(ranks=4),
+    "2 x 4": Kind(ranks=8, pipeline=2),
+    "4 x 2": Kind(ranks=8, pipeline=4),
+    "4 x 4": Kind(ranks=16, pipeline=4),
     "sharded over 2": Kind(ranks=2, sharded=True),
     "sharded over 4": Kind(ranks=4, sharded=True),
 }

@@ -14,10 +14,10 @@ pytest.importorskip("torch")
 
 from learner import KINDS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-_RANKS = (1, 2, 4)
-_PATIENCE = 800  # seconds, for all kinds in one start
+_RANKS = (1, 2, 4, 8, 16)
+_PATIENCE = 1500  # seconds, for all kinds in one start
 _PREAMBLE = f"""
 import itertools
 sys.path.append({str(Path(__file__).parent)!r})

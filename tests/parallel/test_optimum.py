@@ -10,10 +10,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.contract import Schedule
+from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
-from launcher.parallel.partitioning.chain import Chain, Module
-from launcher.parallel.partitioning.optimum import Objective, Partition, Problem, best
+from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.partitioning.optimum import Cuts, Problem, best
+from launcher.partitions.costs import Joint, Link, ModuleCost
 
 
 def drawn(draw: random.Random) -> Problem:
@@ -27,18 +28,27 @@ def drawn(draw: random.Random) -> Problem:
         return round(scale * (50 if kind < 0.25 else 1) * draw.choice([1, 1, 2, draw.random()]), 3)
 
     modules = tuple(
-        Module(
+        ModuleCost(
             name=f"layers.{number}",
-            seconds=cost(1),
-            held=int(cost(100)),
+            forward=cost(1),
+            backward=cost(2),
+            parameters=int(cost(40)),
+            gradients=int(cost(40)),
+            states=int(cost(80)),
             kept=int(cost(100)),
             passing=int(cost(100)),
-            cut=float("inf") if draw.random() < 0.1 else cost(0.2) * draw.choice([0, 1, 1, 5]),
+            crossing=None if draw.random() < 0.1 else int(cost(20)),
+            returning=None if draw.random() < 0.1 else int(cost(20)),
         )
         for number in range(length)
     )
+    pairs = [sorted(draw.sample(range(length), 2)) for _ in range(draw.randint(0, length // 2))]
     return Problem(
-        chain=Chain(modules),
+        chain=Chain(
+            modules,
+            joints=tuple(_joint(draw, modules, *pair) for pair in pairs),
+            link=Link(latency=draw.choice([0, 0.1]), bandwidth=draw.choice([None, 20, 200])),
+        ),
         partitions=draw.randint(1, min(5, length)),
         microbatches=draw.choice([1, 2, 4, 8]),
         schedule=draw.choice([Schedule.SIMPLE, Schedule.INTERLEAVED]),
@@ -46,27 +56,50 @@ def drawn(draw: random.Random) -> Problem:
     )
 
 
-def every(problem: Problem) -> Iterator[Partition]:
-    """All partitions within the cap, costs worked out from the modules one by one."""
-    modules, count = problem.chain.modules, problem.partitions
-    for cuts in itertools.combinations(range(1, len(modules)), count - 1):
+def _joint(draw: random.Random, modules: tuple[ModuleCost, ...], one: int, other: int) -> Joint:
+    """A parameter that both have, or what goes from one to the other."""
+    if draw.random() < 0.5:
+        return Joint(first=one, second=other, kept=draw.randint(0, 100))
+    return Joint(first=one, second=other, held=-min(modules[one].held, modules[other].held) // 9)
+
+
+def every(problem: Problem) -> Iterator[Cuts]:
+    """All cuts within the cap, costs worked out from the modules one by one."""
+    modules, count, link = problem.chain.modules, problem.partitions, problem.chain.link
+    for places in itertools.combinations(range(1, len(modules)), count - 1):
+        if any(modules[place].crossing is None for place in places):
+            continue
         times, memory = [], []
-        for stage, (first, last) in enumerate(zip((0, *cuts), (*cuts, len(modules)), strict=True)):
+        ends = zip((0, *places), (*places, len(modules)), strict=True)
+        for stage, (first, last) in enumerate(ends):
             inside = modules[first:last]
-            over = (modules[first].cut if first else 0) + (
-                modules[last].cut if last < len(modules) else 0
+            before = (
+                (modules[first].crossing or 0, modules[first].returning or 0) if first else None
+            )
+            after = (
+                (modules[last].crossing or 0, modules[last].returning or 0)
+                if last < len(modules)
+                else None
             )
             under_way = problem.microbatches
             if problem.schedule is Schedule.INTERLEAVED:
                 under_way = min(under_way, count - stage)
-            times.append(sum(each.seconds for each in inside) + over)
+            over = sum(link.seconds(*each) for each in (before, after) if each)
+            times.append(sum(each.forward + each.backward for each in inside) + over)
+            joined = [
+                each for each in problem.chain.joints if first <= each.first and each.second < last
+            ]
             memory.append(
-                sum(each.held + under_way * each.kept for each in inside)
+                sum(each.parameters + each.gradients + each.states for each in inside)
+                + sum(each.held for each in joined)
+                + under_way * sum(each.kept for each in (*inside, *joined))
+                + under_way * (after[0] if after else 0)
+                + problem.microbatches * ((before[0] if before else 0) + (after[1] if after else 0))
                 + max(each.passing for each in inside)
             )
         step = sum(times) + (problem.microbatches - 1) * max(times)
-        if step < float("inf") and max(memory) <= problem.cap:
-            yield Partition(cuts=cuts, step=step, memory=max(memory))
+        if max(memory) <= problem.cap:
+            yield Cuts(places=places, step=step, memory=max(memory))
 
 
 def check(problem: Problem, objective: Objective) -> bool:
@@ -77,8 +110,8 @@ def check(problem: Problem, objective: Objective) -> bool:
             best(problem, objective)
         return False
     found = best(problem, objective)
-    assert problem.evaluate(found.cuts) == found
-    (recomputed,) = [each for each in possible if each.cuts == found.cuts]
+    assert problem.evaluate(found.places) == found
+    (recomputed,) = [each for each in possible if each.places == found.places]
     assert (found.step, found.memory) == pytest.approx((recomputed.step, recomputed.memory))
     if objective is Objective.SPEED:
         assert found.step == pytest.approx(min(each.step for each in possible), rel=1e-12)
@@ -99,15 +132,19 @@ def test_the_optimum_is_the_best_of_all(objective: Objective, count: int) -> Non
 
 
 def even(count: int, **costs: int) -> Chain:
-    return Chain(tuple(Module(name=f"{n}", seconds=1.0, **costs) for n in range(count)))
+    modules = (
+        ModuleCost(name=f"{n}", forward=0.5, backward=0.5, crossing=0, returning=0, **costs)
+        for n in range(count)
+    )
+    return Chain(tuple(modules))
 
 
 def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
     problem = Problem(chain=even(12, kept=100), partitions=3, microbatches=6)
-    sizes = [b - a for a, b in problem.chain.stages(best(problem, Objective.MEMORY).cuts)]
+    sizes = [b - a for a, b in problem.chain.stages(best(problem, Objective.MEMORY).places)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
-    sizes = [b - a for a, b in problem.chain.stages(best(problem, Objective.SPEED).cuts)]
+    sizes = [b - a for a, b in problem.chain.stages(best(problem, Objective.SPEED).places)]
     assert sizes == [4, 4, 4]
 
 
@@ -115,11 +152,11 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
     ("problem", "words"),
     [
         (
-            Problem(chain=even(8, held=100), partitions=2, microbatches=4, cap=250),
+            Problem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=250),
             "2 stages need 400 bytes at least, and may have 250: use 4$",
         ),
         (
-            Problem(chain=even(8, held=100), partitions=2, microbatches=4, cap=50),
+            Problem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=50),
             "no number of stages would do: recompute, or shard",
         ),
         (
@@ -128,9 +165,7 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
         ),
         (
             Problem(
-                chain=Chain(
-                    (Module(name="a", seconds=1), Module(name="b", seconds=1, cut=float("inf")))
-                ),
+                chain=Chain(tuple(ModuleCost(name=n, forward=1, backward=1) for n in "ab")),
                 partitions=2,
                 microbatches=2,
             ),
@@ -142,10 +177,3 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
 def test_what_cannot_be_is_refused(problem: Problem, words: str) -> None:
     with pytest.raises(ParallelError, match=words):
         best(problem, Objective.SPEED)
-
-
-def test_costs_are_no_negative_numbers() -> None:
-    with pytest.raises(ParallelError, match=r"head: seconds is -1\.0, and must be 0 or more"):
-        Module(name="head", seconds=-1.0)
-    with pytest.raises(ParallelError, match="head: held is nan"):
-        Module(name="head", seconds=1.0, held=float("nan"))

@@ -1,50 +1,28 @@
-"""What a model costs, as a chain of modules, and what a stage of it costs."""
+"""A model as a chain of modules, and tables of what all stages of it that there could be cost."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
+from launcher.partitions.costs import Joint, Link, ModuleCost
 
-#: By the first module of a stage and the one after its last: costs of all stages there could be.
+#: By the first module of a stage and the one after its last.
 Table = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Module:
-    """One module, which is not cut. Seconds are of one microbatch, forward and backward.
-
-    held: bytes of parameters, gradients and the optimizer's state. kept: bytes of activations that
-    wait for the backward pass of one microbatch. passing: bytes that are needed only while it runs.
-    cut: seconds that a cut before it takes in each of both stages, for what goes over; inf where
-    there can be none. Of the first module it says nothing.
-    """
-
-    name: str
-    seconds: float
-    held: int = 0
-    kept: int = 0
-    passing: int = 0
-    cut: float = 0.0
-
-    def __post_init__(self) -> None:
-        for what in ("seconds", "held", "kept", "passing", "cut"):
-            value = getattr(self, what)
-            if not value >= 0 or (what != "cut" and math.isinf(value)):
-                raise ParallelError(f"{self.name}: {what} is {value!r}, and must be 0 or more")
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The modules of a model, in the order in which they run."""
+    """The modules of a model, in the order in which they run, and the link between stages."""
 
-    modules: tuple[Module, ...]
+    modules: tuple[ModuleCost, ...]
+    joints: tuple[Joint, ...] = ()
+    link: Link = field(default_factory=Link)
 
     def __post_init__(self) -> None:
         if not self.modules:
@@ -54,34 +32,71 @@ class Chain:
         return len(self.modules)
 
     @cached_property
-    def seconds(self) -> Table:
-        """Of a stage, for one microbatch: what its modules take, and what goes over its ends.
-
-        Infinite where there is no stage.
-        """
-        cuts = [0.0, *(each.cut for each in self.modules[1:]), 0.0]
-        ends = np.array(cuts)
-        table = self._sums("seconds") + ends[:, None] + ends[None, :]
-        return np.where(self._is_stage, table, np.inf)
-
-    def memory(self, waiting: int) -> Table:
-        """Bytes of a stage with so many microbatches under way; infinite where there is none."""
-        table = self._sums("held") + waiting * self._sums("kept") + self._greatest_passing
-        return np.where(np.isinf(self.seconds), np.inf, table)
-
-    def stages(self, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """The first module of each stage, and the one after its last. cuts: see `Partition`."""
-        yield from zip((0, *cuts), (*cuts, len(self)), strict=True)
-
-    def _sums(self, what: str) -> Table:
-        values = np.array([getattr(each, what) for each in self.modules], dtype=np.float64)
-        before = np.concatenate(([0.0], np.cumsum(values)))
-        return np.asarray(before[None, :] - before[:, None])
+    def forward(self) -> Table:
+        """Seconds of a stage's modules, for one microbatch."""
+        return _sums([each.forward for each in self.modules])
 
     @cached_property
-    def _is_stage(self) -> npt.NDArray[np.bool_]:
+    def backward(self) -> Table:
+        return _sums([each.backward for each in self.modules])
+
+    @cached_property
+    def ends(self) -> npt.NDArray[np.float64]:
+        """Seconds that a cut before each module takes in each of both stages, there and back.
+
+        Nothing at the ends of the chain, and infinite where there can be no cut.
+        """
+        inside = [
+            np.inf if each.crossing is None else self.link.seconds(*_over(each))
+            for each in self.modules[1:]
+        ]
+        return np.array([0.0, *inside, 0.0])
+
+    @cached_property
+    def seconds(self) -> Table:
+        """Of a stage, for one microbatch, there and back. Infinite where there is no stage."""
+        table = self.forward + self.backward + self.ends[:, None] + self.ends[None, :]
         numbers = np.arange(len(self) + 1)
-        return np.asarray(numbers[:, None] < numbers[None, :])
+        return np.where(numbers[:, None] < numbers[None, :], table, np.inf)
+
+    def memory(self, waiting: int, microbatches: int) -> Table:
+        """Bytes of a stage with so many microbatches under way; infinite where there is none.
+
+        torch's pipelines have buffers for what all microbatches of a batch will bring, forward and
+        back, and keep what a stage has sent until its gradient is there.
+        """
+        over = [_over(each) for each in self.modules[1:]]
+        crossing, returning = (np.array([0.0, *ways, 0.0]) for ways in _apart(over))
+        table = (
+            self._held
+            + waiting * (self._kept + crossing[None, :])
+            + microbatches * (crossing[:, None] + returning[None, :])
+            + self._greatest_passing
+        )
+        return np.where(np.isinf(self.seconds), np.inf, table)
+
+    def stages(self, places: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """The first module of each stage, and the one after its last. places: see `Cuts`."""
+        yield from zip((0, *places), (*places, len(self)), strict=True)
+
+    @cached_property
+    def _held(self) -> Table:
+        joined = [(each.first, each.second, each.held) for each in self.joints]
+        return _sums([each.held for each in self.modules]) + self._together(joined)
+
+    @cached_property
+    def _kept(self) -> Table:
+        joined = [(each.first, each.second, each.kept) for each in self.joints]
+        return _sums([each.kept for each in self.modules]) + self._together(joined)
+
+    def _together(self, joined: Sequence[tuple[int, int, int]]) -> Table:
+        """What stages have besides that hold both modules of a pair."""
+        size = len(self) + 1
+        table = np.zeros((size, size))
+        for first, second, count in joined:
+            table[first, second + 1] += count
+        # A stage has the pairs of all stages that begin later and end sooner.
+        return np.asarray(table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1))
 
     @cached_property
     def _greatest_passing(self) -> Table:
@@ -90,3 +105,17 @@ class Chain:
         for first in range(len(self)):
             table[first, first + 1 :] = np.maximum.accumulate(values[first:])
         return table
+
+
+def _over(module: ModuleCost) -> tuple[int, int]:
+    """Bytes that a cut before a module sends forward, and back."""
+    return module.crossing or 0, module.returning or 0
+
+
+def _apart(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+def _sums(values: Sequence[float]) -> Table:
+    before = np.concatenate(([0.0], np.cumsum(np.array(values, dtype=np.float64))))
+    return np.asarray(before[None, :] - before[:, None])

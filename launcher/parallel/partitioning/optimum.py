@@ -8,31 +8,25 @@ most bytes of a stage, with the microbatches that its schedule has under way in 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from launcher.contract import Schedule
+from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain, Table
 
 
-class Objective(str, enum.Enum):
-    SPEED = "speed"
-    MEMORY = "memory"
-
-
 @dataclass(frozen=True, kw_only=True)
-class Partition:
-    """Where a chain is cut. cuts: the number of the first module of each stage but the first.
+class Cuts:
+    """Where a chain is cut. places: the number of the first module of each stage but the first.
 
     step: seconds; memory: bytes of the stage with the most.
     """
 
-    cuts: tuple[int, ...]
+    places: tuple[int, ...]
     step: float
     memory: float
 
@@ -53,26 +47,27 @@ class Problem:
             return self.microbatches
         return min(self.microbatches, self.partitions - stage)
 
-    def evaluate(self, cuts: Sequence[int]) -> Partition:
-        """What a partition costs."""
-        stages = list(self.chain.stages(cuts))
+    def memory(self, stage: int) -> Table:
+        """Bytes of a stage of that number."""
+        return self.chain.memory(self.waiting(stage), self.microbatches)
+
+    def evaluate(self, places: Sequence[int]) -> Cuts:
+        """What cuts at some places cost."""
+        stages = list(self.chain.stages(places))
         times = [float(self.chain.seconds[stage]) for stage in stages]
-        memory = [
-            float(self.chain.memory(self.waiting(number))[stage])
-            for number, stage in enumerate(stages)
-        ]
+        memory = [float(self.memory(number)[stage]) for number, stage in enumerate(stages)]
         step = sum(times) + (self.microbatches - 1) * max(times)
-        return Partition(cuts=tuple(cuts), step=step, memory=max(memory))
+        return Cuts(places=tuple(places), step=step, memory=max(memory))
 
 
-def best(problem: Problem, objective: Objective) -> Partition:
-    """The best partition; of those with the least memory, the fastest. Raises ParallelError."""
+def best(problem: Problem, objective: Objective) -> Cuts:
+    """The best cuts; of those with the least memory, the fastest. Raises ParallelError."""
     if problem.partitions > len(problem.chain):
         raise ParallelError(
             f"{len(problem.chain)} modules cannot be cut into {problem.partitions} stages: use "
             f"{len(problem.chain)} or fewer"
         )
-    memory = [problem.chain.memory(problem.waiting(n)) for n in range(problem.partitions)]
+    memory = [problem.memory(stage) for stage in range(problem.partitions)]
     least = _bottleneck(memory)
     if np.isinf(least.cost) or least.cost > problem.cap:
         raise ParallelError(_infeasible(problem, least.cost))
@@ -105,9 +100,9 @@ def _least_partitions(problem: Problem) -> int | None:
     fits: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
     known = 0
     for count in range(1, length + 1):
-        waiting = replace(problem, partitions=count).waiting(0)
+        waiting = (deeper := replace(problem, partitions=count)).waiting(0)
         if waiting != known:
-            fits, known = problem.chain.memory(waiting) <= problem.cap, waiting
+            fits, known = deeper.memory(0) <= problem.cap, waiting
         does_fit = (fits & does_fit).any(axis=1)
         if does_fit[0]:
             return count

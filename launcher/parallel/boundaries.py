@@ -1,0 +1,64 @@
+"""Where a model can be cut: the modules at which a stage can begin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from launcher.parallel.cuts import is_in, placed
+from launcher.parallel.graph import holds_tensors, trace
+from launcher.parallel.stages import Look
+
+
+def boundaries(model: nn.Module, arguments: Mapping[str, Any]) -> list[str]:
+    """The modules, in order, at each of which a stage can begin.
+
+    Not the first one that the model calls, and none that it calls several times. What is needed on
+    both sides must be single tensors, which can be sent; how far they go does not matter.
+    arguments: as for `stages.cut`, which takes these as its cuts. Raises ParallelError.
+    """
+    graph = trace(model)
+    values = Look(model, graph).at(arguments)
+    names = list(_candidates(graph))
+    stage_of = placed(graph, names, values)
+    closed: set[int] = set()
+    for node, last in _reach(graph, stage_of, values).items():
+        if not _can_be_sent(node, values[node]):
+            closed.update(range(stage_of[node] + 1, last + 1))
+    return [name for stage, name in enumerate(names, 1) if stage not in closed]
+
+
+def _candidates(graph: fx.Graph) -> Iterator[str]:
+    called = [str(node.target) for node in graph.find_nodes(op="call_module")]
+    counts = Counter(called)
+    for name in called[1:]:
+        if counts[name] == 1 and sum(is_in(each, name) for each in counts) == 1:
+            yield name
+
+
+def _reach(
+    graph: fx.Graph, stage_of: Mapping[fx.Node, int], values: Mapping[fx.Node, Any]
+) -> dict[fx.Node, int]:
+    """The last stage that needs what each node gives, if all candidates were cuts."""
+    last = dict(stage_of)
+    for node in reversed(graph.nodes):
+        # What is no tensor is worked out again in each stage that needs it, from what it is of.
+        needed = stage_of[node] if _is_sent(node, values) else last[node]
+        for taken in node.all_input_nodes:
+            last[taken] = max(last[taken], needed)
+    return last
+
+
+def _is_sent(node: fx.Node, values: Mapping[fx.Node, Any]) -> bool:
+    return node.op in ("placeholder", "output") or holds_tensors(values[node])
+
+
+def _can_be_sent(node: fx.Node, value: Any) -> bool:
+    """Whether there can be a cut between a node and those that need it."""
+    if isinstance(value, torch.Tensor):
+        return True
+    return node.op != "placeholder" and not holds_tensors(value)

@@ -1,0 +1,144 @@
+"""From a profile to the file: where a model is cut, and what is predicted of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from launcher.contract import Objective, Schedule
+from launcher.errors import ParallelError
+from launcher.parallel.degrees import Degrees
+from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.partitioning.optimum import Cuts, Problem, best
+from launcher.parallel.profiling.profile import Profile
+from launcher.parallel.schedules import check
+from launcher.partitions.costs import Link, ModuleCost
+from launcher.partitions.partition import Choice, Fingerprint, Partition, StagePrediction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a model is to be cut for. memory_cap: bytes that a rank may have."""
+
+    partitions: int
+    microbatches: int
+    objective: Objective = Objective.SPEED
+    schedule: Schedule = Schedule.INTERLEAVED
+    virtual_stages: int = 1
+    memory_cap: int | None = None
+    precision: str | None = None
+    recomputed: tuple[str, ...] = ()
+    task: str = ""
+
+    def __post_init__(self) -> None:
+        ranks = self.partitions
+        degrees = Degrees(
+            world=ranks,
+            pipeline=ranks,
+            microbatches=self.microbatches,
+            virtual_stages=self.virtual_stages,
+        )
+        check(self.schedule, degrees)
+
+
+def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Question) -> Partition:
+    """The best cuts of a model. Raises ParallelError where there are none."""
+    chain = Chain(profile.modules, profile.joints, link)
+    problem = _problem(chain, question)
+    cuts = best(problem, question.objective)
+    return Partition(
+        task=question.task,
+        fingerprint=fingerprint,
+        objective=question.objective.value,
+        partitions=question.partitions,
+        virtual_stages=question.virtual_stages,
+        microbatches=question.microbatches,
+        schedule=question.schedule.value,
+        memory_cap=question.memory_cap,
+        precision=question.precision,
+        recomputed=question.recomputed,
+        profile=profile.kind.value,
+        device=profile.device,
+        runs=profile.runs,
+        link=link,
+        modules=profile.modules,
+        joints=profile.joints,
+        starts=tuple(profile.modules[place].name for place in cuts.places),
+        stages=tuple(_stages(problem, cuts)),
+        step=cuts.step,
+        spread=_spread(problem, cuts),
+        choices=tuple(_choices(chain, question)),
+    )
+
+
+def _problem(chain: Chain, question: Question) -> Problem:
+    return Problem(
+        chain=chain,
+        partitions=question.partitions,
+        microbatches=question.microbatches,
+        schedule=question.schedule,
+        cap=math.inf if question.memory_cap is None else question.memory_cap,
+    )
+
+
+def _stages(problem: Problem, cuts: Cuts) -> Iterator[StagePrediction]:
+    chain = problem.chain
+    for number, (first, last) in enumerate(chain.stages(cuts.places)):
+        ways = [chain.modules[end] for end in (first, last) if 0 < end < len(chain)]
+        yield StagePrediction(
+            start=chain.modules[first].name,
+            modules=last - first,
+            forward=float(chain.forward[first, last]),
+            backward=float(chain.backward[first, last]),
+            sending=float(chain.ends[first] + chain.ends[last]),
+            memory=int(problem.memory(number)[first, last]),
+            sent=sum(_sent(each, is_left=each is chain.modules[first]) for each in ways),
+        )
+
+
+def _sent(module: ModuleCost, *, is_left: bool) -> int:
+    """Bytes that a stage sends over one of its ends: gradients to the left, else activations."""
+    return (module.returning if is_left else module.crossing) or 0
+
+
+def _spread(problem: Problem, cuts: Cuts) -> float:
+    """Of the predicted step: modules of a stage vary apart, its microbatches alike."""
+    chain = problem.chain
+    stages = list(chain.stages(cuts.places))
+    squares = [sum(each.spread**2 for each in chain.modules[a:b]) for a, b in stages]
+    slowest = max(range(len(stages)), key=lambda number: chain.seconds[stages[number]])
+    rest = (problem.microbatches - 1) * math.sqrt(squares[slowest])
+    return math.sqrt(sum(squares)) + rest
+
+
+def _choices(chain: Chain, question: Question) -> Iterator[Choice]:
+    """What one thing more or less would change, microbatches of one size."""
+    for change in _changes(question):
+        with suppress(ParallelError):  # no schedule has such numbers
+            other = replace(question, **change)
+            cuts = _found(chain, other)
+            yield Choice(
+                objective=other.objective.value,
+                partitions=other.partitions,
+                microbatches=other.microbatches,
+                step=cuts.step if cuts else None,
+                memory=int(cuts.memory) if cuts else None,
+            )
+
+
+def _found(chain: Chain, question: Question) -> Cuts | None:
+    """None where a model does not fit."""
+    try:
+        return best(_problem(chain, question), question.objective)
+    except ParallelError:
+        return None
+
+
+def _changes(question: Question) -> Iterator[dict[str, Any]]:
+    yield from ({"objective": each} for each in Objective)
+    for name in ("partitions", "microbatches"):
+        count = getattr(question, name)
+        yield from ({name: each} for each in (count // 2, count * 2) if each)

@@ -1,0 +1,1 @@
+"""What the modules of a model cost: seconds and bytes, measured or estimated."""

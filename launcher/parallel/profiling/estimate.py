@@ -1,0 +1,115 @@
+"""The seconds of passes that are not run: from what each operation computes and moves.
+
+An operation takes as long as the slower of the two, its arithmetic or its bytes (a roofline), and
+a little for being asked. What this machine does of each in a second is measured. Tensors may be
+fake (torch's FakeTensorMode), so that nothing of the model has to be in memory.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from launcher.parallel.profiling.passes import Watch
+
+_SIDE = 1024  # of the matrices that are multiplied
+_MOVED = 2**24  # bytes that are copied
+_RUNS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """What a device does. operations, moved: floating-point operations and bytes in a second.
+    asked: seconds of an operation that does nothing.
+    """
+
+    operations: float
+    moved: float
+    asked: float
+
+
+def rates(device: torch.device, dtype: torch.dtype) -> Rates:
+    """Those of this machine, with the threads that torch has. Takes a moment."""
+    one = torch.rand(_SIDE, _SIDE, device=device).to(dtype)
+    source = torch.zeros(_MOVED // 4, device=device)
+    target, small = torch.empty_like(source), torch.zeros(1, device=device)
+    asked = _seconds(lambda: small.add_(1), device)
+    return Rates(
+        operations=2 * _SIDE**3 / _seconds(lambda: one @ one, device),
+        moved=2 * _MOVED / _seconds(lambda: target.copy_(source), device),
+        asked=asked,
+    )
+
+
+def _seconds(what: Callable[[], Any], device: torch.device) -> float:
+    found = []
+    for _ in range(_RUNS + 1):
+        began = time.perf_counter()
+        what()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        found.append(time.perf_counter() - began)
+    return statistics.median(found[1:])
+
+
+class Estimate(Watch):
+    """Adds up what the operations of each module would take."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._operations = _Operations(rates)
+        self.there: Mapping[int, list[float]] = defaultdict(list)
+        self.back: Mapping[int, list[float]] = defaultdict(list)
+
+    @contextmanager
+    def forward(self, number: int) -> Iterator[None]:
+        self._operations.seconds = 0.0
+        with self._operations:
+            yield
+        self.there[number].append(self._operations.seconds)
+
+    @contextmanager
+    def backward(self, number: int) -> Iterator[None]:
+        self._operations.seconds = 0.0
+        with self._operations:
+            yield
+        self.back[number].append(self._operations.seconds)
+
+
+class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
+    def __init__(self, rates: Rates) -> None:
+        super().__init__()
+        self._rates = rates
+        self.seconds = 0.0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        output = func(*args, **given)
+        taken = _storages((args, given))
+        left = _storages(output)
+        if not left.keys() <= taken.keys() or func._schema.is_mutable:  # a view costs nothing
+            count = flop_registry.get(func.overloadpacket)
+            operations = count(*args, **given, out_val=output) if count else 0
+            moved = sum((taken | left).values())
+            self.seconds += self._rates.asked + max(
+                operations / self._rates.operations, moved / self._rates.moved
+            )
+        return output
+
+
+def _storages(tree: Any) -> dict[int, int]:
+    """Bytes of the tensors of a tree, by storage."""
+    return {
+        int(leaf.untyped_storage()._cdata): leaf.numel() * leaf.element_size()
+        for leaf in tree_leaves(tree)
+        if isinstance(leaf, torch.Tensor)
+    }

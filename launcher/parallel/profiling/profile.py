@@ -1,0 +1,227 @@
+"""What a model costs, module by module: the profile that it is cut by."""
+
+from __future__ import annotations
+
+import enum
+import platform
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from launcher.errors import ParallelError
+from launcher.parallel.boundaries import boundaries
+from launcher.parallel.graph import in_mode, in_order, undrawn
+from launcher.parallel.precision import Precision, autocasting
+from launcher.parallel.profiling.bytes import Ledger
+from launcher.parallel.profiling.clock import Clock, spread
+from launcher.parallel.profiling.estimate import Estimate, Rates, rates
+from launcher.parallel.profiling.passes import Passes, Watch, total
+from launcher.parallel.stages import Stage, cut
+from launcher.partitions.costs import Joint, ModuleCost
+
+_WARMING = 3
+#: Passes that are timed.
+RUNS = 10
+
+
+class Kind(str, enum.Enum):
+    """How the seconds are found; bytes are counted, in both."""
+
+    MEASURED = "measured"
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What goes through a model: one microbatch, on the CPU.
+
+    arguments: of the model, by name. loss: of what it returns, and target; None: as if all that it
+    returns were added up.
+    """
+
+    arguments: Mapping[str, Any]
+    target: Any = None
+    loss: Callable[[Any, Any], torch.Tensor] | None = None
+
+    def on(self, device: torch.device) -> Sample:
+        return self.through(lambda leaf: leaf.to(device))
+
+    def through(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+        """With other tensors."""
+        changed = tree_map_only(torch.Tensor, change, (dict(self.arguments), self.target))
+        return replace(self, arguments=changed[0], target=changed[1])
+
+    def end(self, output: Any) -> torch.Tensor:
+        return total(output) if self.loss is None else self.loss(output, self.target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """The modules of a model between which it can be cut, and what they cost."""
+
+    kind: Kind
+    device: str
+    runs: int
+    modules: tuple[ModuleCost, ...]
+    joints: tuple[Joint, ...]
+
+
+def profile(
+    model: nn.Module,
+    sample: Sample,
+    *,
+    device: torch.device,
+    kind: Kind = Kind.MEASURED,
+    precision: Precision | str | None = None,
+    states: int = 2,
+) -> Profile:
+    """Run a model, or estimate it. Afterwards it is as before, without gradients.
+
+    device: on which it is measured. states: tensors that the optimizer keeps of each parameter.
+    Raises ParallelError for a model that cannot be followed from module to module, and what it
+    raises itself.
+    """
+    is_measured = kind is Kind.MEASURED
+    casting = autocasting(precision, device)
+    with _kept(model):
+        if is_measured:
+            model.to(device)
+            sample = sample.on(device)
+        with casting():
+            stages = cut(model, boundaries(model, sample.arguments), sample.arguments)
+        given = tuple(in_order(model, sample.arguments).values())
+        passes = Passes(stages=stages, arguments=given, end=sample.end, autocasting=casting)
+        _warm(passes, kind)
+        ledger = _count(model, passes, sample)
+        watch = Clock(device) if is_measured else Estimate(_rates(device, precision))
+        runs = RUNS if is_measured else 1
+        for _ in range(runs):
+            passes.run(watch)
+        return Profile(
+            kind=kind,
+            device=_name(device),
+            runs=runs,
+            modules=tuple(_costs(stages, watch, ledger, states)),
+            joints=(*_tied(stages, states), *ledger.joints()),
+        )
+
+
+def _warm(passes: Passes, kind: Kind) -> None:
+    try:
+        for _ in range(_WARMING if kind is Kind.MEASURED else 1):
+            passes.run(Watch())
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise ParallelError(
+            f"what the model does depends on the values of tensors ({error}), so that it cannot "
+            "be estimated: use the profile 'measured'"
+        ) from error
+
+
+def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
+    """A model and a sample that have shapes and no bytes, to be estimated."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        model = make()
+    return model, sample.through(mode.from_tensor)
+
+
+@contextmanager
+def _kept(model: nn.Module) -> Iterator[None]:
+    """A model in train mode, which is as before afterwards: where, its buffers and gradients."""
+    device = next((each.device for each in model.parameters()), None)
+    buffers = [(each, each.clone()) for each in model.buffers()]
+    gradients = [(each, each.grad) for each in model.parameters()]
+    for each, _ in gradients:
+        each.grad = None
+    try:
+        with undrawn(), in_mode(model, training=True):
+            yield
+    finally:
+        if any(each.device != device for each in model.parameters()):
+            model.to(device)
+        with torch.no_grad():
+            for buffer, (_, before) in zip(model.buffers(), buffers, strict=True):
+                buffer.copy_(before)
+        for each, gradient in gradients:
+            each.grad = gradient
+
+
+def _count(model: nn.Module, passes: Passes, sample: Sample) -> Ledger:
+    """The bytes of a pass, when there are gradients already."""
+    given = [leaf for leaf in tree_leaves((sample.arguments, sample.target)) if _is_tensor(leaf)]
+    ledger = Ledger([*model.parameters(), *model.buffers(), *given])
+    with ExitStack() as stack:
+        for each in model.modules():
+            if "forward" in vars(each):  # it is recomputed: autograd does not see what it keeps
+                hook = each.register_forward_pre_hook(ledger.take)
+                stack.callback(hook.remove)
+        passes.run(ledger)
+    return ledger
+
+
+def _costs(
+    stages: Sequence[Stage], watch: Clock | Estimate, ledger: Ledger, states: int
+) -> Iterator[ModuleCost]:
+    for number, stage in enumerate(stages):
+        together = [sum(pair) for pair in zip(watch.there[number], watch.back[number], strict=True)]
+        trained = [each for each in stage.module.parameters() if each.requires_grad]
+        yield ModuleCost(
+            name=_first_call(stage),
+            forward=statistics.median(watch.there[number]),
+            backward=statistics.median(watch.back[number]),
+            spread=spread(together),
+            parameters=_bytes((*stage.module.parameters(), *stage.module.buffers())),
+            gradients=_bytes(trained),
+            states=states * _bytes(trained),
+            kept=ledger.kept(number),
+            passing=ledger.passing[number],
+            crossing=_bytes(value.like for value in stage.inputs) if number else None,
+            returning=_bytes(value.like for value in stage.inputs if value.like.requires_grad)
+            if number
+            else None,
+        )
+
+
+def _tied(stages: Sequence[Stage], states: int) -> Iterator[Joint]:
+    """Parameters of several modules, which a stage with both holds once."""
+    last: dict[int, int] = {}
+    for number, stage in enumerate(stages):
+        for each in stage.module.parameters():
+            if id(each) in last:
+                copies = 2 + states if each.requires_grad else 1
+                yield Joint(first=last[id(each)], second=number, held=-copies * each.nbytes)
+            last[id(each)] = number
+
+
+def _first_call(stage: Stage) -> str:
+    calls = stage.module.graph.find_nodes(op="call_module")
+    return str(next(iter(calls)).target) if calls else ""
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
+def _is_tensor(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor)
+
+
+def _rates(device: torch.device, precision: Precision | str | None) -> Rates:
+    return rates(device, Precision(precision).dtype if precision else torch.float32)
+
+
+def _name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
