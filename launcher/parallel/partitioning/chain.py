@@ -60,20 +60,32 @@ class Chain:
         return np.where(numbers[:, None] < numbers[None, :], table, np.inf)
 
     def memory(self, waiting: int, microbatches: int) -> Table:
-        """Bytes of a stage with so many microbatches under way; infinite where there is none.
+        """Bytes of a stage with so many microbatches under way; infinite where there is none."""
+        table = self.lasting(microbatches) + waiting * self.waiting + self.passing
+        return np.where(np.isinf(self.seconds), np.inf, table)
+
+    def lasting(self, microbatches: int) -> Table:
+        """Bytes that a stage has whatever is under way.
 
         torch's pipelines have buffers for what all microbatches of a batch will bring, forward and
-        back, and keep what a stage has sent until its gradient is there.
+        back.
         """
+        crossing, returning = self._over
+        return self._held + microbatches * (crossing[:, None] + returning[None, :])
+
+    @cached_property
+    def waiting(self) -> Table:
+        """Bytes of a stage for each microbatch under way: with what it has sent, which torch's
+        pipelines keep until its gradient is there.
+        """
+        return self._kept + self._over[0][None, :]
+
+    @cached_property
+    def _over(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Bytes that a cut before each module sends forward, and back."""
         over = [_over(each) for each in self.modules[1:]]
         crossing, returning = (np.array([0.0, *ways, 0.0]) for ways in _apart(over))
-        table = (
-            self._held
-            + waiting * (self._kept + crossing[None, :])
-            + microbatches * (crossing[:, None] + returning[None, :])
-            + self._greatest_passing
-        )
-        return np.where(np.isinf(self.seconds), np.inf, table)
+        return crossing, returning
 
     def stages(self, places: Sequence[int]) -> Iterator[tuple[int, int]]:
         """The first module of each stage, and the one after its last. places: see `Cuts`."""
@@ -99,7 +111,8 @@ class Chain:
         return np.asarray(table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1))
 
     @cached_property
-    def _greatest_passing(self) -> Table:
+    def passing(self) -> Table:
+        """The most bytes that a module of a stage needs while it runs."""
         values = np.array([each.passing for each in self.modules], dtype=np.float64)
         table = np.zeros((len(self) + 1, len(self) + 1))
         for first in range(len(self)):
