@@ -18,6 +18,7 @@ from torch.amp import GradScaler
 
 from launcher.contract import Schedule
 from launcher.errors import ParallelError
+from launcher.parallel import planned
 from launcher.parallel.cuts import Pins
 from launcher.parallel.degrees import Degrees, named
 from launcher.parallel.gradients import average, clip
@@ -65,9 +66,7 @@ class Pipeline:
     ) -> None:
         degrees, job = world.degrees, world.job
         if starts is None:
-            starts = (
-                Pins(stages=job.stages, default=job.default_stage) if job.stages else job.starts
-            )
+            starts = planned.starts(model, world, example)
         schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
         #: Names of tied parameters in the whole model, each with the first one of its parameter.

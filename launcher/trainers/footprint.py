@@ -24,7 +24,7 @@ def measure(task: Task, example: Batch) -> Footprint:
     Raises what a model raises whose forward pass depends on the values of tensors.
     """
     samples = [_samples(example, count) for count in (1, 2)]
-    states = _states_per_parameter(task)
+    states = states_per_parameter(task)
     with FakeTensorMode() as mode:
         batches = [tree_map_only(torch.Tensor, mode.from_tensor, each) for each in samples]
         model = task.model()
@@ -49,7 +49,7 @@ def _bytes(module: nn.Module, *, trained: bool = False) -> int:
     return sum(each.nbytes for each in module.parameters() if each.requires_grad or not trained)
 
 
-def _states_per_parameter(task: Task) -> int:
+def states_per_parameter(task: Task) -> int:
     """Tensors of a parameter's size that the optimizer keeps: seen in a step of a small one."""
     parameter = nn.Parameter(torch.zeros(2, 3))
     optimizer = task.optimizer([parameter])

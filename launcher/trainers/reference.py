@@ -12,13 +12,15 @@ from launcher.trainers.task import Task
 
 
 def make_task(reference: str, hyperparameters: Mapping[str, Any]) -> Task:
-    """The Task that "module:function" returns for these hyperparameters.
+    """The Task that "module:function" returns for these hyperparameters, or that is one itself.
 
     A hyperparameter batch-size is the argument batch_size. What the module or the function raises
     is raised; raises ParallelError where they do not fit.
     """
     module, _, name = reference.partition(":")
     function = getattr(importlib.import_module(module), name, None)
+    if isinstance(function, Task) and not hyperparameters:
+        return function
     if not callable(function):
         raise ParallelError(
             f"the task is {reference!r}, and {module}.py has no function {name!r}: name the one "

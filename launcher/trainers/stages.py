@@ -11,11 +11,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
+from launcher.parallel import planned
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.world import World
 from launcher.trainers.batches import filled, first, moved, size_of
 from launcher.trainers.evaluation import Tally
+from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
 
@@ -35,15 +37,24 @@ class Stages:
         self._world = world
         self._watch = watch
         self._counting: _Counting | None = None
-        arguments, _ = example
-        size = size_of(arguments)
-        one = first(arguments, size // world.degrees.microbatches, size)
+        size = size_of(example[0])
+        one, target = first(example, size // world.degrees.microbatches, size)
         self._names = list(model.state_dict())
         recompute(model, world.job.recomputed)
+        named = dict(zip(inspect.signature(model.forward).parameters, one, strict=False))
+        starts = planned.starts(
+            model,
+            world,
+            named,
+            loss=task.loss,
+            target=target,
+            states=states_per_parameter(task),
+        )
         self._pipeline = self.saved = Pipeline(
             model,
             world,
-            example=dict(zip(inspect.signature(model.forward).parameters, one, strict=False)),
+            starts=starts,
+            example=named,
             loss=self._loss,
             valid=self._valid if task.valid else None,
             seed=task.seed,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
+from launcher.parallel.memory import Ends, of_stage
 from launcher.partitions.costs import Joint, Link, ModuleCost
 
 #: By the first module of a stage and the one after its last.
@@ -47,7 +48,9 @@ class Chain:
         Nothing at the ends of the chain, and infinite where there can be no cut.
         """
         inside = [
-            np.inf if each.crossing is None else self.link.seconds(*_over(each))
+            np.inf
+            if each.crossing is None
+            else self.link.seconds(each.crossing, each.returning or 0)
             for each in self.modules[1:]
         ]
         return np.array([0.0, *inside, 0.0])
@@ -61,43 +64,32 @@ class Chain:
 
     def memory(self, waiting: int, microbatches: int) -> Table:
         """Bytes of a stage with so many microbatches under way; infinite where there is none."""
-        table = self.lasting(microbatches) + waiting * self.waiting + self.passing
+        table = self.lasting(waiting, microbatches) + self.passing
         return np.where(np.isinf(self.seconds), np.inf, table)
 
-    def lasting(self, microbatches: int) -> Table:
-        """Bytes that a stage has whatever is under way.
-
-        torch's pipelines have buffers for what all microbatches of a batch will bring, forward and
-        back.
-        """
-        crossing, returning = self._over
-        return self._held + microbatches * (crossing[:, None] + returning[None, :])
-
-    @cached_property
-    def waiting(self) -> Table:
-        """Bytes of a stage for each microbatch under way: with what it has sent, which torch's
-        pipelines keep until its gradient is there.
-        """
-        return self._kept + self._over[0][None, :]
-
-    @cached_property
-    def _over(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Bytes that a cut before each module sends forward, and back."""
-        over = [_over(each) for each in self.modules[1:]]
-        crossing, returning = (np.array([0.0, *ways, 0.0]) for ways in _apart(over))
-        return crossing, returning
+    def lasting(self, waiting: int, microbatches: int) -> Table:
+        """These bytes without what a module needs only while it runs."""
+        over = [(each.crossing or 0, each.returning or 0) for each in self.modules[1:]]
+        crossing, returning = np.array([(0.0, 0.0), *over, (0.0, 0.0)]).T
+        ends = Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :])
+        table = of_stage(
+            self.held, self.kept, 0.0, ends, waiting=waiting, microbatches=microbatches
+        )
+        return np.asarray(table)
 
     def stages(self, places: Sequence[int]) -> Iterator[tuple[int, int]]:
         """The first module of each stage, and the one after its last. places: see `Cuts`."""
         yield from zip((0, *places), (*places, len(self)), strict=True)
 
     @cached_property
-    def _held(self) -> Table:
+    def held(self) -> Table:
+        """Bytes that a stage takes whatever is under way."""
         joined = [(each.first, each.second, each.held) for each in self.joints]
         return _sums([each.held for each in self.modules]) + self._together(joined)
 
     @cached_property
-    def _kept(self) -> Table:
+    def kept(self) -> Table:
+        """Bytes that a stage keeps of each microbatch under way, beside what it has received."""
         joined = [(each.first, each.second, each.kept) for each in self.joints]
         return _sums([each.kept for each in self.modules]) + self._together(joined)
 
@@ -118,15 +110,6 @@ class Chain:
         for first in range(len(self)):
             table[first, first + 1 :] = np.maximum.accumulate(values[first:])
         return table
-
-
-def _over(module: ModuleCost) -> tuple[int, int]:
-    """Bytes that a cut before a module sends forward, and back."""
-    return module.crossing or 0, module.returning or 0
-
-
-def _apart(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 def _sums(values: Sequence[float]) -> Table:

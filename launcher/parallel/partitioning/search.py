@@ -108,6 +108,8 @@ def _infeasible(simulation: Simulation, least: float, cap: float, effort: int) -
 def _least_ranks(simulation: Simulation, cap: float, effort: int) -> int | None:
     """The fewest ranks that the model is found to fit into."""
     for ranks in range(1, (simulation.cuts + 1) // simulation.orders.virtual_stages + 1):
+        if ranks == simulation.orders.ranks:
+            continue
         try:
             orders = replace(simulation.orders, ranks=ranks)
         except ParallelError:  # the schedule has no such number with so many microbatches

@@ -54,9 +54,9 @@ class Simulation:
     def sizes(self) -> tuple[Table, Table, Table]:
         """In bytes: what is there always, for each microbatch under way, and in passing."""
         many = self.orders.microbatches
-        always, each, passing = map(
-            self._between, (self.chain.lasting(many), self.chain.waiting, self.chain.passing)
-        )
+        always = self.chain.lasting(0, many)
+        each = self.chain.lasting(1, many) - always
+        always, each, passing = map(self._between, (always, each, self.chain.passing))
         return always, each, passing
 
     def _between(self, table: Table) -> Table:

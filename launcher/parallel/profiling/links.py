@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import statistics
+import tempfile
 import time
+from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -12,12 +16,15 @@ from launcher.partitions.costs import Link
 
 _SMALL, _LARGE = 64, 2**22  # bytes
 _RUNS = 9
+_PATIENCE = timedelta(seconds=60)
 
 
 def measured(group: dist.ProcessGroup, device: torch.device) -> Link:
-    """Between the first two ranks of a group, which both call it; both get the same answer."""
-    small, large = (_seconds(size, group, device) for size in (_SMALL, _LARGE))
-    found = torch.tensor([small, large], dtype=torch.float64, device=device)
+    """Between the first two ranks of a group, all of which call it, and get the same answer."""
+    seconds = [0.0, 0.0]
+    if dist.get_rank(group) < 2:
+        seconds = [_seconds(size, group, device) for size in (_SMALL, _LARGE)]
+    found = torch.tensor(seconds, device=device)
     dist.broadcast(found, group=group, group_src=0)
     small, large = found.tolist()
     moving = max(large - small, 1e-9)
@@ -40,3 +47,26 @@ def _seconds(size: int, group: dist.ProcessGroup, device: torch.device) -> float
             torch.cuda.synchronize(device)
         found.append((time.perf_counter() - began) / 2)
     return statistics.median(found[1:])
+
+
+def of_this_machine() -> Link:
+    """Between two processes of this machine that have gloo."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder, "store")
+        other = context.Process(target=_meet, args=(store, 1), daemon=True)
+        other.start()
+        try:
+            return _meet(store, 0)
+        finally:
+            other.join()
+
+
+def _meet(store: Path, rank: int) -> Link:
+    dist.init_process_group(
+        "gloo", store=dist.FileStore(str(store), 2), rank=rank, world_size=2, timeout=_PATIENCE
+    )
+    try:
+        return measured(dist.group.WORLD, torch.device("cpu"))
+    finally:
+        dist.destroy_process_group()

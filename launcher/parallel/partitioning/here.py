@@ -1,0 +1,88 @@
+"""A job that finds its own cuts: rank 0 profiles the model and decides, the others are told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from launcher.contract import Objective, Schedule
+from launcher.errors import ParallelError
+from launcher.parallel import fingerprint
+from launcher.parallel.partitioning.decision import Question, decide
+from launcher.parallel.profiling import links
+from launcher.parallel.profiling.profile import Sample, profile
+from launcher.parallel.world import World
+from launcher.partitions.costs import Link
+from launcher.partitions.partition import Partition
+
+#: Where the decision is kept, below the job's output.
+KEPT = "partition.json"
+
+
+def found(
+    model: nn.Module,
+    world: World,
+    example: Mapping[str, Any],
+    *,
+    loss: Callable[[Any, Any], torch.Tensor] | None,
+    target: Any,
+    states: int,
+) -> Partition:
+    """The partition of a model, the same on all ranks, which all call it.
+
+    Arguments as for `planned.starts`. Raises ParallelError, on all ranks.
+    """
+    link = Link()
+    if world.degrees.pipeline > 1 and world.dp_rank == 0:
+        link = links.measured(world.pp_group, world.device)
+    told: list[str | ParallelError] = [""]
+    if world.rank == 0:
+        sample = Sample(arguments=example, target=target, loss=loss)
+        try:
+            told = [_decided(model, world, sample, link, states).to_json()]
+        except ParallelError as error:
+            told = [error]
+    dist.broadcast_object_list(told, src=0, device=world.device)
+    if isinstance(told[0], ParallelError):
+        raise told[0]
+    return Partition.from_json(told[0])
+
+
+def _decided(model: nn.Module, world: World, sample: Sample, link: Link, states: int) -> Partition:
+    """On rank 0. What a rank before it has decided in this job stays decided."""
+    here = fingerprint.taken(model, sample.arguments)
+    path = Path(os.environ.get("SM_OUTPUT_DATA_DIR", "."), KEPT)
+    question = _question(world)
+    if path.exists() and (kept := Partition.read(path)).fingerprint == here:
+        return kept
+    costs = profile(
+        model, sample, device=world.device, precision=world.job.precision, states=states
+    )
+    decided = decide(costs, here, link, question)
+    decided.write(path)
+    print(
+        f"partition: for {decided.objective}, stages start at {', '.join(decided.starts)}; a step "
+        f"is predicted to take {decided.step:.3g} s; kept as {path}",
+        flush=True,
+    )
+    return decided
+
+
+def _question(world: World) -> Question:
+    job, degrees = world.job, world.degrees
+    return Question(
+        partitions=degrees.pipeline,
+        virtual_stages=degrees.virtual_stages,
+        microbatches=degrees.microbatches,
+        objective=Objective(job.optimize),
+        schedule=Schedule(job.schedule),
+        memory_cap=job.memory_cap,
+        precision=job.precision,
+        recomputed=job.recomputed,
+    )

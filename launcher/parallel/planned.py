@@ -1,0 +1,71 @@
+"""Where a pipeline is cut that does not say it itself: by its job, by a file, or found here."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from launcher.errors import ParallelError
+from launcher.parallel import fingerprint
+from launcher.parallel.cuts import Pins
+from launcher.parallel.world import World
+from launcher.partitions.partition import Partition
+
+
+def starts(
+    model: nn.Module,
+    world: World,
+    example: Mapping[str, Any],
+    *,
+    loss: Callable[[Any, Any], torch.Tensor] | None = None,
+    target: Any = None,
+    states: int = 2,
+) -> Sequence[str] | Pins:
+    """The module at which each stage but the first begins, or what is pinned, as the job says.
+
+    All ranks call it, with the same model on the CPU. example, loss, target: of one microbatch;
+    states: tensors that the optimizer keeps of each parameter. auto_partition goes by these.
+    Raises ParallelError for a file of another model, and where no cuts can be found.
+    """
+    job = world.job
+    if job.stages:
+        return Pins(stages=job.stages, default=job.default_stage)
+    if job.partition_file:
+        return _of_file(model, world, example)
+    if job.auto_partition and world.degrees.stages > 1:
+        # Only now: a job with a file needs nothing of the profiler.
+        from launcher.parallel.partitioning.here import found
+
+        return found(model, world, example, loss=loss, target=target, states=states).starts
+    return job.starts
+
+
+def _of_file(model: nn.Module, world: World, example: Mapping[str, Any]) -> tuple[str, ...]:
+    path = Path(os.environ.get("SM_MODULE_DIR", "."), world.job.partition_file)
+    partition = Partition.read(path)
+    _check_degrees(partition, world, path)
+    here = fingerprint.taken(model, example)
+    fingerprint.check(here, partition.fingerprint, path.name)
+    if world.rank == 0:
+        for doubt in fingerprint.doubts(here, partition.fingerprint, path.name):
+            warnings.warn(doubt, stacklevel=2)
+    return partition.starts
+
+
+def _check_degrees(partition: Partition, world: World, path: Path) -> None:
+    degrees = world.degrees
+    for name, here in (
+        ("partitions", degrees.pipeline),
+        ("virtual_stages", degrees.virtual_stages),
+    ):
+        if (of_file := getattr(partition, name)) != here:
+            raise ParallelError(
+                f"{path.name} is for {of_file} {name}, and this job has {here}: make it anew with "
+                f"`launcher partition`, or let the job have {of_file}"
+            )

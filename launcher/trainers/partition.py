@@ -1,0 +1,172 @@
+"""Where to cut the model of a task: `python -m launcher.trainers.partition`.
+
+A question comes on stdin, as JSON, and the partition is written to the file that it names. Lines of
+progress go to stderr; on a refusal the last one says why, after "error: ".
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from launcher.contract import Objective, Schedule
+from launcher.data import DataLoader
+from launcher.errors import LauncherError, ParallelError
+from launcher.parallel import fingerprint
+from launcher.parallel.degrees import Degrees
+from launcher.parallel.partitioning.decision import Question, decide
+from launcher.parallel.profiling import links
+from launcher.parallel.profiling.profile import Kind, Sample, profile, unmaterialised
+from launcher.parallel.recomputation import recompute
+from launcher.partitions.costs import Link
+from launcher.partitions.partition import Partition
+from launcher.trainers.footprint import states_per_parameter
+from launcher.trainers.reference import make_task
+from launcher.trainers.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked. replicas: of the model, which share the task's batch; link: None to measure.
+
+    output: the file that is written. The rest is as in Question.
+    """
+
+    task: str
+    source_dir: str
+    output: str
+    partitions: int
+    microbatches: int
+    hyperparameters: Mapping[str, Any]
+    replicas: int = 1
+    virtual_stages: int = 1
+    schedule: str = "interleaved"
+    objective: str = "speed"
+    memory_cap: int | None = None
+    precision: str | None = None
+    recomputed: tuple[str, ...] = ()
+    profile: str = "measured"
+    link: Mapping[str, Any] | None = None
+
+    @property
+    def question(self) -> Question:
+        """Raises ParallelError."""
+        return Question(
+            partitions=self.partitions,
+            microbatches=self.microbatches,
+            objective=Objective(self.objective),
+            schedule=Schedule(self.schedule),
+            virtual_stages=self.virtual_stages,
+            memory_cap=self.memory_cap,
+            precision=self.precision,
+            recomputed=tuple(self.recomputed),
+            task=self.task,
+        )
+
+
+def main() -> int:
+    request = Request(**json.load(sys.stdin))
+    folder = Path(request.source_dir).resolve()
+    os.chdir(folder)
+    sys.path.insert(1, str(folder))  # after our own, which a file called launcher.py must not hide
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # as torchrun gives a rank
+    try:
+        answer(request).write(Path(request.output))
+    except LauncherError as error:
+        return _refuse(error)
+    except Exception as error:  # noqa: BLE001 - the user's code, whatever it raises
+        traceback.print_exc()
+        return _refuse(error)
+    return 0
+
+
+def answer(request: Request) -> Partition:
+    """The best partition of a task's model. Raises ParallelError, and what the task raises."""
+    question = request.question
+    task = make_task(request.task, request.hyperparameters)
+    kind = Kind(request.profile)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model, sample = _made(task, request, kind)
+    here = fingerprint.taken(model, sample.arguments)
+    _tell(f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters")
+    costs = profile(
+        model,
+        sample,
+        device=device,
+        kind=kind,
+        precision=request.precision,
+        states=states_per_parameter(task),
+    )
+    _tell(f"{len(costs.modules)} modules between which it can be cut")
+    return decide(costs, here, _link(request), question)
+
+
+def _made(task: Task, request: Request, kind: Kind) -> tuple[nn.Module, Sample]:
+    """The model of a task, and a microbatch for it."""
+    arguments, target = _microbatch(task, request)
+
+    def make() -> nn.Module:
+        torch.manual_seed(task.seed)
+        model = task.model()
+        recompute(model, request.recomputed)
+        return model
+
+    # Arguments go by their order until there is a model to name them.
+    sample = Sample(
+        arguments={str(n): each for n, each in enumerate(arguments)}, target=target, loss=task.loss
+    )
+    if kind is Kind.MEASURED:
+        model = make()
+    else:
+        model, sample = unmaterialised(make, sample)
+    names = inspect.signature(model.forward).parameters
+    named = dict(zip(names, sample.arguments.values(), strict=False))
+    return model, replace(sample, arguments=named)
+
+
+def _microbatch(task: Task, request: Request) -> tuple[tuple[Any, ...], Any]:
+    degrees = Degrees(
+        world=request.partitions * request.replicas,
+        pipeline=request.partitions,
+        virtual_stages=request.virtual_stages,
+        microbatches=request.microbatches,
+        global_batch=task.batch_size,
+    )
+    size = degrees.microbatch
+    loader = DataLoader(task.train_data, size, shuffle=True, seed=task.seed, drop_last=True)
+    for batch in loader:
+        return task.split(batch)
+    raise ParallelError(f"{task.train_data} has fewer samples than a microbatch, {size}")
+
+
+def _link(request: Request) -> Link:
+    if request.link is not None:
+        return Link(**request.link)
+    if request.partitions == 1:
+        return Link()
+    _tell("the link between two processes of this machine")
+    return links.of_this_machine()
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _refuse(error: Exception) -> int:
+    name = "" if isinstance(error, LauncherError) else f"{type(error).__name__}: "
+    _tell(f"error: {name}{error}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
