@@ -152,7 +152,7 @@ def compare(problem: Problem, objective: Objective) -> tuple[float, float] | Non
 
 
 @pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [30, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.timeout(600)
 def test_cuts_that_are_found_are_the_best_of_all(objective: Objective, count: int) -> None:
     """As a rule without trying them all, and always with that."""
@@ -187,7 +187,7 @@ def four(schedule: Schedule = Schedule.INTERLEAVED) -> Orders:
 def test_the_step_is_close_above_the_bound_where_there_are_many_modules(schedule: Schedule) -> None:
     chain, orders = even(200), four(schedule)
     found = search(chain, orders, Objective.SPEED, effort=0)
-    assert found.bound < found.step <= 1.0 * simulate(orders, equal(chain, orders)).seconds
+    assert found.bound < found.step <= simulate(orders, equal(chain, orders)).seconds
     assert found.gap < 0.05
 
 

@@ -19,7 +19,8 @@ from launcher.parallel.partitioning.chain import Table
 from launcher.parallel.partitioning.paths import shortest
 from launcher.parallel.partitioning.simulation import Numbers, Way, as_rows, costs_of
 
-_ROUNDS = 60
+#: At most, and entries of tables that may be worked out: some seconds.
+_ROUNDS, _ENTRIES = 60, 2 * 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ def play(
     """
     counts, costs, bound = first.copy(), np.zeros_like(first), 0.0
     ways: list[Way] = []
-    for number in range(1, _ROUNDS + 1):
+    rounds = min(_ROUNDS, 1 + _ENTRIES // (len(first) * tables[0].size))
+    for number in range(1, rounds + 1):
         path = shortest(
             [
                 np.where(can_be, np.tensordot(each, tables, axes=1), np.inf)

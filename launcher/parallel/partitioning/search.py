@@ -19,6 +19,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.game import Outcome, play
 from launcher.parallel.partitioning.optimum import Cuts
+from launcher.parallel.partitioning.paths import bottleneck
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
 from launcher.partitions.orders import Orders
 
@@ -146,7 +147,9 @@ def _best(simulation: Simulation, allowed: float) -> _Tried:
 
 def _sorted(simulation: Simulation, ways: Ways, allowed: float, count: int = 1) -> list[_Tried]:
     """The best of some cuts."""
-    excess = np.maximum(0.0, simulation.memory(ways) - allowed)
+    excess = np.zeros(len(ways))
+    if not math.isinf(allowed):
+        excess = np.maximum(0.0, simulation.memory(ways) - allowed)
     steps = simulation.steps(ways)
     return [
         _Tried(float(excess[at]), float(steps[at]), tuple(map(int, ways[at])))
@@ -176,16 +179,16 @@ def _race(simulation: Simulation, cap: float) -> Outcome:
 
 
 def _squeeze(simulation: Simulation) -> Outcome:
-    """The game for the least memory. It begins with that of equal stages."""
+    """The game for the least memory. It begins with that of even stages."""
     stages = [simulation.are_stages] * simulation.orders.stages
     first = simulation.fullest(costs_of(simulation.sizes, as_rows([_even(simulation)]))[0])
     return play(simulation.sizes, stages, simulation.fullest, first)
 
 
 def _even(simulation: Simulation) -> Way:
-    """As many modules in each stage, as far as there can be cuts."""
-    count = simulation.orders.stages
-    return tuple(number * (simulation.cuts + 1) // count for number in range(1, count))
+    """Stages that take about as long: the slowest is as fast as can be."""
+    table = np.where(simulation.are_stages, sum(simulation.times), np.inf)
+    return bottleneck([table] * simulation.orders.stages).cuts
 
 
 def _moved(simulation: Simulation, start: _Tried, moves: Ways, allowed: float) -> _Tried:
@@ -206,7 +209,7 @@ def _together(cuts: int) -> Ways:
     moves = [
         far * ((numbers >= first) & (numbers <= last))
         for first, last in itertools.combinations_with_replacement(range(cuts), 2)
-        for far in (-4, -2, -1, 1, 2, 4)
+        for far in (-16, -4, -2, -1, 1, 2, 4, 16)
     ]
     return np.vstack([0 * numbers, *moves])
 
