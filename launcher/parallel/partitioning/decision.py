@@ -10,12 +10,12 @@ from typing import Any
 
 from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import Cuts, Problem, best
+from launcher.parallel.partitioning.search import Bounded, search
 from launcher.parallel.profiling.profile import Profile
-from launcher.parallel.schedules import check
 from launcher.partitions.costs import Link, ModuleCost
+from launcher.partitions.orders import Orders
 from launcher.partitions.partition import Choice, Fingerprint, Partition, StagePrediction
 
 
@@ -34,21 +34,26 @@ class Question:
     task: str = ""
 
     def __post_init__(self) -> None:
-        ranks = self.partitions
-        degrees = Degrees(
-            world=ranks,
-            pipeline=ranks,
+        _ = self.orders  # raises for what no schedule has
+
+    @property
+    def orders(self) -> Orders:
+        return Orders(
+            schedule=self.schedule,
+            ranks=self.partitions,
             microbatches=self.microbatches,
             virtual_stages=self.virtual_stages,
         )
-        check(self.schedule, degrees)
+
+    @property
+    def cap(self) -> float:
+        return math.inf if self.memory_cap is None else self.memory_cap
 
 
 def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Question) -> Partition:
     """The best cuts of a model. Raises ParallelError where there are none."""
     chain = Chain(profile.modules, profile.joints, link)
-    problem = _problem(chain, question)
-    cuts = best(problem, question.objective)
+    cuts = _cut(chain, question)
     return Partition(
         task=question.task,
         fingerprint=fingerprint,
@@ -67,35 +72,41 @@ def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Que
         modules=profile.modules,
         joints=profile.joints,
         starts=tuple(profile.modules[place].name for place in cuts.places),
-        stages=tuple(_stages(problem, cuts)),
+        stages=tuple(_stages(chain, question.orders, cuts)),
         step=cuts.step,
-        spread=_spread(problem, cuts),
+        spread=_spread(chain, question.orders, cuts),
+        gap=cuts.gap if isinstance(cuts, Bounded) else 0.0,
         choices=tuple(_choices(chain, question)),
     )
 
 
-def _problem(chain: Chain, question: Question) -> Problem:
-    return Problem(
+def _cut(chain: Chain, question: Question) -> Cuts:
+    """The best cuts with one stage on each rank; else the best that a search finds."""
+    if question.virtual_stages > 1 or question.schedule is Schedule.ZERO_BUBBLE:
+        return search(chain, question.orders, question.objective, cap=question.cap)
+    problem = Problem(
         chain=chain,
         partitions=question.partitions,
         microbatches=question.microbatches,
         schedule=question.schedule,
-        cap=math.inf if question.memory_cap is None else question.memory_cap,
+        cap=question.cap,
     )
+    return best(problem, question.objective)
 
 
-def _stages(problem: Problem, cuts: Cuts) -> Iterator[StagePrediction]:
-    chain = problem.chain
+def _stages(chain: Chain, orders: Orders, cuts: Cuts) -> Iterator[StagePrediction]:
     for number, (first, last) in enumerate(chain.stages(cuts.places)):
-        ways = [chain.modules[end] for end in (first, last) if 0 < end < len(chain)]
+        held, place = number % orders.ranks, number // orders.ranks
+        waiting = max(counts[place] for counts in orders.under_way[held])
+        ends = [chain.modules[end] for end in (first, last) if 0 < end < len(chain)]
         yield StagePrediction(
             start=chain.modules[first].name,
             modules=last - first,
             forward=float(chain.forward[first, last]),
             backward=float(chain.backward[first, last]),
             sending=float(chain.ends[first] + chain.ends[last]),
-            memory=int(problem.memory(number)[first, last]),
-            sent=sum(_sent(each, is_left=each is chain.modules[first]) for each in ways),
+            memory=int(chain.memory(waiting, orders.microbatches)[first, last]),
+            sent=sum(_sent(each, is_left=each is chain.modules[first]) for each in ends),
         )
 
 
@@ -104,14 +115,17 @@ def _sent(module: ModuleCost, *, is_left: bool) -> int:
     return (module.returning if is_left else module.crossing) or 0
 
 
-def _spread(problem: Problem, cuts: Cuts) -> float:
-    """Of the predicted step: modules of a stage vary apart, its microbatches alike."""
-    chain = problem.chain
+def _spread(chain: Chain, orders: Orders, cuts: Cuts) -> float:
+    """Of the predicted step: modules vary apart, the microbatches of a rank alike."""
     stages = list(chain.stages(cuts.places))
     squares = [sum(each.spread**2 for each in chain.modules[a:b]) for a, b in stages]
-    slowest = max(range(len(stages)), key=lambda number: chain.seconds[stages[number]])
-    rest = (problem.microbatches - 1) * math.sqrt(squares[slowest])
-    return math.sqrt(sum(squares)) + rest
+
+    def busy(rank: int) -> float:
+        return float(sum(chain.seconds[stage] for stage in stages[rank :: orders.ranks]))
+
+    busiest = max(range(orders.ranks), key=busy)
+    of_busiest = math.sqrt(sum(squares[busiest :: orders.ranks]))
+    return math.sqrt(sum(squares)) + (orders.microbatches - 1) * of_busiest
 
 
 def _choices(chain: Chain, question: Question) -> Iterator[Choice]:
@@ -132,7 +146,7 @@ def _choices(chain: Chain, question: Question) -> Iterator[Choice]:
 def _found(chain: Chain, question: Question) -> Cuts | None:
     """None where a model does not fit."""
     try:
-        return best(_problem(chain, question), question.objective)
+        return _cut(chain, question)
     except ParallelError:
         return None
 

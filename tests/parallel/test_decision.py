@@ -1,0 +1,110 @@
+"""What a partition's file predicts follows from what stands in it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+pytest.importorskip("torch")
+
+from launcher.contract import Objective, Schedule
+from launcher.errors import ParallelError
+from launcher.parallel.partitioning.decision import Question, decide
+from launcher.parallel.profiling.profile import Kind, Profile
+from launcher.partitions import Partition
+from launcher.partitions.costs import Link, ModuleCost
+from launcher.partitions.orders import Orders
+from launcher.partitions.partition import Fingerprint
+from launcher.partitions.timeline import simulate
+
+_FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
+
+
+def decided(question: Question, spread: float = 0.0) -> Partition:
+    draw = random.Random(3)
+    modules = tuple(
+        ModuleCost(
+            name=f"layers.{number}",
+            forward=draw.random(),
+            backward=draw.random(),
+            spread=spread,
+            parameters=100,
+            gradients=100,
+            states=200,
+            kept=draw.randrange(1000),
+            passing=draw.randrange(50),
+            crossing=40,
+            returning=40,
+        )
+        for number in range(10)
+    )
+    profile = Profile(kind=Kind.MEASURED, device="", runs=1, modules=modules, joints=())
+    made = decide(profile, _FINGERPRINT, Link(latency=0.01, bandwidth=1e4), question)
+    return Partition.from_json(made.to_json())
+
+
+def orders_of(found: Partition) -> Orders:
+    return Orders(
+        schedule=Schedule(found.schedule),
+        ranks=found.partitions,
+        microbatches=found.microbatches,
+        virtual_stages=found.virtual_stages,
+    )
+
+
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize(
+    ("schedule", "virtual"), [("interleaved", 2), ("zero_bubble", 1), ("zero_bubble", 2)]
+)
+def test_a_search_predicts_the_step_that_its_schedule_plays(
+    schedule: str, virtual: int, objective: Objective
+) -> None:
+    found = decided(
+        Question(
+            partitions=2,
+            microbatches=4,
+            schedule=Schedule(schedule),
+            virtual_stages=virtual,
+            objective=objective,
+        )
+    )
+    assert len(found.stages) == 2 * virtual == len(found.starts) + 1
+    assert simulate(orders_of(found), found.stages).seconds == pytest.approx(found.step)
+    assert found.gap == 0  # so few cuts are all tried
+    now = next(each for each in found.choices if each.objective == objective.value)
+    assert (now.step, now.partitions, now.microbatches) == (found.step, 2, 4)
+    assert now.memory is not None
+    assert now.memory >= max(each.memory for each in found.stages)  # a rank has several
+
+
+@pytest.mark.parametrize("schedule", [Schedule.SIMPLE, Schedule.INTERLEAVED])
+def test_one_stage_on_each_rank_is_predicted_by_the_slowest(schedule: Schedule) -> None:
+    found = decided(Question(partitions=3, microbatches=6, schedule=schedule))
+    seconds = [each.forward + each.backward + each.sending for each in found.stages]
+    assert found.step == pytest.approx(sum(seconds) + 5 * max(seconds))
+    assert [each.start for each in found.stages[1:]] == list(found.starts)
+    assert sum(each.modules for each in found.stages) == len(found.modules)
+    first, middle, last = (each.sent for each in found.stages)
+    assert (first, middle, last) == (40, 80, 40)
+
+
+def test_the_spread_of_a_step_is_that_of_its_modules() -> None:
+    question = Question(partitions=1, microbatches=4)
+    assert decided(question).spread == 0
+    # Ten modules in one stage, four times alike.
+    assert decided(question, spread=0.1).spread == pytest.approx(4 * 0.1 * 10**0.5)
+
+
+def test_choices_leave_out_what_no_schedule_has_and_tell_what_does_not_fit() -> None:
+    plain = Question(partitions=2, microbatches=2)
+    with_cap = Question(partitions=2, microbatches=2, memory_cap=8_000)
+    numbers = {(each.partitions, each.microbatches) for each in decided(plain).choices}
+    assert numbers == {(2, 2), (1, 2), (2, 4)}  # not one microbatch, nor four ranks for two
+    alone = next(each for each in decided(with_cap).choices if each.partitions == 1)
+    assert (alone.step, alone.memory) == (None, None)
+
+
+def test_a_schedule_that_has_no_such_numbers_is_refused() -> None:
+    with pytest.raises(ParallelError, match="needs a microbatch for each of 4 ranks"):
+        Question(partitions=4, microbatches=2)
