@@ -68,8 +68,8 @@ class Chain:
         over = [_over(each) for each in self.modules[1:]]
         crossing, returning = (np.array([0.0, *ways, 0.0]) for ways in _apart(over))
         table = (
-            self._held
-            + waiting * (self._kept + crossing[None, :])
+            self.held
+            + waiting * (self.kept + crossing[None, :])
             + microbatches * (crossing[:, None] + returning[None, :])
             + self._greatest_passing
         )
@@ -80,12 +80,14 @@ class Chain:
         yield from zip((0, *places), (*places, len(self)), strict=True)
 
     @cached_property
-    def _held(self) -> Table:
+    def held(self) -> Table:
+        """Bytes that a stage takes whatever is under way."""
         joined = [(each.first, each.second, each.held) for each in self.joints]
         return _sums([each.held for each in self.modules]) + self._together(joined)
 
     @cached_property
-    def _kept(self) -> Table:
+    def kept(self) -> Table:
+        """Bytes that a stage keeps of each microbatch under way, beside what it has received."""
         joined = [(each.first, each.second, each.kept) for each in self.joints]
         return _sums([each.kept for each in self.modules]) + self._together(joined)
 

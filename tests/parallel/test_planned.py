@@ -1,0 +1,165 @@
+"""A pipeline is cut as the file of its job says, which must be of its model, or as rank 0 finds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from ranks import Outcome, run
+from torch import nn
+
+from launcher.contract import ParallelPart
+from launcher.parallel import fingerprint
+from launcher.parallel.partitioning.decision import Question, decide
+from launcher.parallel.profiling.profile import Sample, profile
+from launcher.partitions import Partition
+from launcher.partitions.costs import Link
+
+_SCRIPT = """
+from torch import nn
+from torch.nn.functional import mse_loss
+from launcher.parallel.pipeline import Pipeline
+
+torch.manual_seed(0)
+model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))
+world = parallel.init(global_batch=16)
+pipeline = Pipeline(model, world, example={"input": torch.zeros(4, 16)}, loss=mse_loss)
+loss = pipeline.step(torch.ones(16, 16), target=torch.zeros(16, 16))
+note({"modules": list(pipeline.module.state_dict()), "loss": loss.item()})
+parallel.leave()
+"""
+#: A profiler cannot be imported.
+_WITHOUT = """
+sys.modules |= {f"launcher.parallel.{name}": None for name in ("profiling", "partitioning")}
+"""
+
+
+@pytest.fixture(scope="module")
+def partition() -> Partition:
+    """Of the script's model, for two ranks."""
+    model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))
+    sample = Sample(arguments={"input": torch.zeros(4, 16)})
+    return decide(
+        profile(model, sample, device=torch.device("cpu")),
+        fingerprint.taken(model, sample.arguments),
+        Link(),
+        Question(partitions=2, microbatches=4),
+    )
+
+
+def started(folder: Path, script: str, part: ParallelPart, **variables: str) -> Outcome:
+    return run(folder, script, ranks=2, LAUNCHER_PARALLEL=part.to_json(), **variables)
+
+
+def of_file(folder: Path, partition: Partition) -> tuple[ParallelPart, dict[str, str]]:
+    partition.write(folder / "partition.json")
+    part = ParallelPart(partitions=2, microbatches=4, partition_file="partition.json")
+    return part, {"SM_MODULE_DIR": str(folder)}
+
+
+def test_a_job_with_a_file_needs_no_profiler(tmp_path: Path, partition: Partition) -> None:
+    moved = dataclasses.replace(partition, starts=("4",))
+    part, variables = of_file(tmp_path, moved)
+    outcome = started(tmp_path, _WITHOUT + _SCRIPT, part, **variables)
+    assert outcome.code == 0, outcome.output
+    assert outcome.notes[1]["modules"] == ["4.weight", "4.bias", "5.weight", "5.bias"]
+    assert outcome.notes[0]["loss"] == outcome.notes[1]["loss"] > 0
+
+
+_CASES = """
+import dataclasses, warnings
+from torch import nn
+from torch.nn.functional import mse_loss
+from launcher.parallel.pipeline import Pipeline
+
+world, found = parallel.init(global_batch=16), {}
+for file, width in (("partition", 24), ("partitions", 16), ("version", 16), ("doubts", 16)):
+    model = nn.Sequential(*(nn.Linear(width, width) for _ in range(6)))
+    job = dataclasses.replace(world.job, partition_file=f"{file}.json")
+    with warnings.catch_warnings(record=True) as warned:
+        try:
+            Pipeline(
+                model,
+                dataclasses.replace(world, job=job),
+                example={"input": torch.zeros(4, width)},
+                loss=mse_loss,
+            )
+            found[file] = [str(each.message) for each in warned]
+        except Exception as error:
+            found[file] = f"{type(error).__name__}: {error}"
+note(found)
+parallel.leave()
+"""
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partition) -> None:
+    part, variables = of_file(tmp_path, partition)
+    other = dataclasses.replace(partition.fingerprint, example=("[8, 16] float32",), torch="2.0")
+    for name, changes in {
+        "partitions": {"partitions": 3},
+        "version": {"version": 9},
+        "doubts": {"fingerprint": other},
+    }.items():
+        dataclasses.replace(partition, **changes).write(tmp_path / f"{name}.json")
+    outcome = started(tmp_path, _CASES, part, **variables)
+    assert outcome.code == 0, outcome.output
+    for found in outcome.notes.values():
+        assert found["partition"] == (
+            "ParallelError: partition.json was made of another model: 0.weight is [16, 16] float32 "
+            "in it, and [24, 24] float32 here; make it anew with `launcher partition`"
+        )
+        assert "partitions.json is for 3 partitions, and this job has 2" in found["partitions"]
+        assert "version.json: it is of version 9, and this Launcher reads" in found["version"]
+    size, version = outcome.notes[0]["doubts"]  # once: on rank 0
+    assert "measured with microbatches of [8, 16] float32, and this job has [4, 16]" in size
+    assert "made with torch 2.0" in version
+    assert outcome.notes[1]["doubts"] == []
+
+
+def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
+    part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
+    first = started(tmp_path / "first", _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    assert first.code == 0, first.output
+    found = Partition.read(tmp_path / "partition.json")
+    (start,) = found.starts
+    assert found.link.source == "measured"
+    assert first.notes[0]["modules"][-1] == f"{int(start) - 1}.bias"
+    assert first.notes[1]["modules"][0] == f"{start}.weight"
+    assert f"stages start at {start}" in first.output
+    # Ranks that are started again go on with what was decided.
+    moved = "1" if start != "1" else "2"
+    dataclasses.replace(found, starts=(moved,)).write(tmp_path / "partition.json")
+    again = started(tmp_path / "again", _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    assert again.code == 0, again.output
+    assert again.notes[1]["modules"][0] == f"{moved}.weight"
+
+
+def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
+    part = ParallelPart(partitions=2, microbatches=4, auto_partition=True, memory_cap=1000)
+    note_errors = "try:\n" + "".join(f"    {line}\n" for line in _SCRIPT.splitlines())
+    note_errors += "except Exception as error:\n    note(str(error))\n    raise\n"
+    outcome = started(tmp_path, note_errors, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    assert outcome.code == 1
+    assert outcome.notes[0] == outcome.notes[1]
+    assert "bytes at least, and may have 1000" in outcome.notes[0]
+    assert not (tmp_path / "partition.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "link": 2}'])
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "partition.json").write_text(text)
+    with pytest.raises(Exception, match=r"partition\.json: .*make it again"):
+        Partition.read(tmp_path / "partition.json")
+
+
+def test_a_file_says_all_that_was_decided(tmp_path: Path, partition: Partition) -> None:
+    partition.write(tmp_path / "partition.json")
+    assert Partition.read(tmp_path / "partition.json") == partition
+    raw = json.loads((tmp_path / "partition.json").read_text())
+    assert raw["starts"] == list(partition.starts)

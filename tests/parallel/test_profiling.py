@@ -1,0 +1,216 @@
+"""What a profile says of a model is what its stages really take."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from architectures import ARCHITECTURES, Gpt
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_leaves
+
+from launcher.errors import ParallelError
+from launcher.parallel.boundaries import boundaries
+from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.profiling.bytes import place
+from launcher.parallel.profiling.passes import total
+from launcher.parallel.profiling.profile import Kind, Profile, Sample, profile, unmaterialised
+from launcher.parallel.recomputation import recompute
+from launcher.parallel.stages import cut
+
+CPU = torch.device("cpu")
+#: What they keep is drawn anew in each pass.
+DRAWN = "layers left out"
+#: What torch's LSTM keeps on a CPU is known to oneDNN only; fake tensors guess. And a model cannot
+#: be estimated that depends on the values of tensors.
+NOT_ESTIMATED = ("lstm", "control flow inside")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small models are slower with more of them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def kept(model: nn.Module, starts: Sequence[str], arguments: Mapping[str, Any]) -> Iterator[int]:
+    """Bytes that autograd keeps in each stage, each storage once: but for what has arrived."""
+    left: Sequence[torch.Tensor] = ()
+    for number, stage in enumerate(cut(model, starts, arguments)):
+        taken = [each.detach().clone().requires_grad_(each.requires_grad) for each in left]
+        given = taken if number else list(arguments.values())
+        own = {place(each) for each in (*model.parameters(), *model.buffers(), *given)}
+        found: dict[int, int] = {}
+
+        def keep(tensor: torch.Tensor, found: dict[int, int] = found) -> torch.Tensor:
+            found[place(tensor)] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with saved_tensors_hooks(keep, lambda tensor: tensor):
+            output = stage.module(*given)
+            if number == len(starts):
+                output = total(output)
+        left = [leaf for leaf in tree_leaves(output) if torch.is_tensor(leaf)]
+        yield sum(size for where, size in found.items() if where not in own)
+
+
+def drawn_starts(found: Profile, draw: random.Random) -> list[int]:
+    places = range(1, len(found.modules))
+    return sorted(draw.sample(places, draw.randint(0, min(3, len(places)))))
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != DRAWN])
+def test_stages_keep_the_bytes_that_the_profile_says(name: str, kind: Kind) -> None:
+    if kind is Kind.ESTIMATED and name in NOT_ESTIMATED:
+        return
+    architecture, draw = ARCHITECTURES[name], random.Random(name)
+    arguments = architecture.arguments(torch.Generator().manual_seed(0))
+    model, sample = architecture.make(), Sample(arguments=arguments)
+    if kind is Kind.ESTIMATED:
+        model, sample = unmaterialised(architecture.make, sample)
+    found = profile(model, sample, device=CPU, kind=kind)
+    chain = Chain(found.modules, found.joints)
+    for _ in range(4):
+        places = drawn_starts(found, draw)
+        real = list(kept(architecture.make(), [found.modules[p].name for p in places], arguments))
+        assert [chain.kept[stage] for stage in chain.stages(places)] == real
+        assert sum(real) > 0
+
+
+def test_modules_that_are_computed_again_keep_their_inputs() -> None:
+    def make() -> nn.Module:
+        model = Gpt()
+        recompute(model, ["blocks"])
+        return model
+
+    arguments = {"ids": torch.zeros(4, 9, dtype=torch.long)}
+    found = profile(make(), Sample(arguments=arguments), device=CPU)
+    whole = profile(Gpt(), Sample(arguments=arguments), device=CPU)
+    block = next(n for n, each in enumerate(found.modules) if each.name == "blocks.1")
+    chain = Chain(found.modules, found.joints)
+    # A block in the middle keeps what the one before has made, and nothing else.
+    output = 4 * 9 * 8 * 4
+    assert chain.kept[block, block + 1] == 0
+    assert chain.kept[block - 1, block + 1] - chain.kept[block - 1, block] == output
+    assert found.modules[block].passing > max(each.passing for each in whole.modules[3:8])
+
+
+def test_a_shared_parameter_is_held_once() -> None:
+    arguments = {"ids": torch.zeros(4, 9, dtype=torch.long)}
+    apart, tied = (
+        profile(Gpt(tied=tied), Sample(arguments=arguments), device=CPU, states=2)
+        for tied in (False, True)
+    )
+    matrix = 19 * 8 * 4
+    sizes = [Chain(each.modules, each.joints).held[0, len(each.modules)] for each in (apart, tied)]
+    assert sizes[0] - sizes[1] == 4 * matrix  # with its gradient, and two of AdamW's
+    assert apart.modules[-1].held == tied.modules[-1].held == 4 * matrix
+
+
+class Sleepy(nn.Module):
+    """Sleeps in its forward pass, or in its backward pass."""
+
+    def __init__(self, forward: float, backward: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.seconds = forward, backward
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(self.seconds[0])
+        x = x * self.weight
+        x.register_hook(lambda _: time.sleep(self.seconds[1]))
+        return x
+
+
+def test_seconds_are_those_of_each_module() -> None:
+    planted = [(0.002, 0.001), (0.02, 0.001), (0.001, 0.03), (0.004, 0.004)]
+    model = nn.Sequential(*(Sleepy(*each) for each in planted))
+    found = profile(model, Sample(arguments={"input": torch.ones(2, 2)}), device=CPU)
+    assert [each.name for each in found.modules] == ["0", "1", "2", "3"]
+    slowest = max(found.modules, key=lambda each: each.forward)
+    assert slowest.name == "1"
+    assert max(found.modules, key=lambda each: each.backward).name == "2"
+    for each, (forward, backward) in zip(found.modules, planted, strict=True):
+        assert each.forward >= forward  # a sleep is never shorter
+        assert each.backward >= backward
+
+
+def test_an_estimate_grows_with_the_work() -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(*(nn.Linear(width, width) for width in (512,) * 3), nn.Linear(512, 8))
+
+    model, sample = unmaterialised(make, Sample(arguments={"input": torch.zeros(256, 512)}))
+    found = profile(model, sample, device=CPU, kind=Kind.ESTIMATED)
+    assert found.modules[1].forward == pytest.approx(found.modules[2].forward)
+    assert found.modules[3].forward < found.modules[2].forward
+    assert found.modules[2].backward > found.modules[2].forward
+    assert found.modules[0].backward < found.modules[1].backward  # its input needs no gradient
+
+
+def test_a_model_larger_than_memory_is_estimated() -> None:
+    width = 100_000  # 40 GB a layer
+    model, sample = unmaterialised(
+        lambda: nn.Sequential(*(nn.Linear(width, width) for _ in range(8))),
+        Sample(arguments={"input": torch.zeros(1, width)}),
+    )
+    found = profile(model, sample, device=CPU, kind=Kind.ESTIMATED)
+    assert [each.parameters for each in found.modules] == [4 * (width + 1) * width] * 8
+
+
+def test_afterwards_a_model_is_as_before() -> None:
+    model = ARCHITECTURES["resnet, batch norm"].make().eval()
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    numbers, images = torch.get_rng_state(), torch.zeros(4, 3, 5, 5)
+    profile(model, Sample(arguments={"input": images}), device=CPU)
+    assert torch.equal(torch.get_rng_state(), numbers)
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    assert all(each.grad is None for each in model.parameters())
+    assert not model.training
+
+
+class Sized(nn.Module):
+    """A list of tensors, and a number of the caller's, go over some of its places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(4)])
+        self.split = Split()
+
+    def forward(self, x: torch.Tensor, scale: int = 2) -> torch.Tensor:
+        parts = self.split(self.layers[0](x) * scale)
+        x = self.layers[1](x)
+        return self.layers[3](self.layers[2](x) + torch.cat(parts, dim=1))
+
+
+class Split(nn.Module):
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [x[:, :3], x[:, 3:]]
+
+
+def test_there_is_no_cut_that_would_send_what_is_no_tensor() -> None:
+    example = {"x": torch.ones(2, 6), "scale": 3}
+    # Before split: what it takes is a tensor. After it, its list is needed until layers.2 is done.
+    assert boundaries(Sized(), example) == ["split", "layers.3"]
+    for name in ("split", "layers.3"):
+        assert len(cut(Sized(), [name], example)) == 2
+    with pytest.raises(ParallelError, match="only single tensors go from stage to stage"):
+        cut(Sized(), ["layers.1"], example)
+
+
+def test_no_stage_begins_in_a_module_that_is_called_twice() -> None:
+    shared = ARCHITECTURES["shared"]
+    model, example = shared.make(), shared.arguments(torch.Generator())
+    found = boundaries(model, example)
+    assert found
+    assert not any(name.startswith("mix") for name in found)
