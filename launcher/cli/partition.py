@@ -53,8 +53,8 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
         print_json({"file": str(path), **described(found)})
     else:
         click.echo(str(found))
-        tell(f"\n{path} has it. A job is cut so with:\n")
-        tell(f"distribution: {{model_parallel: {{partition_file: {path}}}}}")
+        tell(f"\n{path} has it. A job.yaml beside it takes it with:\n")
+        tell(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
     return 0
 
 

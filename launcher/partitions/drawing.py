@@ -22,7 +22,7 @@ _KINDS = {
 _WIDTH, _WIDEST = 1000, 2000
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 22, 70, 40
 _LANE, _GAP, _BAR = 34, 8, 26
-_DIGIT, _LETTER = 6.4, 6.6
+_DIGIT, _LETTER = 6.6, 6.6
 #: Of a forward pass, so that two digits fit, as far as the widest picture allows.
 _LEAST_BOX = 16
 #: From one number of the axis to the next, at least.
@@ -150,7 +150,7 @@ def _boxes(lanes: Lanes, paper: _Paper) -> Iterator[str]:
 
 def _numbers(lanes: Lanes, paper: _Paper) -> Iterator[str]:
     """Of microbatches, in the boxes that have room for them."""
-    yield '<g text-anchor="middle" font-size="10" pointer-events="none">'
+    yield '<g text-anchor="middle" font-size="11" pointer-events="none">'
     for rank, lane in enumerate(lanes):
         baseline = _y(rank) + _LANE / 2 + 4
         for (_, _, microbatch), begin, end in lane:

@@ -19,7 +19,7 @@ def partition_html(partition: Partition) -> str:
     drawn = timeline_svg(partition.timeline, table.title(partition))
     parts = [
         _table(table.stages(partition)),
-        _rows(_cells("td", note) for note in table.notes(partition)),
+        _rows(map(_words, table.notes(partition))),
         f'<div style="overflow-x:auto">{drawn}</div>',
     ]
     if partition.choices:
@@ -28,12 +28,22 @@ def partition_html(partition: Partition) -> str:
 
 
 def _table(shown: Table) -> str:
-    return _rows([_cells("th", shown.head), *(_cells("td", row) for row in shown.rows)])
+    sides = ["left" if name in shown.words else "right" for name in shown.head]
+    body = (map(_cell, row, sides) for row in shown.rows)
+    return _rows("".join(row) for row in (map(_heading, shown.head, sides), *body))
 
 
 def _rows(rows: Iterable[str]) -> str:
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
-def _cells(kind: str, texts: Iterable[str]) -> str:
-    return "".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts)
+def _words(texts: Iterable[str]) -> str:
+    return "".join(_cell(text, "left") for text in texts)
+
+
+def _heading(text: str, side: str) -> str:
+    return f'<th style="text-align:{side}">{escape(text)}</th>'
+
+
+def _cell(text: str, side: str) -> str:
+    return f'<td style="text-align:{side}">{escape(text)}</td>'

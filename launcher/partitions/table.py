@@ -93,9 +93,10 @@ def _proof(partition: Partition) -> str:
     if partition.gap:
         worse = f"{partition.gap * 100:.1f} %"
         return f"the best that a search has found, at most {worse} above the best there can be"
-    aim = "the shortest step" if partition.objective == "speed" else "the least memory"
-    within = "" if partition.memory_cap is None else " within the memory allowed"
-    return f"proven best for {partition.objective}: no other cuts have {aim}{within}"
+    cap = "" if partition.memory_cap is None else " within the memory allowed"
+    if partition.objective == "speed":
+        return f"proven: no other cuts have a shorter step{cap}"
+    return "proven: with no other cuts does the largest rank need less memory"
 
 
 def _model(partition: Partition) -> Iterator[str]:

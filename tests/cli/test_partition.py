@@ -58,7 +58,7 @@ def test_a_model_is_cut_and_a_job_can_take_the_file(terminal):
     assert (partition.memory_cap, partition.profile) == (2**20, "estimated")
     assert (partition.link.bandwidth, partition.link.latency) == (2**30, 1e-6)
     assert result.stdout == f"{partition}\n"
-    assert f"distribution: {{model_parallel: {{partition_file: {out}}}}}" in result.stderr
+    assert f"distribution: {{model_parallel: {{partition_file: {out.name}}}}}" in result.stderr
     assert [path.name for path in terminal.folder.iterdir() if path.suffix != ".py"] == [
         "cuts.json"
     ]
@@ -157,7 +157,7 @@ def test_the_stages_are_shown_with_what_would_change(terminal, file):
     assert second[2] == "blocks.2"
     assert second[-1] == "1"
     assert "155 ms ± 2.00 ms, 20 % idle, for 4 microbatches" in result.stdout
-    assert "proven best for speed" in result.stdout
+    assert "proven: no other cuts have a shorter step" in result.stdout
     assert ["instead", "memory", "2", "4", "170 ms", "42.5 ms", "280 MiB"] in rest
     assert ["instead", "speed", "4", "4", "does not fit"] in rest
 

@@ -75,7 +75,7 @@ def test_numbers_stand_only_where_they_fit(shape):
     assert len(numbers) == len(places)  # here all do
     for number, (left, right) in zip(numbers, places, strict=True):
         assert left < float(number.get("x")) < right
-        assert 6 * len(number.text) < right - left
+        assert 6.6 * len(number.text) < right - left
 
 
 def test_numbers_that_do_not_fit_are_left_out():
