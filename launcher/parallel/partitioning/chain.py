@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
+from launcher.parallel.memory import Ends, of_stage
 from launcher.partitions.costs import Joint, Link, ModuleCost
 
 #: By the first module of a stage and the one after its last.
@@ -47,7 +48,9 @@ class Chain:
         Nothing at the ends of the chain, and infinite where there can be no cut.
         """
         inside = [
-            np.inf if each.crossing is None else self.link.seconds(*_over(each))
+            np.inf
+            if each.crossing is None
+            else self.link.seconds(each.crossing, each.returning or 0)
             for each in self.modules[1:]
         ]
         return np.array([0.0, *inside, 0.0])
@@ -60,18 +63,16 @@ class Chain:
         return np.where(numbers[:, None] < numbers[None, :], table, np.inf)
 
     def memory(self, waiting: int, microbatches: int) -> Table:
-        """Bytes of a stage with so many microbatches under way; infinite where there is none.
-
-        torch's pipelines have buffers for what all microbatches of a batch will bring, forward and
-        back, and keep what a stage has sent until its gradient is there.
-        """
-        over = [_over(each) for each in self.modules[1:]]
-        crossing, returning = (np.array([0.0, *ways, 0.0]) for ways in _apart(over))
-        table = (
-            self.held
-            + waiting * (self.kept + crossing[None, :])
-            + microbatches * (crossing[:, None] + returning[None, :])
-            + self._greatest_passing
+        """Bytes of a stage with so many microbatches under way; infinite where there is none."""
+        over = [(each.crossing or 0, each.returning or 0) for each in self.modules[1:]]
+        crossing, returning = np.array([(0.0, 0.0), *over, (0.0, 0.0)]).T
+        table = of_stage(
+            self.held,
+            self.kept,
+            self._greatest_passing,
+            Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :]),
+            waiting=waiting,
+            microbatches=microbatches,
         )
         return np.where(np.isinf(self.seconds), np.inf, table)
 
@@ -107,15 +108,6 @@ class Chain:
         for first in range(len(self)):
             table[first, first + 1 :] = np.maximum.accumulate(values[first:])
         return table
-
-
-def _over(module: ModuleCost) -> tuple[int, int]:
-    """Bytes that a cut before a module sends forward, and back."""
-    return module.crossing or 0, module.returning or 0
-
-
-def _apart(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 def _sums(values: Sequence[float]) -> Table:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
+from launcher.parallel.memory import under_way
 from launcher.parallel.partitioning.chain import Chain, Table
 
 
@@ -43,9 +44,8 @@ class Problem:
 
     def waiting(self, stage: int) -> int:
         """Microbatches that are under way in a stage at once."""
-        if self.schedule is Schedule.SIMPLE:
-            return self.microbatches
-        return min(self.microbatches, self.partitions - stage)
+        is_simple = self.schedule is Schedule.SIMPLE
+        return under_way(self.microbatches, self.partitions, stage, simple=is_simple)
 
     def memory(self, stage: int) -> Table:
         """Bytes of a stage of that number."""
