@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 import launcher
+from launcher.contract import parse_event
 from launcher.errors import ParallelError, PlatformError
 from launcher.partitioner.request import Request
 from launcher.partitions import Partition
@@ -73,12 +74,15 @@ def _started(question: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _follow(process: subprocess.Popen[str]) -> str:
-    """Pass on what the process says, up to why it refuses, which is returned."""
+    """Pass on what the process says, up to why it refuses, which is returned.
+
+    Event lines, of its loader of data, are for the logs of jobs.
+    """
     refusal = ""
     for line in process.stdout or ():
         if refusal or line.startswith(_ERROR):
             refusal = line if line.startswith(_ERROR) else refusal + line
-        else:
+        elif parse_event(line) is None:
             print(line, end="", file=sys.stderr, flush=True)
     return refusal.removeprefix(_ERROR).strip()
 

@@ -58,6 +58,8 @@ def test_a_model_is_cut_and_a_job_can_take_the_file(terminal):
     assert (partition.memory_cap, partition.profile) == (2**20, "estimated")
     assert (partition.link.bandwidth, partition.link.latency) == (2**30, 1e-6)
     assert result.stdout == f"{partition}\n"
+    assert "estimated profile of 288 parameters" in result.stderr
+    assert "data_epoch" not in result.stderr
     assert f"distribution: {{model_parallel: {{partition_file: {out.name}}}}}" in result.stderr
     assert [path.name for path in terminal.folder.iterdir() if path.suffix != ".py"] == [
         "cuts.json"

@@ -62,7 +62,12 @@ def test_boxes_are_to_scale_and_within_the_picture(shape):
     lengths = [event.end - event.begin for lane in partition.timeline.events for event in lane]
     for (left, right, *_), seconds in zip(found, lengths, strict=True):
         assert right - left == pytest.approx(seconds * scale, abs=0.02)
-        assert right <= float(picture.get("width"))
+    (end,) = {
+        float(lane.get("x")) + float(lane.get("width"))
+        for lane in picture.findall(f"{_SVG}rect[@rx='3']")
+    }
+    assert max(right for _, right, *_ in found) == pytest.approx(end, abs=0.02)
+    assert end < float(picture.get("width"))
 
 
 @shapes
@@ -107,6 +112,13 @@ def test_the_axis_has_round_milliseconds_from_0_to_the_end():
     axis = numbers[: numbers.index(0.0, 1)]  # then come the numbers in the boxes
     assert axis[:3] == [0, 20, 40]
     assert axis[-1] <= partition.timeline.seconds * 1e3 < axis[-1] + 20
+
+
+def test_the_axis_and_the_boxes_have_one_scale():
+    picture = drawn(made_up())
+    (place,) = [float(each.get("x")) for each in picture.iter(f"{_SVG}text") if each.text == "20"]
+    first = next(boxes(picture))  # which ends after 10.5 ms
+    assert place - first[0] == pytest.approx((first[1] - first[0]) * 20 / 10.5, abs=0.1)
 
 
 def test_what_a_file_says_is_no_markup():
