@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import OBJECTIVES
 from launcher.errors import Problem, SpecError
 from launcher.partitions.costs import Link
 from launcher.request.source import SourceTree
@@ -18,8 +17,8 @@ from launcher.spec.findings import FieldPath, choice_fix, dotted
 from launcher.spec.rules import check
 
 PROFILES = ("measured", "estimated")
-#: Fields of the job that is checked which nobody gives: where its model is cut is what is asked.
-_NOT_GIVEN = ("starts", "processes_per_host")
+#: A field of the job that is checked which nobody gives.
+_NOT_GIVEN = "processes_per_host"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +47,19 @@ class Request:
         return json.dumps({**fields, "link": link, "output": str(output)})
 
     def problems(self) -> Iterator[Problem]:
-        """What a job that is so cut would be refused for, and more."""
+        """What a job that is to find the same when it begins would be refused for, and more."""
         try:
             job = self._job()
             check(job, SourceTree(job), _argument)
         except SpecError as error:
-            yield from (each for each in error.problems if each.where not in _NOT_GIVEN)
-        yield from _not_a_count("replicas", self.replicas)
-        if self.memory_cap is not None:
-            yield from _not_a_count("memory_cap", self.memory_cap)
-        yield from _not_one_of("optimize", self.objective, OBJECTIVES)
-        yield from _not_one_of("profile", self.profile, PROFILES)
+            yield from (each for each in error.problems if each.where != _NOT_GIVEN)
+        if type(self.replicas) is not int or self.replicas < 1:
+            yield Problem(
+                what=f"replicas is {self.replicas!r}", where="replicas", fix="use 1 or more"
+            )
+        if self.profile not in PROFILES:
+            fix = choice_fix(self.profile, PROFILES)
+            yield Problem(what=f'"{self.profile}" is no profile', where="profile", fix=fix)
 
     def _job(self) -> JobSpec:
         return JobSpec(
@@ -75,6 +76,9 @@ class Request:
                 schedule=self.schedule,
                 precision=self.precision,
                 recomputed=self.recomputed,
+                auto_partition=True,
+                optimize=self.objective,
+                memory_cap=self.memory_cap,
             ),
         )
 
@@ -82,14 +86,3 @@ class Request:
 def _argument(path: FieldPath) -> str:
     """What a field of the job is called as an argument of `partition`."""
     return dotted(path[2:] if path[:1] == ("distribution",) and len(path) > 2 else path)
-
-
-def _not_a_count(name: str, value: object) -> Iterator[Problem]:
-    if type(value) is not int or value < 1:
-        yield Problem(what=f"{name} is {value!r}", where=name, fix="use 1 or more")
-
-
-def _not_one_of(name: str, word: str, known: tuple[str, ...]) -> Iterator[Problem]:
-    if word not in known:
-        fix = choice_fix(word, known)
-        yield Problem(what=f'"{word}" is no known {name}', where=name, fix=fix)
