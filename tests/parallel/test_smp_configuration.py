@@ -50,6 +50,12 @@ def test_cuts_are_found_where_nothing_says_them_as_in_smp() -> None:
     assert not configured(replace(bare, stages={"head": 1}), None, {}).auto_partition
 
 
+def test_starts_of_a_script_replace_those_of_a_file() -> None:
+    job = replace(JOB, partition_file="cuts.json")
+    assert configured(job, None, {}) == job
+    assert configured(job, None, {"starts": ("body",)}) == replace(JOB, starts=("body",))
+
+
 @pytest.mark.parametrize(
     ("config", "word"),
     [

@@ -77,6 +77,8 @@ def configured(
     if problems:
         raise ParallelError("smp.init: " + "; ".join(problems))
     translated = {_OURS[name]: value for name, value in (config or {}).items() if name in _OURS}
+    if part.partition_file and "starts" in named:  # those of its file
+        part = dataclasses.replace(part, partition_file="")
     found = dataclasses.replace(part, **{**translated, **named})
     if "auto_partition" not in {**translated, **named}:  # then it is True, as in smp
         is_cut = found.starts or found.stages or found.partition_file

@@ -61,7 +61,9 @@ def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
         )
     if found:
         return Pins(stages=found, default=part.default_stage)
-    if said or part.auto_partition:
+    if part.partition_file:  # whose starts are checked
+        return None
+    if part.starts or part.auto_partition:
         return part.starts or None
     if part.partitions > 1:
         raise ParallelError(
