@@ -44,15 +44,16 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
 
     `launcher partition show FILE` says what is in such a file.
     """
-    if not path.parent.is_dir():
-        raise PlatformError(f"{path} cannot be written: there is no folder {path.parent}")
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise PlatformError(f"{path} cannot be written: {path.parent} is no folder to write to")
     with sigterm_as_ctrl_c():
         found = find(task, **asked)
+    shown = str(found)  # an answer that contradicts itself is an error, and not stored
     _store(found, path)
     if output == "json":
         print_json({"file": str(path), **described(found)})
     else:
-        click.echo(str(found))
+        click.echo(shown)
         tell(f"\n{path} has it. A job.yaml beside it takes it with:\n")
         tell(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
     return 0

@@ -112,7 +112,7 @@ def is_running(pid):
         (["task:make", *ASKED, "--optimize", "sped"], "'sped'"),
         (["task:make", *ASKED, "--set", "width"], "'width' is not NAME=VALUE"),
         (["task:make", *ASKED, "--set", "width=["], "has no YAML as its value"),
-        (["task:make", *ASKED, "--out", "absent/p.json"], "there is no folder absent"),
+        (["task:make", *ASKED, "--out", "absent/p.json"], "absent is no folder to write to"),
         (["tusk:make", *ASKED], 'there is no module "tusk"'),
         (["task:make", *ASKED, "--memory-cap", "40GB!"], "where: memory_cap"),
         (["show"], "Missing argument 'FILE'"),
