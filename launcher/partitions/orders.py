@@ -162,12 +162,16 @@ class Orders:
         stage = action.stage + step
         return action._replace(stage=stage) if step and 0 <= stage < self.stages else None
 
-    def under_way(self, rank: int) -> tuple[tuple[int, ...], ...]:
-        """How many microbatches are under way at once in each stage of a rank, at its fullest.
+    @cached_property
+    def under_way(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """For each rank, how many microbatches are under way in each of its stages at its fullest.
 
         From the begin of their forward pass to the end of their backward pass, that of the weights
-        included. Several where one has more in one stage, and another in the other.
+        included. Several where a rank has more in one stage now, and in another then.
         """
+        return tuple(tuple(self._fullest(rank)) for rank in range(self.ranks))
+
+    def _fullest(self, rank: int) -> Iterator[tuple[int, ...]]:
         now, seen = [0] * self.virtual_stages, set()
         for action in self.actions[rank]:
             if action.kind is Kind.FORWARD:
@@ -175,7 +179,9 @@ class Orders:
                 seen.add(tuple(now))
             elif action.kind is not Kind.INPUT:
                 now[action.stage // self.ranks] -= 1
-        return tuple(one for one in sorted(seen) if not any(_exceeds(other, one) for other in seen))
+        for one in sorted(seen):
+            if not any(_exceeds(other, one) for other in seen):
+                yield one
 
 
 def _exceeds(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -87,7 +87,7 @@ class Timeline:
         """The most microbatches that are under way in each stage at once."""
         ranks = self.orders.ranks
         fullest = [
-            [max(counts) for counts in zip(*self.orders.under_way(rank), strict=True)]
+            [max(counts) for counts in zip(*self.orders.under_way[rank], strict=True)]
             for rank in range(ranks)
         ]
         return tuple(fullest[stage % ranks][stage // ranks] for stage in range(self.orders.stages))
@@ -103,7 +103,7 @@ class Timeline:
                     count * each
                     for count, each in zip(counts, bytes_of[rank :: self.orders.ranks], strict=True)
                 )
-                for counts in self.orders.under_way(rank)
+                for counts in self.orders.under_way[rank]
             )
             for rank in range(self.orders.ranks)
         )

@@ -106,8 +106,8 @@ def test_under_way_with_one_stage_on_each_rank(many: int) -> None:
     simple = Orders(schedule=Schedule.SIMPLE, ranks=4, microbatches=many)
     plain = Orders(schedule=Schedule.INTERLEAVED, ranks=4, microbatches=many)
     for rank in range(4):
-        assert simple.under_way(rank) == ((many,),)
-        assert plain.under_way(rank) == ((min(many, 4 - rank),),)
+        assert simple.under_way[rank] == ((many,),)
+        assert plain.under_way[rank] == ((min(many, 4 - rank),),)
 
 
 def test_under_way_with_virtual_stages() -> None:
@@ -115,14 +115,14 @@ def test_under_way_with_virtual_stages() -> None:
     for p, v, m in itertools.product((2, 3, 4), (2, 3), (12, 24)):
         orders = Orders(schedule=Schedule.INTERLEAVED, ranks=p, virtual_stages=v, microbatches=m)
         for rank in range(p):
-            most = max(map(sum, orders.under_way(rank)))
+            most = max(map(sum, orders.under_way[rank]))
             assert most == min(v * m, 2 * (p - rank - 1) + (v - 1) * p + 1)
 
 
 def test_gradients_of_weights_keep_microbatches_longer() -> None:
     """All ranks have as many as the first, which waits for the fewest."""
     orders = Orders(schedule=Schedule.ZERO_BUBBLE, ranks=4, microbatches=8)
-    assert [orders.under_way(rank) for rank in range(4)] == [((4,),)] * 4
+    assert orders.under_way == (((4,),),) * 4
 
 
 @pytest.mark.parametrize(

@@ -64,17 +64,18 @@ class Chain:
 
     def memory(self, waiting: int, microbatches: int) -> Table:
         """Bytes of a stage with so many microbatches under way; infinite where there is none."""
+        table = self.lasting(waiting, microbatches) + self.passing
+        return np.where(np.isinf(self.seconds), np.inf, table)
+
+    def lasting(self, waiting: int, microbatches: int) -> Table:
+        """These bytes without what a module needs only while it runs."""
         over = [(each.crossing or 0, each.returning or 0) for each in self.modules[1:]]
         crossing, returning = np.array([(0.0, 0.0), *over, (0.0, 0.0)]).T
+        ends = Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :])
         table = of_stage(
-            self.held,
-            self.kept,
-            self._greatest_passing,
-            Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :]),
-            waiting=waiting,
-            microbatches=microbatches,
+            self.held, self.kept, 0.0, ends, waiting=waiting, microbatches=microbatches
         )
-        return np.where(np.isinf(self.seconds), np.inf, table)
+        return np.asarray(table)
 
     def stages(self, places: Sequence[int]) -> Iterator[tuple[int, int]]:
         """The first module of each stage, and the one after its last. places: see `Cuts`."""
@@ -102,7 +103,8 @@ class Chain:
         return np.asarray(table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1))
 
     @cached_property
-    def _greatest_passing(self) -> Table:
+    def passing(self) -> Table:
+        """The most bytes that a module of a stage needs while it runs."""
         values = np.array([each.passing for each in self.modules], dtype=np.float64)
         table = np.zeros((len(self) + 1, len(self) + 1))
         for first in range(len(self)):
