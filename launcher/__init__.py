@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         JobNotFound,
         JobStopped,
         LauncherError,
+        ParallelError,
         PlatformError,
         Problem,
         Refused,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from launcher.estimator import Estimator, PyTorch, TensorFlow
     from launcher.following.lines import LogLine
     from launcher.job import Job
+    from launcher.partitioner import partition
+    from launcher.partitions import Partition
     from launcher.sessions.aws import AwsSession
     from launcher.sessions.aws.notebook import Session, get_execution_role
     from launcher.sessions.local import LocalSession
@@ -66,6 +69,8 @@ _HOMES = {
     "JobSpec": "spec",
     "Job": "job",
     "LogLine": "following.lines",
+    "partition": "partitioner",
+    "Partition": "partitions",
     "LocalSession": "sessions.local",
     "AwsSession": "sessions.aws",
     "Session": "sessions.aws.notebook",
@@ -83,6 +88,7 @@ _HOMES = {
     "CredentialsExpired": "errors",
     "CapacityError": "errors",
     "DataError": "errors",
+    "ParallelError": "errors",
 }
 
 __all__ = [
@@ -103,6 +109,8 @@ __all__ = [
     "JobSpec",
     "Job",
     "LogLine",
+    "partition",
+    "Partition",
     "LocalSession",
     "AwsSession",
     "Session",
@@ -120,6 +128,7 @@ __all__ = [
     "CredentialsExpired",
     "CapacityError",
     "DataError",
+    "ParallelError",
 ]
 
 

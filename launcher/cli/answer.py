@@ -26,10 +26,21 @@ GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 def answers(verb: Callable[..., int]) -> Callable[..., None]:
     """Give a verb `-o`, and make its return value (or the error it raises) the exit code."""
-
-    @click.option(
+    form = click.option(
         "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Form of stdout."
     )
+    return form(_answering(verb))
+
+
+def answers_beside_file(verb: Callable[..., int]) -> Callable[..., None]:
+    """The same for a verb whose `-o` is a file: `--json` is its `-o json`."""
+    form = click.option(
+        "--json", "output", flag_value="json", default="text", help="Answer as JSON."
+    )
+    return form(_answering(verb))
+
+
+def _answering(verb: Callable[..., int]) -> Callable[..., None]:
     @click.pass_context
     @functools.wraps(verb)
     def command(context: click.Context, /, **arguments: Any) -> None:

@@ -31,6 +31,7 @@ class Verb:
 VERBS = {
     "init": Verb(home="init:init", line="Write a first job that runs at once."),
     "check": Verb(home="check:check", line="Say what works here and what does not."),
+    "partition": Verb(home="partition:partition", line="Find where a task's model is best cut."),
     "run": Verb(home="run:run", line="Run a job and follow it to its end."),
     "list": Verb(home="list:list_jobs", line="List the jobs, the newest first."),
     "status": Verb(home="status:status", line="Show how job NAME stands."),

@@ -6,11 +6,17 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from launcher.contract import SCHEDULES, Schedule
 from launcher.errors import ParallelError
 from launcher.partitions.costs import Joint, Link, ModuleCost
+from launcher.partitions.html import partition_html
+from launcher.partitions.orders import Orders
+from launcher.partitions.text import partition_text
+from launcher.partitions.timeline import Timeline, simulate
 from launcher.partitions.types import misfits
 
 #: Of the file. A reader refuses another one.
@@ -96,6 +102,26 @@ class Partition:
     spread: float
     gap: float = 0.0
     choices: tuple[Choice, ...] = field(default=())
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """A step, as it is predicted. Raises ParallelError where the file contradicts itself."""
+        if self.schedule not in SCHEDULES:
+            known = ", ".join(SCHEDULES)
+            raise ParallelError(f"its schedule is {self.schedule!r}, and not one of {known}")
+        orders = Orders(
+            schedule=Schedule(self.schedule),
+            ranks=self.partitions,
+            microbatches=self.microbatches,
+            virtual_stages=self.virtual_stages,
+        )
+        return simulate(orders, self.stages)
+
+    def __str__(self) -> str:
+        return partition_text(self)
+
+    def _repr_html_(self) -> str:
+        return partition_html(self)
 
     def write(self, path: Path) -> None:
         path.write_text(self.to_json())

@@ -137,7 +137,7 @@ def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Docu
         values = tree.read(_load(path) if path else str(text_or_path))
     except yaml.YAMLError as error:
         raise SpecError([_syntax_problem(error, path)]) from error
-    changed = apply_changes(values, changes, _parse, tree.reading)
+    changed = apply_changes(values, changes, read_value, tree.reading)
     places = Places(name=path.name if path else None, lines=tree.lines, changes=changed)
     spec = read_spec(values, tree.reading).replace(where=places.where)
     return Document(
@@ -223,7 +223,7 @@ class _Tree:
         return values
 
 
-def _parse(text: str) -> Any:
+def read_value(text: str) -> Any:
     """A value as it would be read from a document. Raises ValueError."""
     tree = _Tree()
     try:

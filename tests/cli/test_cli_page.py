@@ -13,8 +13,12 @@ SECTIONS = dict(re.findall(r"^## launcher (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOT
 
 
 def options_of(verb):
-    """The long names of a verb's options."""
-    options = [option for option in VERBS[verb].load().params if isinstance(option, click.Option)]
+    """The long names of a verb's options, and of those of the commands below it."""
+    command = VERBS[verb].load()
+    commands = [command, *getattr(command, "others", {}).values()]
+    options = [
+        option for each in commands for option in each.params if isinstance(option, click.Option)
+    ]
     return {name for option in options for name in option.opts if name.startswith("--")}
 
 

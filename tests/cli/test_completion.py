@@ -97,6 +97,12 @@ def test_options(terminal, shell):
     assert ask(terminal, shell, "--ver") == ["--version"]
 
 
+def test_the_other_command_of_a_verb_and_its_options(terminal):
+    assert ask(terminal, "bash", "partition", "s") == ["show"]
+    assert ask(terminal, "bash", "partition", "--virt") == ["--virtual"]
+    assert ask(terminal, "bash", "partition", "show", "--s") == ["--svg"]
+
+
 @SHELLS
 @pytest.mark.parametrize("verb", ["status", "logs", "stop"])
 def test_the_matching_jobs_are_offered_the_newest_first(terminal, jobs, shell, verb):

@@ -1,0 +1,34 @@
+"""A verb with an argument, in whose place another command may be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class WithOtherCommands(click.Command):
+    """`launcher VERB ARGUMENT`, and for each of the others `launcher VERB NAME ...`."""
+
+    def __init__(self, *arguments: Any, others: Mapping[str, click.Command], **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.others = others
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **more: Any,
+    ) -> click.Context:
+        other = self.others.get(args[0]) if args else None
+        if other is None:
+            return super().make_context(info_name, args, parent, **more)
+        return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **more)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            lines = {name: other.get_short_help_str(100) for name, other in self.others.items()}
+            formatter.write_dl([(f"{ctx.command_path} {n}", line) for n, line in lines.items()])

@@ -1,0 +1,98 @@
+"""The process of the job world that profiles a model and decides: one request, one answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+import launcher
+from launcher.contract import parse_event
+from launcher.errors import ParallelError, PlatformError
+from launcher.partitioner.request import Request
+from launcher.partitions import Partition
+
+_PROGRAM = "launcher.trainers.partition"
+#: Begins the line in which the process says why it refuses.
+_ERROR = "error: "
+
+
+def answer(request: Request) -> Partition:
+    """What the process finds; its other lines go to stderr.
+
+    Whatever ends the wait, Ctrl-C too, ends the process and all that it has started.
+    """
+    _require_torch()
+    with TemporaryDirectory(prefix="launcher-partition-") as folder:
+        output = Path(folder) / "partition.json"
+        with _started(request.to_json(output)) as process:
+            refusal = _follow(process)
+            code = process.wait()
+        if code != 0:
+            raise _fault(code, refusal)
+        return Partition.read(output)
+
+
+def _require_torch() -> None:
+    missing = [name for name in ("torch", "numpy") if find_spec(name) is None]
+    if missing:
+        raise PlatformError(
+            f"a model is profiled with {' and '.join(missing)}, which {sys.executable} does not "
+            "have: pip install 'hetero-launcher[torch]'"
+        )
+
+
+@contextmanager
+def _started(question: str) -> Iterator[subprocess.Popen[str]]:
+    with TemporaryFile("w+") as standard_input:
+        standard_input.write(question)
+        standard_input.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAM],
+            stdin=standard_input,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # Python looks here first: a launcher.py of the user's folder is not Launcher.
+            cwd=Path(launcher.__file__).parents[1],
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _follow(process: subprocess.Popen[str]) -> str:
+    """Pass on what the process says, up to why it refuses, which is returned.
+
+    Event lines, of its loader of data, are for the logs of jobs.
+    """
+    refusal = ""
+    for line in process.stdout or ():
+        if refusal or line.startswith(_ERROR):
+            refusal = line if line.startswith(_ERROR) else refusal + line
+        elif parse_event(line) is None:
+            print(line, end="", file=sys.stderr, flush=True)
+    return refusal.removeprefix(_ERROR).strip()
+
+
+def _fault(code: int, refusal: str) -> ParallelError:
+    if code == -signal.SIGKILL:
+        return ParallelError(
+            "the process that profiles the model was killed (SIGKILL), as where memory is short: "
+            'the profile "estimated" takes none for weights and activations'
+        )
+    return ParallelError(
+        refusal or f"the process that profiles the model ended with exit code {code}; see above"
+    )

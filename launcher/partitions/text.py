@@ -1,0 +1,33 @@
+"""A partition as a terminal shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from launcher.partitions import table
+from launcher.partitions.table import Table
+
+if TYPE_CHECKING:
+    from launcher.partitions.partition import Partition
+
+
+def partition_text(partition: Partition) -> str:
+    """The table of its stages, what is to be said of them, and what would do instead."""
+    labelled = [f"{label:<9}{text}" for label, text in table.notes(partition)]
+    blocks = [_aligned(table.stages(partition)), "\n".join(labelled)]
+    if partition.choices:
+        blocks.append(_aligned(table.choices(partition)))
+    return "\n\n".join(blocks)
+
+
+def _aligned(shown: Table) -> str:
+    columns = zip(shown.head, *shown.rows, strict=True)
+    filled = [list(_filled(column, is_words=column[0] in shown.words)) for column in columns]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*filled, strict=True))
+
+
+def _filled(cells: Sequence[str], *, is_words: bool) -> Iterator[str]:
+    """The cells of a column, of one width."""
+    width = max(map(len, cells))
+    return (f"{cell:<{width}}" if is_words else f"{cell:>{width}}" for cell in cells)
