@@ -120,6 +120,20 @@ def test_a_shared_parameter_is_held_once() -> None:
     assert apart.modules[-1].held == tied.modules[-1].held == 4 * matrix
 
 
+@pytest.mark.parametrize("name", ["frozen and unused", "resnet, batch norm", "gpt, tied"])
+def test_the_modules_together_hold_the_model(name: str) -> None:
+    model = ARCHITECTURES[name].make()
+    arguments = ARCHITECTURES[name].arguments(torch.Generator())
+    found = profile(model, Sample(arguments=arguments), device=CPU, states=0)
+    whole = [*model.parameters(), *model.buffers()]
+    trained = {
+        id(each) for stage in cut(model, (), arguments) for each in stage.module.parameters()
+    }
+    gradients = [each for each in model.parameters() if each.requires_grad and id(each) in trained]
+    expected = sum(each.nbytes for each in (*whole, *gradients))
+    assert Chain(found.modules, found.joints).held[0, len(found.modules)] == expected
+
+
 class Sleepy(nn.Module):
     """Sleeps in its forward pass, or in its backward pass."""
 

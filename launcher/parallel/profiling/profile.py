@@ -112,7 +112,7 @@ def profile(
             kind=kind,
             device=_name(device),
             runs=runs,
-            modules=tuple(_costs(stages, watch, ledger, states)),
+            modules=tuple(_costs(model, stages, watch, ledger, states)),
             joints=(*_tied(stages, states), *ledger.joints()),
         )
 
@@ -171,8 +171,15 @@ def _count(model: nn.Module, passes: Passes, sample: Sample) -> Ledger:
 
 
 def _costs(
-    stages: Sequence[Stage], watch: Clock | Estimate, ledger: Ledger, states: int
+    model: nn.Module,
+    stages: Sequence[Stage],
+    watch: Clock | Estimate,
+    ledger: Ledger,
+    states: int,
 ) -> Iterator[ModuleCost]:
+    used = {id(each) for stage in stages for each in _state(stage.module)}
+    # What no stage uses is in the first one, to be saved (`holdings`).
+    rest = [each for each in _state(model) if id(each) not in used]
     for number, stage in enumerate(stages):
         together = [sum(pair) for pair in zip(watch.there[number], watch.back[number], strict=True)]
         trained = [each for each in stage.module.parameters() if each.requires_grad]
@@ -181,7 +188,7 @@ def _costs(
             forward=statistics.median(watch.there[number]),
             backward=statistics.median(watch.back[number]),
             spread=spread(together),
-            parameters=_bytes((*stage.module.parameters(), *stage.module.buffers())),
+            parameters=_bytes((*_state(stage.module), *(() if number else rest))),
             gradients=_bytes(trained),
             states=states * _bytes(trained),
             kept=ledger.kept(number),
@@ -191,6 +198,10 @@ def _costs(
             if number
             else None,
         )
+
+
+def _state(module: nn.Module) -> tuple[torch.Tensor, ...]:
+    return (*module.parameters(), *module.buffers())
 
 
 def _tied(stages: Sequence[Stage], states: int) -> Iterator[Joint]:
