@@ -100,12 +100,24 @@ def test_what_older_runtimes_would_leave_out_of_a_data_service_needs_a_version(
     assert JobDocument.from_json(document.to_json()) == document
 
 
-@pytest.mark.parametrize("newer", [{"task": "task:make"}, {"parallel": PARALLEL}], ids=str)
+@pytest.mark.parametrize(
+    "newer", [{"task": "task:make"}, {"parallel": ParallelPart(partitions=2)}], ids=str
+)
 def test_what_older_runtimes_would_leave_out_of_a_trainer_needs_a_version(
     newer: dict[str, Any],
 ) -> None:
     document = replace(DOCUMENT, trainer=replace(DOCUMENT.trainer, **newer))
     assert json.loads(document.to_json())["version"] == 5
+    assert JobDocument.from_json(document.to_json()) == document
+
+
+@pytest.mark.parametrize(
+    "cut", [{"partition_file": "partition.json"}, {"auto_partition": True}, asdict(PARALLEL)]
+)
+def test_what_older_runtimes_would_not_cut_needs_a_version(cut: dict[str, Any]) -> None:
+    parallel = ParallelPart(**cut)
+    document = replace(DOCUMENT, trainer=replace(DOCUMENT.trainer, task="m:f", parallel=parallel))
+    assert json.loads(document.to_json())["version"] == 6
     assert JobDocument.from_json(document.to_json()) == document
 
 
@@ -144,7 +156,7 @@ def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
 
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 5"):
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 6"):
         JobDocument.from_json(newer)
 
 

@@ -39,6 +39,7 @@ from launcher.contract.places import (
     JOB_WORLD,
     LAUNCH_SCRIPT,
     ML_ROOT_VARIABLE,
+    PARTITION_FILE,
     MlPaths,
     Ports,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "LAUNCH_SCRIPT",
     "BUNDLE_FILE",
     "DOCUMENT_FILE",
+    "PARTITION_FILE",
     "BUNDLE_CODE",
     "BUNDLE_LIBRARY",
     "JOB_WORLD",

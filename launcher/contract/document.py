@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from launcher.contract.places import DOCUMENT_FILE
-from launcher.contract.trainer import Launch, TrainerPart
+from launcher.contract.trainer import TrainerPart
 from launcher.errors import ContractError
 
 
@@ -138,10 +138,10 @@ class JobDocument:
 
     A document says the lowest version that has what it says: commands came with version 2, MPI
     with version 3, a data service's local workers, checksums and metrics with version 4, tasks and
-    what the ranks share with version 5.
+    what the ranks share with version 5, cuts by measure with version 6.
     """
 
-    VERSION = 5
+    VERSION = 6
 
     roles: Mapping[str, Role]
     trainer: TrainerPart
@@ -169,13 +169,9 @@ class JobDocument:
         )
 
     def _lowest_version(self) -> int:
-        if self.trainer.is_newest:
-            return 5
-        if self.data is not None and not self.data.is_plain:
-            return 4
-        if self.trainer.launch is Launch.MPI:
-            return 3
-        return 2 if self.commands else 1
+        of_data = 1 if self.data is None or self.data.is_plain else 4
+        of_commands = 2 if self.commands else 1
+        return max(of_data, of_commands, self.trainer.lowest_version)
 
     @classmethod
     def from_json(cls, text: str) -> JobDocument:

@@ -58,7 +58,8 @@ class ParallelPart:
     compression: of the gradients that replicas exchange, one of COMPRESSIONS.
     precision: what is computed in, one of PRECISIONS; None for the parameters' own.
     recomputed: modules whose activations are not kept, but computed again.
-    partition_file: the file that starts come from, below the code folder; "" for none.
+    partition_file: the file that starts and their like come from, "" for none. In the job document
+        it is a name in the code channel, in a rank the file's path.
     auto_partition: whether rank 0 finds the starts when the job begins, for `optimize`, "speed" or
         "memory", within memory_cap bytes of a rank.
     """
@@ -80,6 +81,11 @@ class ParallelPart:
     auto_partition: bool = False
     optimize: str = "speed"
     memory_cap: int | None = None
+
+    @property
+    def is_by_measure(self) -> bool:
+        """Whether the model is cut where a measurement says, made before or by rank 0."""
+        return bool(self.partition_file) or self.auto_partition
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON holds it: what is not as by default, so that older runtimes read the rest."""

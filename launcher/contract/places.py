@@ -71,6 +71,8 @@ CODE_CHANNEL = "code"
 LAUNCH_SCRIPT = "launch.py"
 BUNDLE_FILE = "bundle.tar.gz"
 DOCUMENT_FILE = "launcher.json"
+#: In a job that is cut as a file says: that file.
+PARTITION_FILE = "partition.json"
 #: The two top folders of the bundle, unpacked into the ML root: the user's code and our job world.
 BUNDLE_CODE = "code"
 BUNDLE_LIBRARY = "lib"

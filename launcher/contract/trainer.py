@@ -42,9 +42,13 @@ class TrainerPart:
     parallel: ParallelPart = field(default_factory=ParallelPart)
 
     @property
-    def is_newest(self) -> bool:
-        """Whether it says what only the newest runtimes know."""
-        return self.task is not None or self.parallel != ParallelPart()
+    def lowest_version(self) -> int:
+        """Of the job document that can say it."""
+        if self.parallel.is_by_measure:
+            return 6
+        if self.task is not None or self.parallel != ParallelPart():
+            return 5
+        return 3 if self.launch is Launch.MPI else 1
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON holds it."""

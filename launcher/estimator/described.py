@@ -129,9 +129,17 @@ def _distribution_of(trainer: TrainerPart) -> Distribution | None:
 
 
 def _torchrun(kind: type[Torchrun], trainer: TrainerPart) -> Torchrun:
-    """The distribution, with as much of what the ranks are told as it has fields for."""
-    taken = {part.name for part in dataclasses.fields(kind)}
-    told = {name: value for name, value in vars(trainer.parallel).items() if name in taken}
+    """The distribution, with as much of what the ranks are told as it has fields for.
+
+    The file of a partition stays with the job; what it says is told.
+    """
+    taken = {part.name for part in dataclasses.fields(kind)} - {"partition_file"}
+    default = vars(kind().parallel)
+    told = {
+        name: value
+        for name, value in vars(trainer.parallel).items()
+        if name in taken and value != default[name]
+    }
     return kind(
         processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout, **told
     )

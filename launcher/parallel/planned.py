@@ -38,7 +38,7 @@ def starts(
         return Pins(stages=job.stages, default=job.default_stage)
     if job.partition_file:
         return _of_file(model, world, example)
-    if job.auto_partition:
+    if job.auto_partition and world.degrees.stages > 1:
         # Only now: a job with a file needs nothing of the profiler.
         from launcher.parallel.partitioning.here import found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch.distributed.pipelining import (
@@ -14,8 +14,8 @@ from torch.distributed.pipelining import (
 )
 
 from launcher.contract import Schedule
-from launcher.errors import ParallelError
 from launcher.parallel.degrees import Degrees
+from launcher.partitions.orders import Orders
 
 
 def scheduled(
@@ -43,28 +43,9 @@ def scheduled(
 
 def check(schedule: Schedule, degrees: Degrees) -> None:
     """Raises ParallelError for degrees that a schedule cannot have."""
-    if problems := list(_problems(schedule, degrees)):
-        raise ParallelError("; ".join(problems))
-
-
-def _problems(schedule: Schedule, degrees: Degrees) -> Iterator[str]:
-    ranks, many = degrees.pipeline, degrees.microbatches
-    if schedule is Schedule.SIMPLE:
-        if degrees.virtual_stages > 1:
-            yield (
-                f"schedule 'simple' has one stage on each rank, and virtual_stages is "
-                f"{degrees.virtual_stages}: use 'interleaved'"
-            )
-        return
-    if many < ranks:
-        yield (
-            f"schedule {schedule.value!r} needs a microbatch for each of {ranks} ranks, and there "
-            f"are {many}: use {ranks} or more, or schedule 'simple'"
-        )
-    elif (degrees.virtual_stages > 1 or schedule is Schedule.ZERO_BUBBLE) and many % (
-        rounds := many // ranks
-    ):
-        yield (
-            f"{many} microbatches cannot go in {rounds} equal rounds over {ranks} ranks, as "
-            f"schedule {schedule.value!r} has them: use {many // ranks * ranks}"
-        )
+    Orders(
+        schedule=schedule,
+        ranks=degrees.pipeline,
+        microbatches=degrees.microbatches,
+        virtual_stages=degrees.virtual_stages,
+    )

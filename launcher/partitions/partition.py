@@ -11,6 +11,7 @@ from typing import Any
 
 from launcher.errors import ParallelError
 from launcher.partitions.costs import Joint, Link, ModuleCost
+from launcher.partitions.types import misfits
 
 #: Of the file. A reader refuses another one.
 VERSION = 1
@@ -110,8 +111,10 @@ class Partition:
         """Raises ParallelError for what is no such file."""
         try:
             return cls.from_json(path.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ParallelError(f"{path} cannot be read: {error}") from error
+        except OSError as error:
+            raise ParallelError(f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ParallelError(f"{path} is no text: {error}") from error
         except ParallelError as error:
             raise ParallelError(f"{path}: {error}") from error
 
@@ -125,7 +128,10 @@ class Partition:
                     f"it is of version {found!r}, and this Launcher reads version {VERSION}: make "
                     "it again with `launcher partition`"
                 )
-            return cls(**dict(_typed(raw)))
+            partition = cls(**dict(_typed(raw)))
+            if wrong := list(misfits(partition)):
+                raise TypeError("; ".join(wrong))
+            return partition
         except (ValueError, TypeError, AttributeError) as error:
             raise ParallelError(
                 f"this is no file of `launcher partition`: {error}; make it again"

@@ -21,11 +21,12 @@ from launcher.contract import (
     Role,
     TrainerPart,
 )
+from launcher.partitions import Partition
 from launcher.request.channels import build_channels
 from launcher.request.extra import add_extra
 from launcher.request.options import build_options, present
 from launcher.request.toolkit import build_hyperparameters
-from launcher.spec import DataService, InstanceGroup, JobSpec, Mpi, infer_roles
+from launcher.spec import DataService, InstanceGroup, JobSpec, ModelParallel, Mpi, infer_roles
 from launcher.spec.distribution import Torchrun
 
 
@@ -85,8 +86,13 @@ def _hyperparameters(spec: JobSpec, placement: Placement) -> dict[str, str]:
     return {name: json.dumps(value) for name, value in values.items()}
 
 
-def build_document(spec: JobSpec) -> JobDocument:
-    """The job document of a spec: which group does what, and what it runs."""
+def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocument:
+    """The job document of a spec: which group does what, and what it runs.
+
+    partition: what the spec's partition_file says.
+    """
+    if partition is not None and isinstance(spec.distribution, ModelParallel):
+        spec = spec.replace(distribution=spec.distribution.completed(partition))
     roles = infer_roles(spec.groups, spec.data_service is not None)
     return JobDocument(
         roles=roles,

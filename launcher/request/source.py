@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from launcher.errors import Problem, SpecError
+from launcher.partitions import Partition
 from launcher.request.ignore import IgnoreRules
 from launcher.spec import JobSpec
 
@@ -35,6 +36,7 @@ class SourceTree:
         self.folder = None if spec.source_dir is None else Path(spec.source_dir)
         self.script = Path(spec.entry_point)
         self.dependencies = tuple(map(Path, spec.dependencies))
+        self.partition_file = getattr(spec.distribution, "partition_file", None)
 
     def exists(self, path: str) -> bool:
         """Whether a file, given relative to the tree, travels with the job."""
@@ -64,6 +66,14 @@ class SourceTree:
         if problems:
             raise SpecError(problems)
         return tuple(sorted(found, key=lambda file: file.path))
+
+    @cached_property
+    def partition(self) -> Partition | None:
+        """What the job's partition_file says, if there is one; it travels beside the tree.
+
+        Raises ParallelError.
+        """
+        return Partition.read(Path(self.partition_file)) if self.partition_file else None
 
     @cached_property
     def _by_path(self) -> dict[str, SourceFile]:

@@ -11,10 +11,12 @@ from launcher.contract import (
     BUNDLE_FILE,
     DOCUMENT_FILE,
     LAUNCH_SCRIPT,
+    PARTITION_FILE,
     REDACTED,
     TOKEN_VARIABLE,
 )
 from launcher.errors import Problem, SpecError
+from launcher.partitions import Partition
 from launcher.request.builder import Placement, build_document, build_request
 from launcher.request.bundle import build_bundle, build_source, launch_script
 from launcher.request.source import SourceTree
@@ -42,15 +44,18 @@ def prepare(spec: JobSpec, placement: Placement) -> Submission:
     The spec's own rules speak first; the request made from it is then held against what AWS says
     of requests, where AWS is to run it.
     """
-    warnings = check(spec, SourceTree(spec))
+    source = SourceTree(spec)
+    warnings = check(spec, source)
     request = build_request(spec, placement)
     if placement.on_aws:
         warnings += _accepted_by_aws(request)
-    objects, more = _code(spec, placement.code_uri)
+    objects, more = _code(spec, source.partition, placement.code_uri)
     return Submission(request=request, objects=objects, warnings=(*warnings, *more))
 
 
-def _code(spec: JobSpec, uri: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def _code(
+    spec: JobSpec, partition: Partition | None, uri: str
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """What travels with a job that has a script, by URI; and what to say about it."""
     if isinstance(spec.distribution, Toolkit):
         source = build_source(spec)
@@ -61,8 +66,10 @@ def _code(spec: JobSpec, uri: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
     objects = {
         LAUNCH_SCRIPT: launch_script(),
         BUNDLE_FILE: bundle.content,
-        DOCUMENT_FILE: build_document(spec).to_json().encode(),
+        DOCUMENT_FILE: build_document(spec, partition).to_json().encode(),
     }
+    if partition is not None:
+        objects[PARTITION_FILE] = partition.to_json().encode()
     return {uri + name: content for name, content in objects.items()}, bundle.warnings
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import secrets
 import shutil
@@ -11,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from launcher.contract import PARALLEL_VARIABLE, TASK_VARIABLE, Launch, TrainerPart
+from launcher.contract import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
 from launcher.runtime import processes
 from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.environment import RECEIVER_VARIABLE
@@ -91,7 +92,7 @@ def _train(host: Host, reports: Path) -> None:
         child = host.start(
             "launcher.runtime.torchrun",
             [*_torchrun_options(host, reports), *program],
-            variables | _parallel(trainer),
+            variables | _parallel(host),
         )
     else:
         child = host.start(program[0], program[1:], variables | _plain_ranks(host))
@@ -113,10 +114,16 @@ def _program(host: Host) -> list[str]:
     return ["launcher.runtime.rank", str(script), *as_arguments(environment.hyperparameters)]
 
 
-def _parallel(trainer: TrainerPart) -> dict[str, str]:
+def _parallel(host: Host) -> dict[str, str]:
     """What each rank is told of the job beside its place."""
+    environment = host.environment
+    trainer = environment.document.trainer
+    part = trainer.parallel
+    if part.partition_file:
+        path = environment.paths.channels / CODE_CHANNEL / part.partition_file
+        part = dataclasses.replace(part, partition_file=str(path))
     task = {} if trainer.task is None else {TASK_VARIABLE: trainer.task}
-    return {PARALLEL_VARIABLE: trainer.parallel.to_json(), **task}
+    return {PARALLEL_VARIABLE: part.to_json(), **task}
 
 
 def _need(host: Host, package: str, what: str) -> None:

@@ -7,13 +7,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+from launcher.spec.distribution import Distribution, ModelParallel
 from launcher.spec.job import LOCATIONS, JobSpec
 
 FILE_SCHEME = "file://"
 
 
 def anchored(spec: JobSpec, folder: Path) -> JobSpec:
-    """The job with absolute paths: code (source_dir or else entry_point), every file://."""
+    """The job with absolute paths: code (source_dir or else entry_point), every file://, the file
+    of a partition.
+    """
     changes: dict[str, Any] = {
         field: _uri(uri, folder) for field in LOCATIONS if (uri := getattr(spec, field))
     }
@@ -26,8 +29,16 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
         script: _path(getattr(spec, script), folder),
         "dependencies": tuple(_path(path, folder) for path in spec.dependencies),
         "inputs": {**spec.inputs, **channels},
+        "distribution": _distribution(spec.distribution, folder),
     }
     return spec.replace(**changes)
+
+
+def _distribution(distribution: Distribution | None, folder: Path) -> Distribution | None:
+    file = getattr(distribution, "partition_file", None)
+    if not isinstance(distribution, ModelParallel) or not isinstance(file, str):
+        return distribution
+    return dataclasses.replace(distribution, partition_file=_path(file, folder))
 
 
 def _uri(uri: str, folder: Path) -> str:

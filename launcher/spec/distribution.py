@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from launcher import catalogue
-from launcher.contract import DEFAULT_HANG_TIMEOUT, ParallelPart
+from launcher.contract import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart
+from launcher.partitions import Partition
 from launcher.spec.forms import plain
 from launcher.spec.names import names
 
@@ -48,31 +50,51 @@ class DataParallel:
         return _processes(self.processes_per_host, instance_type)
 
 
+#: What the file of a partition says of a job that does not say it itself.
+OF_PARTITIONS = (
+    "partitions",
+    "microbatches",
+    "virtual_stages",
+    "schedule",
+    "precision",
+    "recomputed",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelParallel:
     """Torchrun over the hosts of the train group only; `partitions` ranks share a model.
 
     Whatever ranks there are beyond that train replicas of the model.
 
-    partitions: ranks that the model is cut for. virtual_stages: stages of each of them.
-    microbatches: parts of a batch, which go through the stages one by one.
-    schedule: "interleaved" goes back as soon as it can; "simple" runs all microbatches forward,
-        then all back; "zero_bubble" fills pauses with the gradients of weights.
+    partitions: ranks that the model is cut for; None means 2. virtual_stages: stages of each of
+        them; None means 1.
+    microbatches: parts of a batch, which go through the stages one by one; None means 4.
+    schedule: "interleaved" (None, too) goes back as soon as it can; "simple" runs all microbatches
+        forward, then all back; "zero_bubble" fills pauses with the gradients of weights.
     placement: which ranks are neighbours: the stages of a replica ("cluster"), or the replicas of
         a stage ("spread").
     starts: the module at which each stage but the first begins. stages: or the stage that a module
         is pinned to, by its name, and default_stage for all others.
+    partition_file: or a file that `launcher partition` made, which travels with the job. It says
+        the starts, and of OF_PARTITIONS what the job does not say.
+    auto_partition: or whether rank 0 measures the model when the job begins, and finds the starts:
+        the best for `optimize`, "speed" (None, too) or "memory", in memory_cap bytes of a rank.
     processes_per_host, hang_timeout, accumulation, precision, recomputed: as for DataParallel.
     """
 
-    partitions: int = 2
-    microbatches: int = 4
-    schedule: str = "interleaved"
-    virtual_stages: int = 1
+    partitions: int | None = None
+    microbatches: int | None = None
+    schedule: str | None = None
+    virtual_stages: int | None = None
     placement: str = "cluster"
     starts: tuple[str, ...] = ()
     stages: Mapping[str, int] = field(default_factory=dict)
     default_stage: int = 0
+    partition_file: str | None = None
+    auto_partition: bool = False
+    optimize: str | None = None
+    memory_cap: int | None = None
     precision: str | None = None
     recomputed: tuple[str, ...] = ()
     accumulation: int = 1
@@ -83,11 +105,24 @@ class ModelParallel:
         object.__setattr__(self, "starts", names(self.starts))
         object.__setattr__(self, "stages", plain(self.stages))
         object.__setattr__(self, "recomputed", names(self.recomputed))
+        if isinstance(self.partition_file, os.PathLike):
+            object.__setattr__(self, "partition_file", os.fspath(self.partition_file))
 
     @property
     def parallel(self) -> ParallelPart:
-        """What of it the ranks are told."""
-        return _part(self)
+        """What of it the ranks are told; of a file, by what name they find it."""
+        name = "" if self.partition_file is None else PARTITION_FILE
+        part = _part(self, partitions=2, microbatches=4)
+        return dataclasses.replace(part, partition_file=name)
+
+    def completed(self, partition: Partition) -> ModelParallel:
+        """With the starts of a partition, and what it says of what is not said here."""
+        unsaid = {
+            name: getattr(partition, name)
+            for name in OF_PARTITIONS
+            if getattr(self, name) in (None, ())
+        }
+        return dataclasses.replace(self, starts=partition.starts, **unsaid)
 
     def processes_on(self, instance_type: str) -> int:
         """Processes on one host of that type; one where the catalogue does not know the type."""
@@ -150,12 +185,15 @@ WORDS: Mapping[type[Any], str] = {
 }
 
 
-def _part(distribution: Torchrun) -> ParallelPart:
-    """The fields that both have, under the same names."""
+def _part(distribution: Torchrun, **unsaid: Any) -> ParallelPart:
+    """The fields that both have, under the same names. unsaid: what takes the place of a None."""
     told = {part.name for part in dataclasses.fields(ParallelPart)}
-    return ParallelPart(
-        **{name: value for name, value in vars(distribution).items() if name in told}
-    )
+    said = {
+        name: value
+        for name, value in vars(distribution).items()
+        if name in told and value is not None
+    }
+    return ParallelPart(**{**unsaid, **said})
 
 
 def _processes(given: int | None, instance_type: str) -> int:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import torch
 
 from launcher.errors import ParallelError
-from launcher.parallel.memory import Footprint, Need, Thrift, ladder, need
+from launcher.parallel.ladder import ladder
+from launcher.parallel.memory import Footprint, Need, Thrift, need
 from launcher.parallel.world import World
 
 

@@ -27,6 +27,7 @@ from launcher.spec import (
 
 #: What generated jobs travel with.
 SCRIPT, DATASETS = "train.py", ("pipeline:train_set", "pipeline:test_set")
+PARTITION_FILE = Path(__file__).parents[1] / "spec" / "bad" / "partition.json"
 CLOUD_TYPES = ("ml.c5.xlarge", "ml.g4dn.xlarge", "ml.p3.8xlarge", "ml.m5.large")
 
 _letters = st.text(string.ascii_letters + string.digits, min_size=1, max_size=8)
@@ -217,10 +218,28 @@ def _model_parallel(draw: st.DrawFn) -> ModelParallel:
     )
 
 
+#: Cuts by measure; the file is that of a model for two ranks.
+_found = st.builds(
+    ModelParallel,
+    auto_partition=st.just(True),
+    optimize=st.sampled_from([None, "speed", "memory"]),
+    memory_cap=st.none() | st.integers(1, 2**40),
+    processes_per_host=st.just(2),
+    **_both,
+)
+_filed = st.builds(
+    ModelParallel,
+    partition_file=st.just(str(PARTITION_FILE)),
+    microbatches=st.sampled_from([None, 2]),
+    placement=st.sampled_from(["cluster", "spread"]),
+    processes_per_host=st.sampled_from([2, 4]),
+    accumulation=st.integers(1, 4),
+)
+
 #: Fields of a job, together: what starts its processes, and what they run.
 trainings = (st.none() | _mpi).map(lambda chosen: {"distribution": chosen}) | st.builds(
     lambda chosen, program: {"distribution": chosen, **program},
-    _data_parallel | _model_parallel(),
+    _data_parallel | _model_parallel() | _found | _filed,
     st.sampled_from([{}, {"entry_point": "", "task": DATASETS[0]}]),
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from launcher.contract import Role
@@ -39,6 +40,8 @@ CPU, GPU = InstanceGroup("cpu", "ml.c5.xlarge"), InstanceGroup("gpu", "ml.p3.8xl
 SERVER = InstanceGroup("server", "ml.c5.xlarge", command=("sleep", "600"))
 SERVICE = DataService(datasets=("pipeline:train_set",))
 ON = {"enabled": True}
+#: Of a model that is cut for two ranks.
+FILE = str(Path(__file__).parents[1] / "spec" / "bad" / "partition.json")
 SERVERS = Toolkit(strategies={"parameter_server": ON})
 SMDDP = Toolkit(strategies={"smdistributed": {"dataparallel": ON}})
 
@@ -211,6 +214,18 @@ MUTANTS = (
     _cut("is pinned to stage 2", stages={"a": 1, "b": 2}),
     _cut("1 of 2 stages without a module: stage 1 is the first", stages={"a": 0}),
     _cut("does not divide the ranks: 4 (1 x ml.p3.8xlarge, 4 per host)", partitions=3),
+    _cut("starts is given beside partition_file", partition_file="a", starts=("a",)),
+    _cut("partition_file is empty", partition_file=""),
+    _cut("absent.json cannot be read: No such file", partition_file="/absent.json"),
+    _cut("microbatches is 4, and partition.json has 2", partition_file=FILE, microbatches=4),
+    _cut(
+        "partition.json: partitions is 2, which does not divide the ranks: 3",
+        partition_file=FILE,
+        processes_per_host=3,
+    ),
+    _cut("stages is given beside auto_partition", auto_partition=True, stages={"a": 1}),
+    _cut("optimize is given, and auto_partition is not", optimize="memory"),
+    _cut("memory_cap is 0", auto_partition=True, memory_cap=0),
     _task("nothing says where the task's model is cut", distribution=ModelParallel()),
     # storage, warm pools, training plans, capacity
     _set("cannot be a KMS key", output_kms_key="a key"),

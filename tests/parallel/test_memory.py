@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from launcher.parallel.degrees import Degrees
-from launcher.parallel.memory import Activations, Footprint, Thrift, ladder, need
+from launcher.parallel.ladder import ladder
+from launcher.parallel.memory import Activations, Footprint, Thrift, need
 
 #: 1,000 bytes of parameters, AdamW, and four blocks.
 MODEL = Footprint(

@@ -13,8 +13,11 @@ pytest.importorskip("torch")
 from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.partitioning.decision import Question, decide
 from launcher.parallel.partitioning.optimum import Cuts, Problem, best
+from launcher.parallel.profiling.profile import Kind, Profile
 from launcher.partitions.costs import Joint, Link, ModuleCost
+from launcher.partitions.partition import Fingerprint, Partition
 
 
 def drawn(draw: random.Random) -> Problem:
@@ -43,15 +46,18 @@ def drawn(draw: random.Random) -> Problem:
         for number in range(length)
     )
     pairs = [sorted(draw.sample(range(length), 2)) for _ in range(draw.randint(0, length // 2))]
+    partitions = draw.randint(1, min(5, length))
+    schedule = draw.choice([Schedule.SIMPLE, Schedule.INTERLEAVED])
+    fewest = 1 if schedule is Schedule.SIMPLE else partitions
     return Problem(
         chain=Chain(
             modules,
             joints=tuple(_joint(draw, modules, *pair) for pair in pairs),
             link=Link(latency=draw.choice([0, 0.1]), bandwidth=draw.choice([None, 20, 200])),
         ),
-        partitions=draw.randint(1, min(5, length)),
-        microbatches=draw.choice([1, 2, 4, 8]),
-        schedule=draw.choice([Schedule.SIMPLE, Schedule.INTERLEAVED]),
+        partitions=partitions,
+        microbatches=max(fewest, draw.choice([1, 2, 4, 8])),
+        schedule=schedule,
         cap=draw.choice([float("inf"), draw.randint(100, 8000)]),
     )
 
@@ -102,15 +108,47 @@ def every(problem: Problem) -> Iterator[Cuts]:
             yield Cuts(places=places, step=step, memory=max(memory))
 
 
+def from_file(problem: Problem, objective: Objective) -> Cuts:
+    """What a partition's file says of a problem, its cost worked out from the file alone."""
+    profile = Profile(
+        kind=Kind.MEASURED,
+        device="",
+        runs=1,
+        modules=problem.chain.modules,
+        joints=problem.chain.joints,
+    )
+    question = Question(
+        partitions=problem.partitions,
+        microbatches=problem.microbatches,
+        objective=objective,
+        schedule=problem.schedule,
+        memory_cap=None if problem.cap == float("inf") else int(problem.cap),
+    )
+    decided = decide(profile, _FINGERPRINT, problem.chain.link, question)
+    read = Partition.from_json(decided.to_json())
+    names = [each.name for each in read.modules]
+    again = Problem(
+        chain=Chain(read.modules, read.joints, read.link),
+        partitions=read.partitions,
+        microbatches=read.microbatches,
+        schedule=Schedule(read.schedule),
+    )
+    found = again.evaluate([names.index(start) for start in read.starts])
+    assert (read.step, max(each.memory for each in read.stages)) == (found.step, found.memory)
+    return found
+
+
+_FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
+
+
 def check(problem: Problem, objective: Objective) -> bool:
-    """Whether there is a partition; if so, it is the best one."""
+    """Whether there is a partition; if so, that of the file is the best one."""
     possible = list(every(problem))
     if not possible:
         with pytest.raises(ParallelError):
             best(problem, objective)
         return False
-    found = best(problem, objective)
-    assert problem.evaluate(found.places) == found
+    found = from_file(problem, objective)
     (recomputed,) = [each for each in possible if each.places == found.places]
     assert (found.step, found.memory) == pytest.approx((recomputed.step, recomputed.memory))
     if objective is Objective.SPEED:
@@ -124,7 +162,9 @@ def check(problem: Problem, objective: Objective) -> bool:
 
 
 @pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count", [100, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+)
 def test_the_optimum_is_the_best_of_all(objective: Objective, count: int) -> None:
     draw = random.Random(count)
     found = sum(check(drawn(draw), objective) for _ in range(count))

@@ -17,9 +17,11 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves
 
+from launcher.contract import Objective
 from launcher.errors import ParallelError
 from launcher.parallel.boundaries import boundaries
 from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.partitioning.optimum import Problem, best
 from launcher.parallel.profiling.bytes import place
 from launcher.parallel.profiling.passes import total
 from launcher.parallel.profiling.profile import Kind, Profile, Sample, profile, unmaterialised
@@ -144,6 +146,18 @@ def test_seconds_are_those_of_each_module() -> None:
     for each, (forward, backward) in zip(found.modules, planted, strict=True):
         assert each.forward >= forward  # a sleep is never shorter
         assert each.backward >= backward
+
+
+@pytest.mark.parametrize("giant", [0, 3, 6, 7])
+@pytest.mark.parametrize("is_forward", [True, False], ids=["forward", "backward"])
+def test_a_module_that_takes_long_gets_a_stage_of_its_own(giant: int, is_forward: bool) -> None:
+    seconds = (0.05, 0.0) if is_forward else (0.0, 0.05)
+    model = nn.Sequential(*(Sleepy(*(seconds if n == giant else (0.001, 0.001))) for n in range(8)))
+    found = profile(model, Sample(arguments={"input": torch.ones(2, 2)}), device=CPU)
+    places = best(
+        Problem(chain=Chain(found.modules), partitions=3, microbatches=4), Objective.SPEED
+    ).places
+    assert (giant, giant + 1) in list(Chain(found.modules).stages(places))
 
 
 def test_an_estimate_grows_with_the_work() -> None:

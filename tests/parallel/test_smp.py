@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from ranks import Outcome, run
 
+from launcher.partitions import Partition
+
 pytest.importorskip("torch")
 
 _TESTS = Path(__file__).parent
@@ -484,3 +486,30 @@ def test_what_a_step_does_that_would_not_be_exact_is_refused(tmp_path: Path) -> 
     assert "dynamic_loss_scale" in words["scaled"]
     assert "smp.save_checkpoint is not there: use smp.save with" in words["name"]
     assert not words["hasattr"]
+
+
+_UNSAID = """
+smp.init(partitions=2, microbatches=2)
+torch.manual_seed(0)
+model = smp.DistributedModel(ARCHITECTURES["mlp"].make())
+
+@smp.step
+def train_step(x):
+    loss = model(x).square().mean()
+    model.backward(loss)
+    return loss
+
+loss = train_step(torch.ones(4, 6)).reduce_mean()
+note({"own": [name for name, _ in model.local_named_parameters()], "loss": loss.item()})
+smp.barrier()
+"""
+
+
+def test_cuts_that_nobody_says_are_found(tmp_path: Path) -> None:
+    outcome = run(tmp_path, _PREAMBLE + _UNSAID, ranks=2, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    _ends_well(outcome, 2)
+    first, second = (outcome.notes[rank] for rank in range(2))
+    (start,) = Partition.read(tmp_path / "partition.json").starts
+    assert max(first["own"]) < start < max(second["own"])
+    assert len(first["own"]) + len(second["own"]) == 10
+    assert first["loss"] == second["loss"] > 0

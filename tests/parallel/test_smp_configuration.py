@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,10 +40,26 @@ def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> N
     assert configured(JOB, None, {}) == JOB
 
 
+def test_cuts_are_found_where_nothing_says_them_as_in_smp() -> None:
+    bare = ParallelPart(partitions=2, microbatches=4)
+    assert configured(bare, {"optimize": "memory"}, {}) == replace(
+        bare, auto_partition=True, optimize="memory"
+    )
+    assert not configured(bare, {"auto_partition": False}, {}).auto_partition
+    assert not configured(bare, {"partition_file": "cuts.json"}, {}).auto_partition
+    assert not configured(replace(bare, stages={"head": 1}), None, {}).auto_partition
+
+
+def test_starts_of_a_script_replace_those_of_a_file() -> None:
+    job = replace(JOB, partition_file="cuts.json")
+    assert configured(job, None, {}) == job
+    assert configured(job, None, {"starts": ("body",)}) == replace(JOB, starts=("body",))
+
+
 @pytest.mark.parametrize(
     ("config", "word"),
     [
-        ({"auto_partition": True}, "auto_partition is True, which is not there: say where"),
+        ({"optimize": "size"}, "optimize is 'size'; there are 'speed' and 'memory'"),
         ({"tensor_parallel_degree": 2}, "tensor_parallel_degree is 2, which is not there: cut"),
         ({"sharded_data_parallel_degree": 2}, "use a DataParallel job that shards"),
         ({"shard_optimizer_state": True}, "use more partitions"),
@@ -53,8 +70,7 @@ def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> N
         ({"fp16": True}, "say precision='fp16', with smp.amp.GradScaler"),
         ({"bf16": True}, "say precision='bf16'"),
         ({"skip_tracing": True}, "leave it out"),
-        ({"partition_file": "cuts.json"}, "with starts or smp.partition"),
-        ({"load_partition": True}, "with starts or smp.partition"),
+        ({"load_partition": True}, "a partition_file is loaded"),
         ({"partition": 2}, "there is no 'partition': do you mean 'partitions'?"),
         ({"pipeline": "1f1b"}, "pipeline is '1f1b'; there are 'simple' and 'interleaved'"),
         ({"placement_strategy": "DDP"}, "placement_strategy is 'DDP'; there are 'cluster'"),

@@ -12,7 +12,7 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from launcher.request import Placement, build_document, build_request
+from launcher.request import Placement, SourceTree, build_document, build_request
 from launcher.request.submission import redacted
 from launcher.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
@@ -25,6 +25,8 @@ NAMES = [
     "command_group",
     "mpi",
     "model_parallel",
+    "partition_file",
+    "auto_partition",
     "task",
     "vpc_kms_tags",
     "network_isolation",
@@ -74,7 +76,8 @@ def test_the_request_is_the_golden_one(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_job_document_is_the_golden_one(name):
-    document = build_document(JobSpec.from_yaml(GOLDEN / f"{name}.yaml"))
+    spec = JobSpec.from_yaml(GOLDEN / f"{name}.yaml")
+    document = build_document(spec, SourceTree(spec).partition)
     compare(json.loads(document.to_json()), GOLDEN / f"{name}.launcher.json")
 
 

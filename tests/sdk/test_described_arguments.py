@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from cut_model import partition
 
 from launcher import DataParallel, Estimator, JobSpec, ModelParallel, Mpi
 from launcher.estimator.described import constructor_arguments
@@ -58,6 +59,8 @@ def test_a_description_gives_every_argument_back(name: str) -> None:
         DataParallel(processes_per_host=2, compression="fp16", recomputed=("blocks.0",)),
         ModelParallel(processes_per_host=2),
         ModelParallel(processes_per_host=2, starts=("blocks.4",), hang_timeout=60),
+        ModelParallel(processes_per_host=2, auto_partition=True, optimize="memory"),
+        ModelParallel(processes_per_host=2, auto_partition=True, memory_cap=2**30),
         ModelParallel(processes_per_host=2, stages={"a": 0}, default_stage=1, placement="spread"),
     ],
     ids=str,
@@ -67,6 +70,15 @@ def test_the_document_gives_the_distribution_back(
 ) -> None:
     spec = JobSpec(entry_point="train.py", instance_type="local", distribution=distribution)
     assert constructor_arguments({}, build_document(spec))["distribution"] == distribution
+
+
+def test_of_a_partitions_file_the_document_gives_back_what_it_says() -> None:
+    distribution = ModelParallel(processes_per_host=2, partition_file="cuts.json")
+    spec = JobSpec(entry_point="train.py", instance_type="local", distribution=distribution)
+    given = constructor_arguments({}, build_document(spec, partition(precision="bf16")))
+    assert given["distribution"] == ModelParallel(
+        processes_per_host=2, microbatches=2, starts=("2",), precision="bf16"
+    )
 
 
 def test_the_document_gives_the_task_back() -> None:

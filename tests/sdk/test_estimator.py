@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from cut_model import partition
 
 from launcher import (
     CloudError,
@@ -277,6 +278,22 @@ def test_a_task_is_named_instead_of_a_script(folder):
     assert request["AlgorithmSpecification"]["ContainerEntrypoint"] == list(CONTAINER_ENTRYPOINT)
     assert request["TrainingJobName"].startswith("pipeline-2")  # and the year
     assert JobSpec.from_yaml(made.to_yaml()) == made.spec
+
+
+def test_a_partition_file_is_seen_from_where_fit_is_called(folder, monkeypatch):
+    (folder / "cuts.json").write_text(partition(schedule="simple").to_json())
+    made = PyTorch(
+        task="pipeline:train_set",
+        source_dir=str(folder),
+        instance_type="local",
+        distribution=ModelParallel(partition_file="cuts.json", processes_per_host=2),
+    )
+    monkeypatch.chdir(folder)
+    assert f"partition_file: {folder}/cuts.json" in made.to_yaml()
+    made.request()
+    monkeypatch.chdir(folder.parent)
+    with pytest.raises(SpecError, match=r"cuts\.json cannot be read: No such file"):
+        made.request()
 
 
 def test_a_name_is_used_once(folder):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import SpecError
+from launcher.partitions import Partition
 from launcher.spec import JobSpec, check
 
 BAD = Path(__file__).parent / "bad"
@@ -19,6 +20,7 @@ class Folder:
 
     root: Path
     only: str | None = None
+    partition_file: str | None = None
 
     def exists(self, path: str) -> bool:
         return self.only in (None, path) and (self.root / path).is_file()
@@ -26,11 +28,16 @@ class Folder:
     def read_text(self, path: str) -> str:
         return (self.root / path).read_text()
 
+    @property
+    def partition(self) -> Partition | None:
+        return Partition.read(Path(self.partition_file)) if self.partition_file else None
+
 
 def load_and_check(path: Path) -> None:
     spec = JobSpec.from_yaml(path)
     if spec.source_dir:
-        check(spec, Folder(Path(spec.source_dir)))
+        cut = getattr(spec.distribution, "partition_file", None)
+        check(spec, Folder(Path(spec.source_dir), partition_file=cut))
     else:
         script = Path(spec.entry_point)
         check(spec, Folder(script.parent, only=script.name))

@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from launcher.errors import Problem, SpecError
-from launcher.spec import DataParallel, DataService, InstanceGroup, JobSpec, TrainingInput, check
+from launcher.errors import ParallelError, Problem, SpecError
+from launcher.partitions import Partition
+from launcher.spec import (
+    DataParallel,
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    ModelParallel,
+    TrainingInput,
+    check,
+)
 
 GROUPS = (
     InstanceGroup("data_group", "ml.c5.2xlarge", 2),
@@ -114,13 +123,19 @@ class UnreadableFiles:
     def read_text(self, path: str) -> str:
         raise SpecError([self.problem])
 
+    @property
+    def partition(self) -> Partition:
+        raise ParallelError("cuts.json cannot be read")
+
 
 def test_what_is_wrong_with_the_files_is_told_with_all_the_rest() -> None:
+    cut = ModelParallel(partition_file="cuts.json")
     with pytest.raises(SpecError) as raised:
-        check(GOOD.replace(max_run=0), UnreadableFiles())
+        check(GOOD.replace(max_run=0, distribution=cut), UnreadableFiles())
 
     assert [problem.what for problem in raised.value.problems] == [
         "max_run is 0",
+        "cuts.json cannot be read",
         "the link x leaves the source folder",
     ]
 

@@ -80,6 +80,16 @@ def test_a_job_is_written_without_what_has_its_default() -> None:
             ModelParallel(partitions=4, stages={"blocks.4": 1}, recomputed=("blocks.0",)),
             id="with stages",
         ),
+        pytest.param(
+            "{model_parallel: {partition_file: a/cuts.json, microbatches: 2}}",
+            ModelParallel(partition_file="a/cuts.json", microbatches=2),
+            id="with a file",
+        ),
+        pytest.param(
+            "{model_parallel: {auto_partition: true, optimize: memory, memory_cap: 1073741824}}",
+            ModelParallel(auto_partition=True, optimize="memory", memory_cap=2**30),
+            id="to be found",
+        ),
         pytest.param("null", None, id="none"),
     ],
 )
@@ -134,13 +144,18 @@ def test_paths_of_a_file_are_seen_from_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "jobs"
     folder.mkdir()
     (folder / "job.yaml").write_text(
-        HETEROGENEOUS.replace("source_dir: .", "source_dir: ../code\noutput_path: file://out")
+        HETEROGENEOUS.replace(
+            "source_dir: .", "source_dir: ../code\noutput_path: file://out"
+        ).replace(
+            "data_parallel: {processes_per_host: 1}", "model_parallel: {partition_file: p.json}"
+        )
     )
 
     spec = JobSpec.from_yaml(folder / "job.yaml")
 
     assert spec.source_dir == str(tmp_path / "code")
     assert spec.output_path == f"file://{folder}/out"
+    assert spec.distribution == ModelParallel(partition_file=f"{folder}/p.json")
     assert spec.inputs["digits"].s3_data == f"file://{folder}/data"
     assert spec.inputs["labels"].s3_data == "s3://my-bucket/labels"
     assert JobSpec.from_yaml(spec.to_yaml()) == spec

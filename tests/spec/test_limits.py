@@ -289,6 +289,71 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         cut(stages={"a": 1}, starts=("a",)),
         "starts and stages are both given",
     ),
+    "starts or a file": (
+        cut(partition_file="cuts.json"),
+        cut(partition_file="cuts.json", starts=("a",)),
+        "starts is given beside partition_file",
+    ),
+    "stages or a file": (
+        cut(partition_file="cuts.json"),
+        cut(partition_file="cuts.json", stages={"a": 1}),
+        "stages is given beside partition_file",
+    ),
+    "default_stage or a file": (
+        cut(partition_file="cuts.json", default_stage=0),
+        cut(partition_file="cuts.json", default_stage=1),
+        "default_stage is given beside partition_file",
+    ),
+    "a file or what is found": (
+        cut(partition_file="cuts.json"),
+        cut(partition_file="cuts.json", auto_partition=True),
+        "auto_partition is given beside partition_file",
+    ),
+    "a file's name": (
+        cut(partition_file="a"),
+        cut(partition_file=""),
+        "partition_file is empty",
+    ),
+    "counts beside a file": (
+        cut(partition_file="cuts.json", microbatches=1),
+        cut(partition_file="cuts.json", microbatches=0),
+        "microbatches is 0",
+    ),
+    "starts or what is found": (
+        cut(auto_partition=True),
+        cut(auto_partition=True, starts=("a",)),
+        "starts is given beside auto_partition",
+    ),
+    "ranks of what is found": (
+        cut(auto_partition=True),
+        cut(auto_partition=True, partitions=3),
+        "partitions is 3, which does not divide the ranks: 2",
+    ),
+    "objective": (
+        cut(auto_partition=True, optimize="memory"),
+        cut(auto_partition=True, optimize="space"),
+        '"space" is no known optimize',
+    ),
+    "memory_cap": (
+        cut(auto_partition=True, memory_cap=1),
+        cut(auto_partition=True, memory_cap=0),
+        "memory_cap is 0",
+    ),
+    "an objective of nothing": (
+        cut(auto_partition=True, optimize="speed"),
+        cut(optimize="speed"),
+        "optimize is given, and auto_partition is not",
+    ),
+    "a cap of nothing": (
+        cut(auto_partition=True, memory_cap=1),
+        cut(memory_cap=1),
+        "memory_cap is given, and auto_partition is not",
+    ),
+    "cuts of a task, found": (
+        task(instance_count=2, distribution=ModelParallel(auto_partition=True)),
+        task(instance_count=2, distribution=ModelParallel(auto_partition=False)),
+        "nothing says where the task's model is cut into 2 stages",
+    ),
     "cuts of a task": (
         task(instance_count=2, distribution=ModelParallel(starts=("a",))),
         task(instance_count=2, distribution=ModelParallel()),

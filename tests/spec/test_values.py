@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from cut_model import partition
 
-from launcher.contract import HOMOGENEOUS_GROUP, Role
+from launcher.contract import HOMOGENEOUS_GROUP, ParallelPart, Role
 from launcher.spec import (
     DataParallel,
     DataService,
@@ -82,6 +84,28 @@ def test_a_distribution_of_names_takes_a_list_or_one_name() -> None:
         starts=("a",), recomputed=("b",)
     )
     assert DataParallel(recomputed=["a"]).recomputed == ("a",)
+
+
+def test_what_is_not_said_of_a_cut_model_is_told_to_its_ranks() -> None:
+    unsaid = ParallelPart(
+        partitions=2, microbatches=4, schedule="interleaved", virtual_stages=1, optimize="speed"
+    )
+    assert ModelParallel().parallel == unsaid
+
+
+def test_a_partition_says_its_starts_and_what_is_not_said() -> None:
+    made = partition(schedule="simple", precision="bf16", recomputed=("0",))
+    completed = ModelParallel(partition_file=Path("a/cuts.json"), microbatches=8).completed(made)
+    assert completed == ModelParallel(
+        partition_file="a/cuts.json",
+        partitions=2,
+        microbatches=8,
+        virtual_stages=1,
+        schedule="simple",
+        precision="bf16",
+        recomputed=("0",),
+        starts=("2",),
+    )
 
 
 def test_the_specification_needs_neither_aws_nor_the_command_line_nor_yaml() -> None:

@@ -1,4 +1,4 @@
-"""The character GPT learns, on ranks that share it in five ways."""
+"""The character GPT learns, on ranks that share it in six ways."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from launcher.trainers.loop import train  # noqa: E402
 from launcher.trainers.reference import make_task  # noqa: E402
 
 GPT = REPOSITORY / "examples" / "gpt"
-JOBS = ("data-parallel", "sharded", "pipeline-simple", "pipeline-interleaved", "hybrid")
+JOBS = (
+    "data-parallel",
+    "sharded",
+    "pipeline-simple",
+    "pipeline-interleaved",
+    "pipeline-measured",
+    "hybrid",
+)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
+from launcher.parallel.memory import Ends, of_stage
 from launcher.partitions.costs import Joint, Link, ModuleCost
 
 #: By the first module of a stage and the one after its last.
@@ -47,7 +48,9 @@ class Chain:
         Nothing at the ends of the chain, and infinite where there can be no cut.
         """
         inside = [
-            np.inf if each.crossing is None else self.link.seconds(*_over(each))
+            np.inf
+            if each.crossing is None
+            else self.link.seconds(each.crossing, each.returning or 0)
             for each in self.modules[1:]
         ]
         return np.array([0.0, *inside, 0.0])
@@ -60,20 +63,19 @@ class Chain:
         return np.where(numbers[:, None] < numbers[None, :], table, np.inf)
 
     def memory(self, waiting: int, microbatches: int) -> Table:
-        """Bytes of a stage with so many microbatches under way; infinite where there is none.
-
-        torch's pipelines have buffers for what all microbatches of a batch will bring, forward and
-        back, and keep what a stage has sent until its gradient is there.
-        """
-        over = [_over(each) for each in self.modules[1:]]
-        crossing, returning = (np.array([0.0, *ways, 0.0]) for ways in _apart(over))
-        table = (
-            self.held
-            + waiting * (self.kept + crossing[None, :])
-            + microbatches * (crossing[:, None] + returning[None, :])
-            + self._greatest_passing
-        )
+        """Bytes of a stage with so many microbatches under way; infinite where there is none."""
+        table = self.lasting(waiting, microbatches) + self.passing
         return np.where(np.isinf(self.seconds), np.inf, table)
+
+    def lasting(self, waiting: int, microbatches: int) -> Table:
+        """These bytes without what a module needs only while it runs."""
+        over = [(each.crossing or 0, each.returning or 0) for each in self.modules[1:]]
+        crossing, returning = np.array([(0.0, 0.0), *over, (0.0, 0.0)]).T
+        ends = Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :])
+        table = of_stage(
+            self.held, self.kept, 0.0, ends, waiting=waiting, microbatches=microbatches
+        )
+        return np.asarray(table)
 
     def stages(self, places: Sequence[int]) -> Iterator[tuple[int, int]]:
         """The first module of each stage, and the one after its last. places: see `Cuts`."""
@@ -101,21 +103,13 @@ class Chain:
         return np.asarray(table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1))
 
     @cached_property
-    def _greatest_passing(self) -> Table:
+    def passing(self) -> Table:
+        """The most bytes that a module of a stage needs while it runs."""
         values = np.array([each.passing for each in self.modules], dtype=np.float64)
         table = np.zeros((len(self) + 1, len(self) + 1))
         for first in range(len(self)):
             table[first, first + 1 :] = np.maximum.accumulate(values[first:])
         return table
-
-
-def _over(module: ModuleCost) -> tuple[int, int]:
-    """Bytes that a cut before a module sends forward, and back."""
-    return module.crossing or 0, module.returning or 0
-
-
-def _apart(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 def _sums(values: Sequence[float]) -> Table:

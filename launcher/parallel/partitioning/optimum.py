@@ -8,7 +8,7 @@ most bytes of a stage, with the microbatches that its schedule has under way in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
+from launcher.parallel.memory import under_way
 from launcher.parallel.partitioning.chain import Chain, Table
+from launcher.parallel.partitioning.paths import bottleneck, shortest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +45,8 @@ class Problem:
 
     def waiting(self, stage: int) -> int:
         """Microbatches that are under way in a stage at once."""
-        if self.schedule is Schedule.SIMPLE:
-            return self.microbatches
-        return min(self.microbatches, self.partitions - stage)
+        is_simple = self.schedule is Schedule.SIMPLE
+        return under_way(self.microbatches, self.partitions, stage, simple=is_simple)
 
     def memory(self, stage: int) -> Table:
         """Bytes of a stage of that number."""
@@ -68,7 +69,7 @@ def best(problem: Problem, objective: Objective) -> Cuts:
             f"{len(problem.chain)} or fewer"
         )
     memory = [problem.memory(stage) for stage in range(problem.partitions)]
-    least = _bottleneck(memory)
+    least = bottleneck(memory)
     if np.isinf(least.cost) or least.cost > problem.cap:
         raise ParallelError(_infeasible(problem, least.cost))
     cap = problem.cap if objective is Objective.SPEED else least.cost
@@ -109,38 +110,6 @@ def _least_partitions(problem: Problem) -> int | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Found:
-    cost: float
-    cuts: tuple[int, ...]
-
-
-def _bottleneck(tables: Sequence[Table]) -> _Found:
-    """The cuts with the least greatest stage. tables: costs of a stage, for each number."""
-    return _search(tables, np.maximum)
-
-
-def _shortest(tables: Sequence[Table]) -> _Found:
-    """The cuts with the least sum of stages."""
-    return _search(tables, np.add)
-
-
-def _search(tables: Sequence[Table], together: Callable[..., Table]) -> _Found:
-    """Best costs of the first modules in so many stages, from those in one stage fewer."""
-    costs: npt.NDArray[np.float64] = tables[0][0]
-    choices = []
-    for table in tables[1:]:
-        every = together(costs[:, None], table)
-        choices.append(np.argmin(every, axis=0))
-        costs = np.min(every, axis=0)
-    cuts: list[int] = []
-    end = len(costs) - 1
-    for choice in reversed(choices):
-        end = int(choice[end])
-        cuts.insert(0, end)
-    return _Found(cost=float(costs[-1]), cuts=tuple(cuts))
-
-
 def _fastest(seconds: Sequence[Table], microbatches: int) -> tuple[int, ...]:
     """The cuts with the least sum + (m - 1) x greatest.
 
@@ -149,12 +118,12 @@ def _fastest(seconds: Sequence[Table], microbatches: int) -> tuple[int, ...]:
     until even the least sum with the least greatest would be worse than the best.
     """
     weight = microbatches - 1
-    lowest = _bottleneck(seconds).cost
-    chosen = _shortest([np.where(table <= lowest, table, np.inf) for table in seconds])
+    lowest = bottleneck(seconds).cost
+    chosen = shortest([np.where(table <= lowest, table, np.inf) for table in seconds])
     step = chosen.cost + weight * _greatest(seconds, chosen.cuts)
-    bound = (step - _shortest(seconds).cost) / weight if weight else np.inf
+    bound = (step - shortest(seconds).cost) / weight if weight else np.inf
     while bound > lowest:
-        found = _shortest([np.where(table < bound, table, np.inf) for table in seconds])
+        found = shortest([np.where(table < bound, table, np.inf) for table in seconds])
         if not found.cost + weight * lowest < step:
             break
         bound = _greatest(seconds, found.cuts)

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.contract import PLACEMENTS, SCHEDULES, ParallelPart
+from launcher.contract import OBJECTIVES, PLACEMENTS, SCHEDULES, ParallelPart
 from launcher.errors import ParallelError
 
 #: Names of smp's `parameters`, and what ParallelPart calls them.
@@ -18,12 +18,14 @@ _OURS = {
     "pipeline": "schedule",
     "placement_strategy": "placement",
     "default_partition": "default_stage",
+    "auto_partition": "auto_partition",
+    "optimize": "optimize",
+    "partition_file": "partition_file",
 }
 #: How smp writes the order of its ranks, without tensor parallelism; what is last varies fastest.
 _ORDERS = {"DP": "cluster", "PD": "spread"}
 #: They steer its search for a partition or its own processes, and change no number.
 _IDLE = (
-    "optimize",
     "memory_weight",
     "contiguous",
     "deterministic_server",
@@ -34,11 +36,6 @@ _IDLE = (
 )
 #: What is not there: the value that says so, and what to do instead.
 _MISSING: dict[str, tuple[Any, str]] = {
-    "auto_partition": (
-        False,
-        "say where the stages begin (starts of the job or of smp.init, or smp.partition), and "
-        "auto_partition=False",
-    ),
     "tensor_parallel_degree": (1, "cut the model into more partitions"),
     "sharded_data_parallel_degree": (1, "use a DataParallel job that shards its parameters"),
     "shard_optimizer_state": (False, "use more partitions"),
@@ -53,8 +50,7 @@ _MISSING: dict[str, tuple[Any, str]] = {
     "bf16": (False, "say precision='bf16'"),
     "fp16_params": (False, "say precision='fp16', with smp.amp.GradScaler"),
     "skip_tracing": (False, "leave it out"),
-    "partition_file": (None, "say where the stages begin, with starts or smp.partition"),
-    "load_partition": (False, "say where the stages begin, with starts or smp.partition"),
+    "load_partition": (False, "leave it out: a partition_file is loaded"),
 }
 #: Of ParallelPart: the same, for what smp has no word for.
 _NOT_FOR_SCRIPTS = {
@@ -81,7 +77,12 @@ def configured(
     if problems:
         raise ParallelError("smp.init: " + "; ".join(problems))
     translated = {_OURS[name]: value for name, value in (config or {}).items() if name in _OURS}
+    if part.partition_file and "starts" in named:  # those of its file
+        part = dataclasses.replace(part, partition_file="")
     found = dataclasses.replace(part, **{**translated, **named})
+    if "auto_partition" not in {**translated, **named}:  # then it is True, as in smp
+        is_cut = found.starts or found.stages or found.partition_file
+        found = dataclasses.replace(found, auto_partition=not is_cut)
     found = dataclasses.replace(found, placement=_placement(found.placement))
     if problems := list(_problems(found)):
         raise ParallelError("smp.init: " + "; ".join(problems))
@@ -121,6 +122,9 @@ def _problems(part: ParallelPart) -> Iterator[str]:
     if part.placement not in PLACEMENTS:
         known = " and ".join(map(repr, PLACEMENTS))
         yield f"placement_strategy is {part.placement!r}; there are {known}"
+    if part.optimize not in OBJECTIVES:
+        known = " and ".join(map(repr, OBJECTIVES))
+        yield f"optimize is {part.optimize!r}; there are {known}"
     last = part.partitions * part.virtual_stages - 1
     stages = {f"stages[{name!r}]": stage for name, stage in part.stages.items()}
     for name, stage in {**stages, "default_partition": part.default_stage}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -130,7 +131,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         recompute(self.module, part.recomputed)
         self._pipeline = Pipeline(
             self.module,
-            world,
+            dataclasses.replace(world, job=part),
             starts=cuts(self.module, part),
             example={name: tensor.cpu() for name, tensor in example.items()},
             loss=self._loss_of,

@@ -47,23 +47,32 @@ def _check(index: int) -> None:
         raise ParallelError(f"there is no partition {index!r}: there are 0 to {count - 1}")
 
 
-def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins:
-    """Where the stages of the model begin, as a Pipeline is told. Raises ParallelError."""
+def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
+    """Where the stages of the model begin, as a Pipeline is told.
+
+    None where a file says it, or it is to be found. Raises ParallelError.
+    """
     found = {**part.stages, **_pinned(model)}
-    if found and part.starts:
+    said = part.partition_file or ", ".join(part.starts)
+    if found and said:
         raise ParallelError(
-            f"the job says where stages start ({', '.join(part.starts)}), and modules are on "
-            f"partitions ({', '.join(sorted(found))}): choose one"
+            f"the job says where stages start ({said}), and modules are on partitions "
+            f"({', '.join(sorted(found))}): choose one"
         )
     if found:
         return Pins(stages=found, default=part.default_stage)
-    if part.partitions > 1 and not part.starts:
+    if part.partition_file:  # whose starts are checked
+        return None
+    if part.starts or part.auto_partition:
+        return part.starts or None
+    if part.partitions > 1:
         raise ParallelError(
             f"nothing says how to cut {type(model).__name__} into {part.partitions} partitions: "
-            "make its modules in smp.partition(...), or name the module at which each stage but "
-            "the first begins: smp.init(starts=[...]), or starts in the job's distribution"
+            "make its modules in smp.partition(...), name the module at which each stage but the "
+            "first begins (smp.init(starts=[...]), or starts in the job's distribution), or leave "
+            "out auto_partition=False"
         )
-    return part.starts
+    return ()
 
 
 def _pinned(module: nn.Module, name: str = "", outer: int | None = None) -> dict[str, int]:

@@ -20,6 +20,7 @@ from launcher.spec.rules import (
     mounts,
     observation,
     parallel,
+    partition,
     resources,
     serving,
     source,
@@ -35,6 +36,7 @@ _RULES = (
     commands.find_problems,
     distributions.find_problems,
     parallel.find_problems,
+    partition.find_problems,
     source.find_problems_of_names,
     channels.find_problems,
     mounts.find_problems,
@@ -54,7 +56,7 @@ def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str
     """
     where = where or spec.where
     readable, judged = _judge(spec)
-    findings = list(judged)
+    findings = [*judged, *partition.find_problems_in(readable, files, known=judged)]
     problems: Sequence[Problem] = ()
     try:
         findings += source.find_problems_in(readable, files, known=judged)

@@ -9,7 +9,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from launcher.contract import COMPRESSIONS, PLACEMENTS, PRECISIONS, SCHEDULES, Role
+from launcher.contract import COMPRESSIONS, PLACEMENTS, PRECISIONS, SCHEDULES, ParallelPart, Role
 from launcher.spec.distribution import WORDS, DataParallel, ModelParallel, Torchrun
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.groups import InstanceGroup
@@ -30,7 +30,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
     path = ("distribution", WORDS[type(distribution)])
     yield from _process_problems(distribution, path)
     yield from range_problems((*path, "accumulation"), distribution.accumulation, 1)
-    yield from _word_problems((*path, "precision"), distribution.precision, PRECISIONS)
+    yield from word_problems((*path, "precision"), distribution.precision, PRECISIONS)
     yield from _name_problems((*path, "recomputed"), distribution.recomputed)
     if isinstance(distribution, DataParallel):
         yield from _exchange_problems(distribution, path)
@@ -46,7 +46,7 @@ def _process_problems(distribution: Torchrun, path: FieldPath) -> Iterator[Findi
 
 
 def _exchange_problems(data: DataParallel, path: FieldPath) -> Iterator[Finding]:
-    yield from _word_problems((*path, "compression"), data.compression, COMPRESSIONS)
+    yield from word_problems((*path, "compression"), data.compression, COMPRESSIONS)
     if data.sharded and data.compression is not None:
         yield Finding(
             path=(*path, "compression"),
@@ -57,28 +57,29 @@ def _exchange_problems(data: DataParallel, path: FieldPath) -> Iterator[Finding]
 
 
 def _pipeline_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+    part = model.parallel
     counts = ("partitions", "microbatches", "virtual_stages")
     wrong = [
         problem
         for field in counts
-        for problem in range_problems((*path, field), getattr(model, field), 1)
+        for problem in range_problems((*path, field), getattr(part, field), 1)
     ]
     yield from wrong
-    yield from _word_problems((*path, "placement"), model.placement, PLACEMENTS)
-    yield from _word_problems((*path, "schedule"), model.schedule, SCHEDULES)
-    if wrong:
+    yield from word_problems((*path, "placement"), part.placement, PLACEMENTS)
+    yield from word_problems((*path, "schedule"), part.schedule, SCHEDULES)
+    if wrong or model.partition_file is not None:  # then the file says the rest: `partition`
         return
     about = tuple((*path, field) for field in counts)
     for finding in (
-        *_schedule_problems(model, path),
-        *_cut_problems(model, path),
-        *_task_problems(spec, model, path),
+        *_schedule_problems(part, path),
+        *_cut_problems(part, path),
+        *_task_problems(spec, part, path),
         *_rank_problems(spec, model, path),
     ):
         yield dataclasses.replace(finding, about=(*finding.about, *about))
 
 
-def _schedule_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[Finding]:
     schedule, microbatches = (*path, "schedule"), (*path, "microbatches")
     if model.schedule == "simple" and model.virtual_stages > 1:
         what = f'virtual_stages is {model.virtual_stages}, and schedule is "simple"'
@@ -97,7 +98,7 @@ def _schedule_problems(model: ModelParallel, path: FieldPath) -> Iterator[Findin
         yield Finding(path=microbatches, about=(schedule,), what=what, fix=fix)
 
 
-def _cut_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+def _cut_problems(model: ParallelPart, path: FieldPath) -> Iterator[Finding]:
     """Each stage has something of the model, and that is said in one way."""
     last = model.partitions * model.virtual_stages - 1
     yield from _name_problems((*path, "starts"), model.starts)
@@ -113,7 +114,7 @@ def _cut_problems(model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
         yield from _pin_problems(model, last, path)
 
 
-def _pin_problems(model: ModelParallel, last: int, path: FieldPath) -> Iterator[Finding]:
+def _pin_problems(model: ParallelPart, last: int, path: FieldPath) -> Iterator[Finding]:
     for name, stage in model.stages.items():
         if not 0 <= stage <= last:
             what = f'module "{name}" is pinned to stage {stage}, of {_stages(model)}'
@@ -127,7 +128,7 @@ def _pin_problems(model: ModelParallel, last: int, path: FieldPath) -> Iterator[
         yield Finding(path=(*path, "stages"), what=what, fix=fix)
 
 
-def _stages(model: ModelParallel) -> str:
+def _stages(model: ParallelPart) -> str:
     count = model.partitions * model.virtual_stages
     words = f"{count} stages" if count > 1 else "1 stage"
     if model.virtual_stages == 1:
@@ -135,30 +136,32 @@ def _stages(model: ModelParallel) -> str:
     return f"{words} ({model.partitions} partitions x {model.virtual_stages})"
 
 
-def _task_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
+def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Iterator[Finding]:
     """A script may say itself where its model is cut; our trainer has to be told."""
     last = model.partitions * model.virtual_stages - 1
-    if spec.task and last and not (model.starts or model.stages):
+    if spec.task and last and not (model.starts or model.stages or model.auto_partition):
         yield Finding(
             path=(*path, "starts"),
             about=(("task",),),
             what=f"nothing says where the task's model is cut into {_stages(model)}",
-            fix=f"write starts: [...], {last} of the model's modules, or stages: {{module: stage}}",
+            fix=f"write starts: [...], {last} of the model's modules, stages: {{module: stage}}, "
+            "a partition_file, or auto_partition: true",
         )
 
 
 def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
     """Every rank has a part in a replica, on each type that the job may get."""
+    partitions = model.parallel.partitions
     for group in _train_groups(spec):
         for name in (group.instance_type, *group.alternatives):
             processes = model.processes_on(name)
             ranks = group.instance_count * processes
-            if ranks > 0 and ranks % model.partitions and not is_typo(name):
+            if ranks > 0 and ranks % partitions and not is_typo(name):
                 divisors = [n for n in range(1, min(ranks, _MOST) + 1) if ranks % n == 0]
                 yield Finding(
                     path=(*path, "partitions"),
                     about=(("instance_groups",), ("instance_type",), ("instance_count",)),
-                    what=f"partitions is {model.partitions}, which does not divide the ranks: "
+                    what=f"partitions is {partitions}, which does not divide the ranks: "
                     f"{ranks} ({group.instance_count} x {name}, {processes} per host)",
                     fix=f"use {' or '.join(map(str, divisors))}, or other hosts or processes",
                 )
@@ -169,7 +172,7 @@ def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
     return [g for g in spec.groups if roles.get(g.instance_group_name) is Role.TRAIN]
 
 
-def _word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[Finding]:
+def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[Finding]:
     if word is not None and word not in known:
         what = f'"{word}" is no known {path[-1]}'
         yield Finding(path=path, what=what, fix=choice_fix(word, known))

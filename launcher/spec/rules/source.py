@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from launcher.partitions import Partition
 from launcher.spec.distribution import WORDS, Torchrun
 from launcher.spec.findings import FieldPath, Finding, choice_fix
 from launcher.spec.job import JobSpec
@@ -28,6 +29,10 @@ class Source(Protocol):
 
     def read_text(self, path: str) -> str:
         """The file's text; only asked for a path that exists."""
+
+    @property
+    def partition(self) -> Partition | None:
+        """What the job's partition_file says, if there is one. Raises ParallelError."""
 
 
 def find_problems_of_names(spec: JobSpec) -> Iterator[Finding]:

@@ -1,0 +1,43 @@
+"""Whether what JSON gave is of the types that a dataclass declares."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def misfits(value: Any, place: str = "") -> Iterator[str]:
+    """What of a dataclass is of another type, as "modules[2].forward is '4'"."""
+    for name, declared in _types(value.__class__).items():
+        yield from _misfits(declared, getattr(value, name), f"{place}{name}")
+
+
+@functools.cache
+def _types(kind: type) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _misfits(declared: Any, value: Any, place: str) -> Iterator[str]:
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if origin is tuple and isinstance(value, tuple):
+        for number, each in enumerate(value):
+            yield from _misfits(arguments[0], each, f"{place}[{number}]")
+    elif isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        for key, each in value.items():  # JSON's keys are texts
+            yield from _misfits(arguments[1], each, f"{place}[{key!r}]")
+    elif dataclasses.is_dataclass(declared) and type(value) is declared:
+        yield from misfits(value, f"{place}.")
+    elif not _fits(declared, value):
+        yield f"{place} is {value!r}"
+
+
+def _fits(declared: Any, value: Any) -> bool:
+    if typing.get_origin(declared) in (typing.Union, types.UnionType):
+        return any(_fits(each, value) for each in typing.get_args(declared))
+    if declared is float:
+        return type(value) in (int, float)
+    return type(value) is declared  # true is no number here

@@ -1,0 +1,117 @@
+"""Rules of cuts by measure: the file that has them, or what is to be found when the job begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+from launcher.contract import OBJECTIVES
+from launcher.errors import ParallelError
+from launcher.partitions import Partition
+from launcher.spec.distribution import OF_PARTITIONS, WORDS, ModelParallel
+from launcher.spec.findings import FieldPath, Finding
+from launcher.spec.job import JobSpec
+from launcher.spec.reading import shown
+from launcher.spec.rules import parallel
+from launcher.spec.rules.limits import range_problems
+from launcher.spec.rules.source import Source
+
+_MODEL: FieldPath = ("distribution", WORDS[ModelParallel])
+_FILE: FieldPath = (*_MODEL, "partition_file")
+_BY_HAND = ("starts", "stages", "default_stage")
+
+
+def find_problems(spec: JobSpec) -> Iterator[Finding]:
+    """What is wrong with what is said of the cuts, whatever the file holds."""
+    model = spec.distribution
+    if not isinstance(model, ModelParallel):
+        return
+    if model.partition_file is not None:
+        yield from _problems_beside(model, "partition_file", (*_BY_HAND, "auto_partition"))
+    elif model.auto_partition:
+        yield from _problems_beside(model, "auto_partition", _BY_HAND)
+    if model.partition_file == "":
+        fix = "name a file that `launcher partition` has made, or remove it"
+        yield Finding(path=_FILE, what="partition_file is empty", fix=fix)
+    if not model.auto_partition:
+        yield from _problems_of_nothing_to_find(model)
+    yield from parallel.word_problems((*_MODEL, "optimize"), model.optimize, OBJECTIVES)
+    if model.memory_cap is not None:
+        yield from range_problems((*_MODEL, "memory_cap"), model.memory_cap, 1)
+
+
+def find_problems_in(
+    spec: JobSpec, files: Source, *, known: Iterable[Finding]
+) -> Iterator[Finding]:
+    """What is wrong with the file, for a job that is not `known` to be wrong about it already."""
+    model = spec.distribution
+    wrong = {finding.path for finding in known if not finding.is_warning}
+    if not isinstance(model, ModelParallel) or model.partition_file is None:
+        return
+    try:
+        partition = files.partition
+    except ParallelError as error:
+        fix = "name a file that `launcher partition` has made"
+        yield Finding(path=_FILE, what=str(error), fix=fix)
+        return
+    if partition is not None:
+        found = list(_differences(model, partition)) or _problems_of_the_whole(spec, partition)
+        yield from (each for each in found if not each.rests_on(wrong))
+
+
+def _differences(model: ModelParallel, partition: Partition) -> Iterator[Finding]:
+    """What the job says in one way, and the file in another."""
+    for name in OF_PARTITIONS:
+        said, has = getattr(model, name), getattr(partition, name)
+        if said not in (None, (), has):
+            yield Finding(
+                path=(*_MODEL, name),
+                about=(_FILE,),
+                what=f"{name} is {_shown(said)}, and {_name(model)} has {_shown(has)}",
+                fix="remove it, or let `launcher partition` make a file for it",
+            )
+
+
+def _problems_of_the_whole(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
+    """What is wrong with a job that says all that its file does."""
+    model = spec.distribution
+    assert isinstance(model, ModelParallel)  # only such a job has a file
+    whole = dataclasses.replace(model.completed(partition), partition_file=None)
+    for found in parallel.find_problems(spec.replace(distribution=whole)):
+        what, fix = f"{_name(model)}: {found.what}", f"make another file: {found.fix}"
+        yield dataclasses.replace(found, path=_FILE, what=what, fix=fix)
+
+
+def _name(model: ModelParallel) -> str:
+    return PurePath(model.partition_file or "").name
+
+
+def _shown(value: Any) -> str:
+    return shown(list(value) if isinstance(value, tuple) else value)
+
+
+def _problems_beside(model: ModelParallel, chosen: str, others: Iterable[str]) -> Iterator[Finding]:
+    for name in others:
+        if getattr(model, name):
+            yield Finding(
+                path=(*_MODEL, name),
+                about=((*_MODEL, chosen),),
+                what=f"{name} is given beside {chosen}",
+                fix="remove one of them: a model is cut in one way",
+            )
+
+
+def _problems_of_nothing_to_find(model: ModelParallel) -> Iterator[Finding]:
+    """What is said of a search that there is not."""
+    for name in ("optimize", "memory_cap"):
+        if getattr(model, name) is not None:
+            yield Finding(
+                path=(*_MODEL, name),
+                about=((*_MODEL, "auto_partition"),),
+                what=f"{name} is given, and auto_partition is not",
+                fix="remove it: the file is made for what it says"
+                if model.partition_file
+                else "write auto_partition: true, or remove it",
+            )

@@ -1,0 +1,146 @@
+"""The file of a partition: what is sent of it, and what the job document says of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cut_model import PARTITION, partition
+from source_folder import Folder
+
+from launcher.contract import JobDocument, ParallelPart
+from launcher.errors import SpecError
+from launcher.partitions import Partition
+from launcher.request import Placement
+from launcher.request.submission import Submission, prepare
+from launcher.spec import JobSpec, ModelParallel
+
+CODE = "s3://my-bucket/code/job-1/code/"
+TASK = "def make(): ...\n"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Folder:
+    """The code, and beside it the file."""
+    folder = Folder(tmp_path / "source")
+    folder.write_all({"task.py": TASK, "partition.json": "the user's own"})
+    PARTITION.write(tmp_path / "cuts.json")
+    return folder
+
+
+def job(source: Folder, **fields: Any) -> JobSpec:
+    chosen = {"partition_file": str(source.root.parent / "cuts.json"), **fields}
+    return JobSpec(
+        task="task:make",
+        source_dir=str(source.root),
+        instance_type="ml.g5.12xlarge",
+        instance_count=1,
+        distribution=ModelParallel(**chosen),
+    )
+
+
+def sent(spec: JobSpec, **fields: Any) -> Submission:
+    placement = Placement(
+        job_name="job-1",
+        role_arn="arn:aws:iam::111122223333:role/Training",
+        image_uri="111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1",
+        code_uri=CODE,
+        output_uri="s3://my-bucket/output",
+        token="0",
+    )
+    return prepare(spec, dataclasses.replace(placement, **fields))
+
+
+def told(submission: Submission) -> ParallelPart:
+    text = submission.objects[CODE + "launcher.json"].decode()
+    return JobDocument.from_json(text).trainer.parallel
+
+
+@pytest.mark.parametrize("on_aws", [True, False])
+def test_the_file_lies_beside_the_job_document(source: Folder, on_aws: bool) -> None:
+    submission = sent(job(source), on_aws=on_aws)
+    text = submission.objects[CODE + "partition.json"].decode()
+    assert text == (source.root.parent / "cuts.json").read_text()
+    assert Partition.from_json(text) == PARTITION
+    assert [uri.removeprefix(CODE) for uri in submission.objects] == [
+        "launch.py",
+        "bundle.tar.gz",
+        "launcher.json",
+        "partition.json",
+    ]
+
+
+def test_the_document_has_what_the_file_says_and_nothing_of_where_it_was(source: Folder) -> None:
+    submission = sent(job(source, accumulation=3))
+    assert told(submission) == ParallelPart(
+        partitions=2,
+        microbatches=2,
+        starts=("2",),
+        accumulation=3,
+        partition_file="partition.json",
+    )
+    place = str(source.root.parent).encode()
+    assert place not in json.dumps(dict(submission.request)).encode()
+    assert not any(place in content for content in submission.objects.values())
+
+
+@pytest.mark.parametrize(
+    "of_file",
+    [
+        {"partitions": 4, "microbatches": 6, "starts": ("a", "b", "c")},
+        {"schedule": "zero_bubble", "virtual_stages": 2, "starts": ("a", "b", "c")},
+        {"precision": "bf16", "recomputed": ("0", "1")},
+    ],
+    ids=lambda changes: " ".join(changes),
+)
+def test_what_the_job_does_not_say_is_the_files(source: Folder, of_file: dict[str, Any]) -> None:
+    made = partition(**of_file)
+    made.write(source.root.parent / "cuts.json")
+    part = told(sent(job(source)))
+    assert {name: getattr(part, name) for name in of_file} == of_file
+    said = {name: value for name, value in of_file.items() if name != "starts"}
+    assert told(sent(job(source, **said))) == part  # the same again is no contradiction
+
+
+def test_the_same_job_gives_the_same_bytes_and_its_code_is_not_its_cuts(source: Folder) -> None:
+    first = sent(job(source))
+    assert sent(job(source)).objects == first.objects
+    partition(starts=("1",)).write(source.root.parent / "cuts.json")
+    second = sent(job(source))
+    changed = [uri for uri in first.objects if first.objects[uri] != second.objects[uri]]
+    assert changed == [CODE + "launcher.json", CODE + "partition.json"]
+
+
+def test_a_job_without_a_file_sends_none(source: Folder) -> None:
+    submission = sent(job(source, partition_file=None, auto_partition=True, memory_cap=2**30))
+    assert CODE + "partition.json" not in submission.objects
+    assert told(submission) == ParallelPart(
+        partitions=2, microbatches=4, auto_partition=True, memory_cap=2**30
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ({"version": 99}, "it is of version 99, and this Launcher reads version 1: make it again"),
+        ({"partitions": "2"}, "this is no file of `launcher partition`: partitions is '2'"),
+        ({"colour": "red"}, "this is no file of `launcher partition`: .*'colour'"),
+        ({"starts": ["1", "2"]}, "^error: cuts.json: 2 starts for 2 stages"),
+        ({"schedule": "1f1b"}, '^error: cuts.json: "1f1b" is no known schedule'),
+        ({"microbatches": 0}, "^error: cuts.json: microbatches is 0"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_file_that_was_changed_is_refused(
+    source: Folder, damage: dict[str, Any], what: str
+) -> None:
+    path = source.root.parent / "cuts.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    with pytest.raises(SpecError, match=what) as raised:
+        sent(job(source))
+    assert [p.where for p in raised.value.problems] == [
+        "distribution.model_parallel.partition_file"
+    ]

@@ -1,0 +1,76 @@
+"""The file of a partition: written and read again, and refused where it is not one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cut_model import PARTITION, partition
+
+from launcher.errors import ParallelError
+from launcher.partitions import Partition
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    PARTITION.write(tmp_path / "cuts.json")
+    assert Partition.read(tmp_path / "cuts.json") == PARTITION
+    again = Partition.read(tmp_path / "cuts.json").to_json()
+    assert again == (tmp_path / "cuts.json").read_text()
+    assert partition(memory_cap=2**40) == Partition.from_json(partition(memory_cap=2**40).to_json())
+
+
+def test_the_files_of_other_tests_are_of_this_version() -> None:
+    kept = Path(__file__).parent / "spec" / "bad" / "partition.json"
+    assert Partition.read(kept) == PARTITION, "write it anew: PARTITION.write(...)"
+
+
+def _changed(place: tuple[Any, ...], value: Any) -> str:
+    raw = part = json.loads(PARTITION.to_json())
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    return json.dumps(raw)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "what"),
+    [
+        (("partitions",), "2", "partitions is '2'"),
+        (("partitions",), True, "partitions is True"),
+        (("partitions",), 2.0, "partitions is 2.0"),
+        (("step",), None, "step is None"),
+        (("starts",), "2", "starts is '2'"),
+        (("starts", 0), 2, r"starts\[0\] is 2"),
+        (("recomputed",), 3, "recomputed is 3"),
+        (("modules", 2, "forward"), "long", r"modules\[2\].forward is 'long'"),
+        (("modules", 1, "crossing"), 1.5, r"modules\[1\].crossing is 1.5"),
+        (("fingerprint", "parameters", "0.weight"), 1, r"parameters\['0.weight'\] is 1"),
+        (("modules", 0), 7, "must be a mapping, not int"),
+        (("fingerprint",), 7, "not subscriptable"),
+        (("link", "colour"), "red", "'colour'"),
+        (("version",), 2, "it is of version 2, and this Launcher reads version 1"),
+    ],
+    ids=str,
+)
+def test_what_is_not_as_it_was_written_is_named(
+    place: tuple[Any, ...], value: Any, what: str
+) -> None:
+    with pytest.raises(ParallelError, match=what):
+        Partition.from_json(_changed(place, value))
+
+
+def test_whole_numbers_are_seconds_too() -> None:
+    assert Partition.from_json(_changed(("step",), 2)).step == 2
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ParallelError, match=r"cuts\.json cannot be read: No such file"):
+        Partition.read(tmp_path / "cuts.json")
+    (tmp_path / "cuts.json").write_bytes(b"\xff")
+    with pytest.raises(ParallelError, match=r"cuts\.json is no text: .* byte 0xff"):
+        Partition.read(tmp_path / "cuts.json")
+    (tmp_path / "cuts.json").write_text("[]")
+    with pytest.raises(ParallelError, match=r"cuts\.json: this is no file of `launcher partition`"):
+        Partition.read(tmp_path / "cuts.json")
