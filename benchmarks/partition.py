@@ -2,16 +2,19 @@
 
 Usage: python benchmarks/partition.py [--rounds 3] [--rows ranking,...] [--quick] [--json FILE]
 
-ranking     a chain of modules that sleep: are 20 random cuts as fast as predicted, and in that
-            order, and is the chosen one as fast as the best of all
+ranking     a chain of modules that sleep, under two schedules: do 20 random cuts take as long as
+            predicted, by the formula and by a simulation of the schedule; are they in that order;
+            are the chosen cuts as fast as the best
 baselines   four models, cut for speed, and by rules that measure nothing: which is faster
-memory      a model cut for memory lives under a limit where the one cut for speed dies, and is
-            slower where both live
+memory      a model that is cut for memory lives under a limit where the one cut for speed dies,
+            and is slower where both live
 optimum     a thousand modules are cut into sixteen stages: how long that takes
 
-One run takes about 8 minutes on two processors, on which nothing else should run. Each line has
-its target, which its median must keep; the exit code is 1 when one does not. Where "95 %" stands,
-the median lies in that interval with such certainty, by a bootstrap over all turns.
+One run takes about 8 minutes on two processors, on which nothing else may run. Each line has its
+target, which its median must keep; the exit code is 1 when one does not. Where "95 %" stands, the
+median lies in that interval with such certainty, by a bootstrap over all turns.
+Lines "(valid run)" say whether the comparison is one at all: where one of these fails, the run is
+invalid.
 """
 
 from __future__ import annotations

@@ -15,24 +15,20 @@ from trainers_parts.bench import Bench
 _STAGES, _MICROBATCHES = 2, 8
 #: Milliseconds: what is told of shorter steps says little about training.
 _LEAST = 200
-#: What makes the models small enough for a quick run.
-_SMALL: dict[str, dict[str, int]] = {
-    "gpt": {"width": 32, "layers": 3, "vocabulary": 512},
-    "pyramid": {"repeats": 1, "samples": 1},
-    "unet": {"depth": 2, "samples": 1},
-    "taper": {"first": 256, "samples": 4},
-}
+_MODELS = ("gpt", "pyramid", "unet", "taper")
+#: Two of them, small: for a quick run.
+_SMALL = {"unet": {"depth": 2, "samples": 1}, "taper": {"first": 256, "samples": 4}}
 
 
 def measure(bench: Bench) -> Iterator[Figure]:
-    for model, small in _SMALL.items():
+    for model, shape in bench.pick({name: {} for name in _MODELS}, _SMALL).items():
         found = bench.run(
             "baselines",
             ranks=_STAGES,
             stages=_STAGES,
             microbatches=_MICROBATCHES,
             model=model,
-            shape=bench.pick({}, small),
+            shape=shape,
             turns=bench.pick(5, 2) * bench.rounds,
         )
         ours = found.pop("ours")
