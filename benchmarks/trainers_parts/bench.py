@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,23 @@ _PATIENCE = 240
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """rounds: of every run of ranks. is_quick: only to see that it works; the figures are void."""
+    """rounds: of every run of ranks. is_quick: only to see that it works; the figures are void.
+
+    package: of the modules that ranks run. environment: what those have besides this process's.
+    """
 
     rounds: int
     is_quick: bool
     folder: Path
+    package: str = "trainers_parts.inside"
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def pick(self, usual: Any, quick: Any) -> Any:
         """A length, a count or a choice: the usual one, or the one of a quick run."""
         return quick if self.is_quick else usual
 
     def run(self, module: str, *, ranks: int, **settings: Any) -> Any:
-        """What rank 0 of a module below inside/ tells; raises Invalid when the ranks fail.
+        """What rank 0 of a module of the package tells; raises Invalid when the ranks fail.
 
         Each rank computes with one thread.
         """
@@ -41,11 +47,12 @@ class Bench:
         under += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
         try:
             done = subprocess.run(
-                [sys.executable, *under, "-m", f"trainers_parts.inside.{module}"],
+                [sys.executable, *under, "-m", f"{self.package}.{module}"],
                 env={
                     **os.environ,
                     "PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY / 'benchmarks'}",
                     "OMP_NUM_THREADS": "1",
+                    **self.environment,
                     SETTINGS: json.dumps(settings),
                     RESULT: str(result),
                 },

@@ -1,0 +1,78 @@
+"""Cuts of a chain of modules that sleep, random ones and the best: predicted, and timed."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from launcher import parallel
+from launcher.contract import Objective, Schedule
+from launcher.parallel.partitioning.chain import Chain
+from launcher.parallel.partitioning.optimum import Problem, best
+from launcher.parallel.partitioning.search import search
+from launcher.partitions.orders import Orders
+from launcher.partitions.timeline import StageSeconds, simulate
+from partition_parts.inside.sleeping import sleepers
+from partition_parts.inside.subject import measured, names, stepping
+from table.turns import in_turns
+from trainers_parts.inside.conversation import settings, tell
+
+Places = tuple[int, ...]
+
+
+def main() -> None:
+    told = settings()
+    torch.set_num_threads(1)
+    world = parallel.init(pipeline=told["stages"], microbatches=told["microbatches"])
+    subject = sleepers(told["modules"], told["seconds"], told["seed"])
+    chain = measured(subject, world)
+    schedule = Schedule(told["schedule"])
+    problem = Problem(
+        chain=chain,
+        partitions=told["stages"],
+        microbatches=told["microbatches"],
+        schedule=schedule,
+    )
+    orders = Orders(schedule=schedule, ranks=told["stages"], microbatches=told["microbatches"])
+    chosen = best(problem, Objective.SPEED).places
+    searched = search(chain, orders, Objective.SPEED).places
+    places = list(dict.fromkeys([chosen, searched, *_drawn(told, chain)]))
+    steps = {
+        str(each): stepping(subject, world, names(chain, each), schedule.value) for each in places
+    }
+    tell(
+        {
+            "chosen": places.index(chosen),
+            "searched": places.index(searched),
+            "predicted": [problem.evaluate(each).step for each in places],
+            "simulated": [_simulated(chain, orders, each) for each in places],
+            "measured": list(in_turns(told["rounds"], steps).values()),
+        }
+    )
+    parallel.leave()
+
+
+def _simulated(chain: Chain, orders: Orders, places: Places) -> float:
+    """Seconds of a step whose actions are played one by one."""
+    stages = [
+        StageSeconds(
+            forward=float(chain.forward[first, end]),
+            backward=float(chain.backward[first, end]),
+            sending=float(chain.ends[first] + chain.ends[end]),
+        )
+        for first, end in chain.stages(places)
+    ]
+    return simulate(orders, stages).seconds
+
+
+def _drawn(told: dict[str, int], chain: Chain) -> set[Places]:
+    """So many cuts."""
+    draw, found = random.Random(told["seed"]), set()
+    while len(found) < told["plans"]:
+        found.add(tuple(sorted(draw.sample(range(1, len(chain)), told["stages"] - 1))))
+    return found
+
+
+if __name__ == "__main__":
+    main()
