@@ -75,7 +75,7 @@ def every(problem: Problem) -> Iterator[Cuts]:
     for places in itertools.combinations(range(1, len(modules)), count - 1):
         if any(modules[place].crossing is None for place in places):
             continue
-        times, memory = [], []
+        there, back, memory = [], [], []
         ends = zip((0, *places), (*places, len(modules)), strict=True)
         for stage, (first, last) in enumerate(ends):
             inside = modules[first:last]
@@ -91,7 +91,8 @@ def every(problem: Problem) -> Iterator[Cuts]:
             if problem.schedule is Schedule.INTERLEAVED:
                 under_way = min(under_way, count - stage)
             over = sum(link.seconds(*each) for each in (before, after) if each)
-            times.append(sum(each.forward + each.backward for each in inside) + over)
+            there.append(sum(each.forward for each in inside) + over / 2)
+            back.append(sum(each.backward for each in inside) + over / 2)
             joined = [
                 each for each in problem.chain.joints if first <= each.first and each.second < last
             ]
@@ -103,7 +104,10 @@ def every(problem: Problem) -> Iterator[Cuts]:
                 + problem.microbatches * ((before[0] if before else 0) + (after[1] if after else 0))
                 + max(each.passing for each in inside)
             )
-        step = sum(times) + (problem.microbatches - 1) * max(times)
+        slowest = max(there) + max(back)  # where all go forward before any goes back
+        if problem.schedule is Schedule.INTERLEAVED:
+            slowest = max(a + b for a, b in zip(there, back, strict=True))
+        step = sum(there) + sum(back) + (problem.microbatches - 1) * slowest
         if max(memory) <= problem.cap:
             yield Cuts(places=places, step=step, memory=max(memory))
 

@@ -1,9 +1,10 @@
 """The best cuts of a chain, by dynamic programming: exact, for one stage on each rank.
 
-For *speed* it is the predicted time of a step, the sum of all stages and (m - 1) times the slowest:
-the first microbatch passes through all, and each further one comes out when the slowest stage is
-done with it (as in DAPPLE, arXiv 2007.01045, and Alpa, arXiv 2201.12023). For *memory* it is the
-most bytes of a stage, with the microbatches that its schedule has under way in it.
+For *speed* it is the time of a step, the sum of all stages and (m - 1) times the slowest: the first
+microbatch passes through all, and each further one comes out when the slowest stage is done with it
+(as in DAPPLE, arXiv 2007.01045, and Alpa, arXiv 2201.12023). Where all go forward before any goes
+back, the stage that is the slowest forward counts, and the one that is so on the way back. For
+*memory* it is the most bytes of a stage, with the microbatches that its schedule has under way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.memory import under_way
 from launcher.parallel.partitioning.chain import Chain, Table
-from launcher.parallel.partitioning.paths import bottleneck, shortest
+from launcher.parallel.partitioning.paths import Path, bottleneck, shortest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +53,22 @@ class Problem:
         """Bytes of a stage of that number."""
         return self.chain.memory(self.waiting(stage), self.microbatches)
 
+    @property
+    def ways(self) -> tuple[Table, ...]:
+        """Seconds of a stage for a microbatch, each time that one waits for the one before it."""
+        chain = self.chain
+        if self.schedule is not Schedule.SIMPLE:
+            return (chain.seconds,)
+        over = (chain.ends[:, None] + chain.ends[None, :]) / 2  # half of it on each way
+        return chain.forward + over, chain.backward + over
+
     def evaluate(self, places: Sequence[int]) -> Cuts:
         """What cuts at some places cost."""
         stages = list(self.chain.stages(places))
-        times = [float(self.chain.seconds[stage]) for stage in stages]
         memory = [float(self.memory(number)[stage]) for number, stage in enumerate(stages)]
-        step = sum(times) + (self.microbatches - 1) * max(times)
+        once = sum(float(self.chain.seconds[stage]) for stage in stages)
+        slowest = sum(max(float(way[stage]) for stage in stages) for way in self.ways)
+        step = once + (self.microbatches - 1) * slowest
         return Cuts(places=tuple(places), step=step, memory=max(memory))
 
 
@@ -74,7 +85,7 @@ def best(problem: Problem, objective: Objective) -> Cuts:
         raise ParallelError(_infeasible(problem, least.cost))
     cap = problem.cap if objective is Objective.SPEED else least.cost
     seconds = [np.where(table <= cap, problem.chain.seconds, np.inf) for table in memory]
-    return problem.evaluate(_fastest(seconds, problem.microbatches))
+    return problem.evaluate(_fastest(seconds, problem.ways, problem.microbatches - 1).cuts)
 
 
 def _infeasible(problem: Problem, least: float) -> str:
@@ -110,31 +121,39 @@ def _least_partitions(problem: Problem) -> int | None:
     return None
 
 
-def _fastest(seconds: Sequence[Table], microbatches: int) -> tuple[int, ...]:
-    """The cuts with the least sum + (m - 1) x greatest.
+def _fastest(
+    seconds: Sequence[Table], ways: Sequence[Table], weight: int, limit: float = np.inf
+) -> Path:
+    """The cuts with the least sum + weight x greatest, those of each way added up.
 
     Sums grow as the greatest is bound to be less. The least greatest there can be gives a first
     answer, and so a bound that a better one keeps. From there it goes to lower and lower bounds,
-    until even the least sum with the least greatest would be worse than the best.
+    until even the least sum with the least greatest would be worse than the best. limit: a cost
+    beyond which any cuts will do.
     """
-    weight = microbatches - 1
-    lowest = bottleneck(seconds).cost
-    chosen = shortest([np.where(table <= lowest, table, np.inf) for table in seconds])
-    step = chosen.cost + weight * _greatest(seconds, chosen.cuts)
-    bound = (step - shortest(seconds).cost) / weight if weight else np.inf
+    if not ways or not weight:
+        return shortest(seconds)
+    first, *rest = ways
+
+    def within(allowed: npt.NDArray[np.bool_], most: float) -> Path:
+        return _fastest([np.where(allowed, each, np.inf) for each in seconds], rest, weight, most)
+
+    lowest = bottleneck([np.where(np.isinf(each), np.inf, first) for each in seconds]).cost
+    found = within(first <= lowest, limit - weight * lowest)
+    bound = _greatest(first, found.cuts)
+    chosen = Path(cost=found.cost + weight * bound, cuts=found.cuts)
+    bound = (min(chosen.cost, limit) - shortest(seconds).cost) / weight
     while bound > lowest:
-        found = shortest([np.where(table < bound, table, np.inf) for table in seconds])
-        if not found.cost + weight * lowest < step:
+        least = min(chosen.cost, limit) - weight * lowest
+        found = within(first < bound, least)
+        if not found.cost < least:
             break
-        bound = _greatest(seconds, found.cuts)
-        if found.cost + weight * bound < step:
-            step, chosen = found.cost + weight * bound, found
-    return chosen.cuts
+        bound = _greatest(first, found.cuts)
+        if found.cost + weight * bound < chosen.cost:
+            chosen = Path(cost=found.cost + weight * bound, cuts=found.cuts)
+    return chosen
 
 
-def _greatest(tables: Sequence[Table], cuts: Sequence[int]) -> float:
-    ends = (*cuts, len(tables[0]) - 1)
-    return max(
-        float(table[stage])
-        for table, stage in zip(tables, zip((0, *cuts), ends, strict=True), strict=True)
-    )
+def _greatest(table: Table, cuts: Sequence[int]) -> float:
+    ends = (*cuts, len(table) - 1)
+    return max(float(table[stage]) for stage in zip((0, *cuts), ends, strict=True))
