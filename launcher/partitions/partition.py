@@ -158,12 +158,14 @@ class Partition:
             if wrong := list(misfits(partition)):
                 raise TypeError("; ".join(wrong))
             return partition
-        except (ValueError, TypeError, AttributeError) as error:
+        except _NO_FILE as error:
             raise ParallelError(
                 f"this is no file of `launcher partition`: {error}; make it again"
             ) from error
 
 
+#: What a text that is no such file makes Python raise.
+_NO_FILE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _MANY = {"modules": ModuleCost, "joints": Joint, "stages": StagePrediction, "choices": Choice}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,6 @@ def _misfits(declared: Any, value: Any, place: str) -> Iterator[str]:
 def _fits(declared: Any, value: Any) -> bool:
     if typing.get_origin(declared) in (typing.Union, types.UnionType):
         return any(_fits(each, value) for each in typing.get_args(declared))
-    if declared is float:
-        return type(value) in (int, float)
+    if declared is float:  # seconds, rates and shares: JSON as Python reads it knows NaN
+        return type(value) in (int, float) and 0 <= value < math.inf
     return type(value) is declared  # true is no number here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ranks import Outcome, run
 from torch import nn
 
 from launcher.contract import ParallelPart
+from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.partitioning.decision import Question, decide
 from launcher.parallel.profiling.profile import Sample, profile
@@ -34,6 +36,11 @@ loss = pipeline.step(torch.ones(16, 16), target=torch.zeros(16, 16))
 note({"modules": list(pipeline.module.state_dict()), "loss": loss.item()})
 parallel.leave()
 """
+_NOTING_ERRORS = (
+    "try:\n"
+    + "".join(f"    {line}\n" for line in _SCRIPT.splitlines())
+    + "except Exception as error:\n    note(str(error))\n    raise\n"
+)
 #: A profiler cannot be imported.
 _WITHOUT = """
 sys.modules |= {f"launcher.parallel.{name}": None for name in ("profiling", "partitioning")}
@@ -140,21 +147,56 @@ def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
     assert again.notes[1]["modules"][0] == f"{moved}.weight"
 
 
+def test_what_was_decided_for_other_numbers_is_decided_anew(
+    tmp_path: Path, partition: Partition
+) -> None:
+    dataclasses.replace(partition, partitions=3, starts=("1", "2")).write(
+        tmp_path / "partition.json"
+    )
+    part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
+    outcome = started(tmp_path, _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    assert outcome.code == 0, outcome.output
+    found = Partition.read(tmp_path / "partition.json")
+    assert (found.partitions, len(found.starts)) == (2, 1)
+
+
+def test_a_decision_that_cannot_be_kept_ends_all_ranks(tmp_path: Path) -> None:
+    part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
+    outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path / "none"))
+    assert outcome.code == 1
+    assert outcome.notes[0] == outcome.notes[1]
+    assert "partition.json cannot be written, where auto_partition keeps" in outcome.notes[0]
+
+
 def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True, memory_cap=1000)
-    note_errors = "try:\n" + "".join(f"    {line}\n" for line in _SCRIPT.splitlines())
-    note_errors += "except Exception as error:\n    note(str(error))\n    raise\n"
-    outcome = started(tmp_path, note_errors, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
+    outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
     assert outcome.code == 1
     assert outcome.notes[0] == outcome.notes[1]
     assert "bytes at least, and may have 1000" in outcome.notes[0]
     assert not (tmp_path / "partition.json").exists()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "link": 2}'])
+NO_CALLS = '{"version": 1, "fingerprint": {}}'
+NESTED = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 1}', '{"version": 1, "link": 2}', NO_CALLS, NESTED]
+)
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "partition.json").write_text(text)
     with pytest.raises(Exception, match=r"partition\.json: .*make it again"):
+        Partition.read(tmp_path / "partition.json")
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0])
+def test_seconds_that_are_none_are_refused(
+    tmp_path: Path, partition: Partition, seconds: float
+) -> None:
+    stages = (dataclasses.replace(partition.stages[0], forward=seconds), *partition.stages[1:])
+    dataclasses.replace(partition, stages=stages).write(tmp_path / "partition.json")
+    with pytest.raises(ParallelError, match=rf"stages\[0\]\.forward is {seconds}; make it again"):
         Partition.read(tmp_path / "partition.json")
 
 

@@ -207,6 +207,41 @@ def test_afterwards_a_model_is_as_before() -> None:
     assert not model.training
 
 
+class Halting(nn.Module):
+    """No gradients come back to what is before its last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(3)])
+        self.halt = Halt()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second, third = self.layers
+        return third(self.halt(second(first(x))))  # type: ignore[no-any-return]
+
+
+class Halt(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.detach()
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_model_is_profiled_that_detaches_what_it_computes(kind: Kind) -> None:
+    sample = Sample(arguments={"x": torch.ones(2, 6)})
+    model: nn.Module = Halting()
+    if kind is Kind.ESTIMATED:
+        model, sample = unmaterialised(Halting, sample)
+    found = profile(model, sample, device=CPU, kind=kind).modules
+    assert [each.name for each in found] == ["layers.0", "layers.1", "halt", "layers.2"]
+    assert [each.returning for each in found[1:]] == [48, 48, 0]
+
+
+def test_a_model_that_is_converted_is_not_estimated() -> None:
+    sample = Sample(arguments={"input": torch.ones(2, 6)})
+    with pytest.raises(ParallelError, match=r"cannot be made without its weights .*'measured'"):
+        unmaterialised(lambda: nn.Linear(6, 6).double(), sample)
+
+
 class Sized(nn.Module):
     """A list of tensors, and a number of the caller's, go over some of its places."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from launcher.parallel.profiling import links
 from launcher.parallel.profiling.profile import Sample, profile
 from launcher.parallel.world import World
 from launcher.partitions.costs import Link
-from launcher.partitions.partition import Partition
+from launcher.partitions.partition import Fingerprint, Partition
 
 #: Where the decision is kept, below the job's output.
 KEPT = "partition.json"
@@ -59,19 +60,37 @@ def _decided(model: nn.Module, world: World, sample: Sample, link: Link, states:
     here = fingerprint.taken(model, sample.arguments)
     path = Path(os.environ.get("SM_OUTPUT_DATA_DIR", "."), KEPT)
     question = _question(world)
-    if path.exists() and (kept := Partition.read(path)).fingerprint == here:
+    if path.exists() and _answers(kept := Partition.read(path), here, question):
         return kept
     costs = profile(
         model, sample, device=world.device, precision=world.job.precision, states=states
     )
     decided = decide(costs, here, link, question)
-    decided.write(path)
+    _keep(decided, path)
     print(
         f"partition: for {decided.objective}, stages start at {', '.join(decided.starts)}; a step "
         f"is predicted to take {decided.step:.3g} s; kept as {path}",
         flush=True,
     )
     return decided
+
+
+def _answers(kept: Partition, here: Fingerprint, question: Question) -> bool:
+    asked = [each.name for each in dataclasses.fields(question) if each.name != "task"]
+    same = all(getattr(kept, name) == getattr(question, name) for name in asked)
+    return same and kept.fingerprint == here
+
+
+def _keep(decided: Partition, path: Path) -> None:
+    """Whole, or not at all: half a file would end each rank 0 that is started again."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        decided.write(draft)
+        draft.replace(path)
+    except OSError as error:
+        raise ParallelError(
+            f"{path} cannot be written, where auto_partition keeps its decision: {error.strerror}"
+        ) from error
 
 
 def _question(world: World) -> Question:

@@ -42,7 +42,8 @@ class Passes:
     def run(self, watch: Watch) -> None:
         """Forward and back; adds to the gradients."""
         trips = list(self._forward(watch))
-        gradients: list[torch.Tensor | None] = [None]
+        _, end = trips[-1]
+        gradients: list[torch.Tensor | None] = [torch.ones_like(each) for each in end]  # the loss
         for number, (taken, left) in reversed(list(enumerate(trips))):
             with watch.backward(number):
                 _go_back(left, gradients)
@@ -75,12 +76,10 @@ def _fresh(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _go_back(left: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | None]) -> None:
-    # The loss has no gradient of its own, and is the last.
-    is_end = len(left) == 1 and gradients == [None]
     pairs = [
         (tensor, gradient)
         for tensor, gradient in zip(left, gradients, strict=True)
-        if tensor.requires_grad and (is_end or gradient is not None)
+        if tensor.requires_grad and gradient is not None  # none comes where the next detaches it
     ]
     if pairs:
         tensors, given = zip(*pairs, strict=True)

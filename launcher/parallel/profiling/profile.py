@@ -129,10 +129,20 @@ def _warm(passes: Passes, kind: Kind) -> None:
 
 
 def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
-    """A model and a sample that have shapes and no bytes, to be estimated."""
+    """A model and a sample that have shapes and no bytes, to be estimated.
+
+    Raises ParallelError, and what make raises.
+    """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with mode:
-        model = make()
+    try:
+        with mode:
+            model = make()
+    except RuntimeError as error:  # torch swaps no fake parameters (`model.double()`)
+        raise ParallelError(
+            f"the model cannot be made without its weights ({error}): give them their type and "
+            "place when they are made (nn.Linear(..., dtype=...)), and do not convert them; or use "
+            "the profile 'measured'"
+        ) from error
     return model, sample.through(mode.from_tensor)
 
 
