@@ -78,15 +78,21 @@ def test_a_search_predicts_the_step_that_its_schedule_plays(
     assert now.memory >= max(each.memory for each in found.stages)  # a rank has several
 
 
-@pytest.mark.parametrize("schedule", [Schedule.SIMPLE, Schedule.INTERLEAVED])
-def test_one_stage_on_each_rank_is_predicted_by_the_slowest(schedule: Schedule) -> None:
-    found = decided(Question(partitions=3, microbatches=6, schedule=schedule))
-    seconds = [each.forward + each.backward + each.sending for each in found.stages]
-    assert found.step == pytest.approx(sum(seconds) + 5 * max(seconds))
+def test_one_stage_on_each_rank_is_predicted_by_playing_the_schedule() -> None:
+    found = decided(Question(partitions=3, microbatches=6))
+    assert simulate(orders_of(found), found.stages).seconds == found.step
     assert [each.start for each in found.stages[1:]] == list(found.starts)
     assert sum(each.modules for each in found.stages) == len(found.modules)
     first, middle, last = (each.sent for each in found.stages)
     assert (first, middle, last) == (40, 80, 40)
+
+
+def test_where_all_go_forward_first_the_slowest_of_each_way_counts() -> None:
+    found = decided(Question(partitions=3, microbatches=6, schedule=Schedule.SIMPLE))
+    there = [each.forward + each.sending / 2 for each in found.stages]
+    back = [each.backward + each.sending / 2 for each in found.stages]
+    expected = sum(there) + sum(back) + 5 * (max(there) + max(back))
+    assert found.step == pytest.approx(expected)
 
 
 def test_the_spread_of_a_step_is_that_of_its_modules() -> None:

@@ -138,7 +138,9 @@ def from_file(problem: Problem, objective: Objective) -> Cuts:
         schedule=Schedule(read.schedule),
     )
     found = again.evaluate([names.index(start) for start in read.starts])
-    assert (read.step, max(each.memory for each in read.stages)) == (found.step, found.memory)
+    assert max(each.memory for each in read.stages) == found.memory
+    if problem.schedule is Schedule.SIMPLE:  # else the schedule is played
+        assert read.step == pytest.approx(found.step)
     return found
 
 

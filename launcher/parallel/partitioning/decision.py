@@ -17,6 +17,7 @@ from launcher.parallel.profiling.profile import Profile
 from launcher.partitions.costs import Link, ModuleCost
 from launcher.partitions.orders import Orders
 from launcher.partitions.partition import Choice, Fingerprint, Partition, StagePrediction
+from launcher.partitions.timeline import simulate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Que
     """The best cuts of a model. Raises ParallelError where there are none."""
     chain = Chain(profile.modules, profile.joints, link)
     cuts = _cut(chain, question)
+    stages = tuple(_stages(chain, question.orders, cuts))
     return Partition(
         task=question.task,
         fingerprint=fingerprint,
@@ -72,8 +74,8 @@ def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Que
         modules=profile.modules,
         joints=profile.joints,
         starts=tuple(profile.modules[place].name for place in cuts.places),
-        stages=tuple(_stages(chain, question.orders, cuts)),
-        step=cuts.step,
+        stages=stages,
+        step=simulate(question.orders, stages).seconds,
         spread=_spread(chain, question.orders, cuts),
         gap=cuts.gap if isinstance(cuts, Bounded) else 0.0,
         choices=tuple(_choices(chain, question)),
@@ -133,22 +135,22 @@ def _choices(chain: Chain, question: Question) -> Iterator[Choice]:
     for change in _changes(question):
         with suppress(ParallelError):  # no schedule has such numbers
             other = replace(question, **change)
-            cuts = _found(chain, other)
-            yield Choice(
-                objective=other.objective.value,
-                partitions=other.partitions,
-                microbatches=other.microbatches,
-                step=cuts.step if cuts else None,
-                memory=int(cuts.memory) if cuts else None,
-            )
+            yield _choice(chain, other)
 
 
-def _found(chain: Chain, question: Question) -> Cuts | None:
-    """None where a model does not fit."""
-    try:
-        return _cut(chain, question)
-    except ParallelError:
-        return None
+def _choice(chain: Chain, question: Question) -> Choice:
+    step = memory = None
+    with suppress(ParallelError):  # the model does not fit
+        cuts = _cut(chain, question)
+        stages = tuple(_stages(chain, question.orders, cuts))
+        step, memory = simulate(question.orders, stages).seconds, int(cuts.memory)
+    return Choice(
+        objective=question.objective.value,
+        partitions=question.partitions,
+        microbatches=question.microbatches,
+        step=step,
+        memory=memory,
+    )
 
 
 def _changes(question: Question) -> Iterator[dict[str, Any]]:
