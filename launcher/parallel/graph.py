@@ -54,7 +54,8 @@ def _trace_in(training: bool, model: nn.Module, whole: Collection[str]) -> fx.Gr
         except _UNTRACEABLE as error:
             raise ParallelError(
                 f"{what} cannot be followed from module to module: {error}; move what depends on "
-                "the values of tensors into a module of its own"
+                "the values of tensors, or is under torch.no_grad or torch.autocast, into a module "
+                "of its own"
             ) from error
         if has_drawn():
             raise ParallelError(
@@ -120,6 +121,12 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
     def __init__(self, whole: Collection[str]) -> None:
         super().__init__()
         self._whole = whole
+        self._outside = _mode()
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        if _mode() != self._outside:  # a graph would lose it
+            raise fx.proxy.TraceError("torch.no_grad or torch.autocast is about a part of it")
+        return super().create_node(*args, **kwargs)
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         if name in self._whole or not any(True for _ in module.children()):
@@ -150,6 +157,16 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
             if node is last:
                 return
             self.graph.erase_node(node)
+
+
+def _mode() -> tuple[Any, ...]:
+    """What torch's contexts change of the operations in them: torch.no_grad, torch.autocast."""
+    devices = ("cpu", "cuda")
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        *(torch.is_autocast_enabled(each) and torch.get_autocast_dtype(each) for each in devices),
+    )
 
 
 def holds_tensors(value: Any) -> bool:

@@ -212,10 +212,43 @@ class ByNumber(nn.Module):
         return self.layers[1](self.layers[0](x)) * scale
 
 
+class Half(nn.Module):
+    """Learns in one of its layers, and computes the other in another precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(3)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x = self.layers[0](x)
+        with torch.autocast("cpu", torch.bfloat16):
+            x = self.layers[1](x)
+        return self.layers[2](x.float())
+
+
+def test_a_module_with_a_part_that_does_not_learn_stays_whole() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Half(), nn.Linear(6, 6))
+    example = {"input": torch.randn(2, 6)}
+    expected = model(*example.values())
+    total(expected).backward()
+    gradients = {name: each.grad for name, each in model.named_parameters()}
+    model.zero_grad()
+    found = through(cut(model, ["1"], example), example)
+    total(found).backward()
+    assert torch.equal(found, expected)
+    assert gradients["0.layers.0.weight"] is None
+    for name, each in model.named_parameters():
+        assert (each.grad is None) == (gradients[name] is None), name
+        assert each.grad is None or torch.equal(each.grad, gradients[name]), name
+
+
 @pytest.mark.parametrize(
     ("make", "starts", "arguments", "words"),
     [
         (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be followed.*a module of its own"),
+        (Half, (), {"x": torch.ones(1, 6)}, "Half cannot be followed.*torch.no_grad or torch.auto"),
         (
             DropsOut,
             (),
@@ -239,6 +272,7 @@ class ByNumber(nn.Module):
     ],
     ids=[
         "its own values",
+        "a part without gradients",
         "its mode",
         "a number",
         "an argument missing",
