@@ -74,3 +74,12 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "cuts.json").write_text("[]")
     with pytest.raises(ParallelError, match=r"cuts\.json: this is no file of `launcher partition`"):
         Partition.read(tmp_path / "cuts.json")
+
+
+@pytest.mark.parametrize(
+    "starts", [("0",), ("head",), ("2", "1"), ("1", "1")], ids=["first", "none", "order", "twice"]
+)
+def test_starts_are_modules_in_their_order(starts: tuple[str, ...]) -> None:
+    text = partition(starts=starts).to_json()
+    with pytest.raises(ParallelError, match=r"no stage can start at .* make it again"):
+        Partition.from_json(text)

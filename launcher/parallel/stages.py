@@ -79,6 +79,8 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
         try:
             with torch.enable_grad(), undrawn(), in_mode(self._model, training=True):
                 self.run(*given)
+        except TypeError as error:
+            raise self._refusal(arguments, error) from error
         finally:
             with torch.no_grad():
                 for name, buffer in self._model.named_buffers():
@@ -92,6 +94,19 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
                 self.drawing.add(str(n.target))
         self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
         return value
+
+    def _refusal(self, arguments: Mapping[str, Any], error: TypeError) -> Exception:
+        """What to raise for an error; that of an argument left out, as which None stands in."""
+        names = [str(node.target) for node in self.module.graph.find_nodes(op="placeholder")]
+        if not (missing := [name for name in names if name not in arguments]):
+            return error
+        first, *_ = str(error).splitlines()
+        return ParallelError(
+            f"{type(self._model).__name__} fails without {', '.join(missing)}: "
+            f"{first}; a model is "
+            "followed as if it got all its arguments: give them in the example, or move what asks "
+            "for them into a module of its own"
+        )
 
     def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
         for node in self.module.graph.find_nodes(op="placeholder"):

@@ -155,7 +155,7 @@ class Partition:
                     "it again with `launcher partition`"
                 )
             partition = cls(**dict(_typed(raw)))
-            if wrong := list(misfits(partition)):
+            if wrong := [*misfits(partition), *_strays(partition)]:
                 raise TypeError("; ".join(wrong))
             return partition
         except _NO_FILE as error:
@@ -180,6 +180,15 @@ def _typed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, tuple(_MANY[name](**each) for each in value)
         else:
             yield name, tuple(value) if isinstance(value, list) else value
+
+
+def _strays(partition: Partition) -> Iterator[str]:
+    """What of the starts is no module at which a later stage can begin."""
+    left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
+    for start in partition.starts:
+        if start not in left:  # which passes by those before it
+            yield f"no stage can start at {start!r}, or not behind those before it"
+            return
 
 
 def _laid_out(value: Any) -> str:

@@ -212,6 +212,18 @@ class ByNumber(nn.Module):
         return self.layers[1](self.layers[0](x)) * scale
 
 
+class Masked(nn.Module):
+    """Asks for one of its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        x = self.layer(x)
+        return x if mask is None else x * mask
+
+
 class Half(nn.Module):
     """Learns in one of its layers, and computes the other in another precision."""
 
@@ -248,6 +260,7 @@ def test_a_module_with_a_part_that_does_not_learn_stays_whole() -> None:
     ("make", "starts", "arguments", "words"),
     [
         (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be followed.*a module of its own"),
+        (Masked, (), {"x": torch.ones(1, 6)}, "Masked fails without mask: .*give them in the exa"),
         (Half, (), {"x": torch.ones(1, 6)}, "Half cannot be followed.*torch.no_grad or torch.auto"),
         (
             DropsOut,
@@ -272,6 +285,7 @@ def test_a_module_with_a_part_that_does_not_learn_stays_whole() -> None:
     ],
     ids=[
         "its own values",
+        "an argument that is asked for",
         "a part without gradients",
         "its mode",
         "a number",

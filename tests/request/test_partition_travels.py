@@ -14,6 +14,7 @@ from source_folder import Folder
 from launcher.contract import JobDocument, ParallelPart
 from launcher.errors import SpecError
 from launcher.partitions import Partition
+from launcher.partitions.costs import ModuleCost
 from launcher.request import Placement
 from launcher.request.submission import Submission, prepare
 from launcher.spec import JobSpec, ModelParallel
@@ -90,14 +91,15 @@ def test_the_document_has_what_the_file_says_and_nothing_of_where_it_was(source:
 @pytest.mark.parametrize(
     "of_file",
     [
-        {"partitions": 4, "microbatches": 6, "starts": ("a", "b", "c")},
-        {"schedule": "zero_bubble", "virtual_stages": 2, "starts": ("a", "b", "c")},
+        {"partitions": 4, "microbatches": 6, "starts": ("1", "2", "3")},
+        {"schedule": "zero_bubble", "virtual_stages": 2, "starts": ("1", "2", "3")},
         {"precision": "bf16", "recomputed": ("0", "1")},
     ],
     ids=lambda changes: " ".join(changes),
 )
 def test_what_the_job_does_not_say_is_the_files(source: Folder, of_file: dict[str, Any]) -> None:
-    made = partition(**of_file)
+    more = ModuleCost(name="3", forward=0.0, backward=0.0, crossing=4)
+    made = partition(**of_file, modules=(*PARTITION.modules, more))
     made.write(source.root.parent / "cuts.json")
     part = told(sent(job(source)))
     assert {name: getattr(part, name) for name in of_file} == of_file
