@@ -3,8 +3,8 @@
 Usage: python benchmarks/partition.py [--rounds 3] [--rows ranking,...] [--quick] [--json FILE]
 
 ranking     a chain of modules that sleep, under two schedules: do 20 random cuts take as long as
-            predicted, by the formula and by a simulation of the schedule; are they in that order;
-            are the chosen cuts as fast as the best
+            predicted, are they in that order, and are the chosen cuts as fast as the best; and
+            what the formula says that chooses them
 baselines   four models, cut for speed, and by rules that measure nothing: which is faster
 memory      a model that is cut for memory lives under a limit where the one cut for speed dies,
             and is slower where both live

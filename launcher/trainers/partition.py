@@ -26,7 +26,8 @@ from launcher.parallel import fingerprint
 from launcher.parallel.degrees import Degrees
 from launcher.parallel.partitioning.decision import Question, decide
 from launcher.parallel.profiling import links
-from launcher.parallel.profiling.profile import Kind, Sample, profile, unmaterialised
+from launcher.parallel.profiling.profile import Kind, Sample, profile
+from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.partitions.costs import Link
 from launcher.partitions.partition import Partition

@@ -24,7 +24,8 @@ from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import Problem, best
 from launcher.parallel.profiling.bytes import place
 from launcher.parallel.profiling.passes import total
-from launcher.parallel.profiling.profile import Kind, Profile, Sample, profile, unmaterialised
+from launcher.parallel.profiling.profile import Kind, Profile, Sample, profile
+from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.stages import cut
 
@@ -236,10 +237,25 @@ def test_a_model_is_profiled_that_detaches_what_it_computes(kind: Kind) -> None:
     assert [each.returning for each in found[1:]] == [48, 48, 0]
 
 
-def test_a_model_that_is_converted_is_not_estimated() -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_model_that_is_converted_is_estimated(dtype: torch.dtype) -> None:
+    def make() -> nn.Module:
+        return Gpt(tied=True).to(dtype)
+
+    sample = Sample(arguments={"ids": torch.zeros(4, 9, dtype=torch.long)})
+    model, shapes = unmaterialised(make, sample)
+    assert model.head.weight is model.tokens.weight
+    found = profile(model, shapes, device=CPU, kind=Kind.ESTIMATED)
+    real = profile(make(), sample, device=CPU)
+    for name in ("parameters", "kept", "passing", "crossing"):
+        told = [[getattr(each, name) for each in one.modules] for one in (found, real)]
+        assert told[0] == told[1], name
+
+
+def test_a_model_that_cannot_do_without_its_weights_is_not_estimated() -> None:
     sample = Sample(arguments={"input": torch.ones(2, 6)})
     with pytest.raises(ParallelError, match=r"cannot be made without its weights .*'measured'"):
-        unmaterialised(lambda: nn.Linear(6, 6).double(), sample)
+        unmaterialised(lambda: nn.Linear(6, int(torch.ones(1).sum())).double(), sample)
 
 
 class Sized(nn.Module):

@@ -37,18 +37,18 @@ def measure(bench: Bench) -> Iterator[Figure]:
 
 
 def _compared(schedule: str, found: dict[str, Any]) -> Iterator[Figure]:
-    """found: of cuts, predicted seconds of a step by both ways, and those measured, by rounds."""
+    """found: of cuts, the seconds of a step: predicted, by the formula that chooses, measured."""
     measured = [statistics.median(each) for each in found["measured"]]
     drawn = sorted(set(range(len(measured))) - {found["chosen"], found["searched"]})
     alike = [kendall(*pair) for pair in combinations(zip(*found["measured"], strict=True), 2)]
     words = f"{len(drawn)} cuts of {min(measured):.2f} to {max(measured):.2f} s"
     if alike:
         words += f"; two rounds of measuring: {statistics.median(alike):.3g}"
-    for way, bound in (("predicted", at_least(0.9)), ("simulated", None)):
+    for way, bound in (("predicted", at_least(0.9)), ("by formula", None)):
         told = found[way]
         yield Figure(
             row="ranking",
-            what=f"{schedule}: random cuts as {way} and measured, tau",
+            what=f"{schedule}: random cuts, {way} and measured, tau",
             values=[kendall([told[n] for n in drawn], [measured[n] for n in drawn])],
             unit="",
             target=bound,
@@ -57,7 +57,7 @@ def _compared(schedule: str, found: dict[str, Any]) -> Iterator[Figure]:
         apart = [100 * (each / real - 1) for each, real in zip(told, measured, strict=True)]
         yield Figure(
             row="ranking",
-            what=f"{schedule}: steps {way} too long by",
+            what=f"{schedule}: steps, {way}, are too long by",
             values=apart,
             unit="%",
             note=f"{min(apart):.1f} to {max(apart):.1f}",

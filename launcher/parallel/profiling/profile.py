@@ -12,11 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
@@ -126,24 +122,6 @@ def _warm(passes: Passes, kind: Kind) -> None:
             f"what the model does depends on the values of tensors ({error}), so that it cannot "
             "be estimated: use the profile 'measured'"
         ) from error
-
-
-def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
-    """A model and a sample that have shapes and no bytes, to be estimated.
-
-    Raises ParallelError, and what make raises.
-    """
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    try:
-        with mode:
-            model = make()
-    except RuntimeError as error:  # torch swaps no fake parameters (`model.double()`)
-        raise ParallelError(
-            f"the model cannot be made without its weights ({error}): give them their type and "
-            "place when they are made (nn.Linear(..., dtype=...)), and do not convert them; or use "
-            "the profile 'measured'"
-        ) from error
-    return model, sample.through(mode.from_tensor)
 
 
 @contextmanager

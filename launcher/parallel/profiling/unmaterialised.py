@@ -1,0 +1,53 @@
+"""Models that have shapes and no bytes, to be estimated: torch's fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from launcher.errors import ParallelError
+from launcher.parallel.profiling.profile import Sample
+
+
+def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
+    """A model and a sample without bytes. Raises ParallelError, and what make raises."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        with mode:
+            model = make()
+    except RuntimeError:  # torch swaps no fake parameters, say for `model.to(torch.bfloat16)`
+        model = _without_storage(make)
+        _make_fake(model, mode)
+    return model, sample.through(mode.from_tensor)
+
+
+def _without_storage(make: Callable[[], nn.Module]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            return make()
+    except RuntimeError as error:
+        raise ParallelError(
+            f"the model cannot be made without its weights ({error}): give them their type and "
+            "place when they are made (nn.Linear(..., dtype=...)); or use the profile 'measured'"
+        ) from error
+
+
+def _make_fake(model: nn.Module, mode: FakeTensorMode) -> None:
+    """Put parameters and buffers on a CPU that has no bytes; tied ones stay tied."""
+    known: dict[int, torch.Tensor] = {}
+
+    def fake(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in known:
+            with mode:
+                like = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+            if isinstance(tensor, nn.Parameter):
+                like = nn.Parameter(like, requires_grad=tensor.requires_grad)
+            known[id(tensor)] = like
+        return known[id(tensor)]
+
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            held.update({name: fake(each) for name, each in held.items() if each is not None})
