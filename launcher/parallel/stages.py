@@ -112,6 +112,11 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
         for node in self.module.graph.find_nodes(op="placeholder"):
             if str(node.target) in arguments:
                 yield arguments[str(node.target)]
+            elif str(node.target).startswith("*"):
+                raise ParallelError(
+                    f"the forward of {type(self._model).__name__} takes {node.target}: give each "
+                    "of its arguments a name"
+                )
             elif node.args:
                 yield node.args[0]
             else:

@@ -224,6 +224,17 @@ class Masked(nn.Module):
         return x if mask is None else x * mask
 
 
+class Several(nn.Module):
+    """Takes as many arguments as it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.layer(torch.cat(inputs))
+
+
 class Half(nn.Module):
     """Learns in one of its layers, and computes the other in another precision."""
 
@@ -260,6 +271,7 @@ def test_a_module_with_a_part_that_does_not_learn_stays_whole() -> None:
     ("make", "starts", "arguments", "words"),
     [
         (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be followed.*a module of its own"),
+        (Several, (), {"inputs": torch.ones(1, 6)}, "Several takes .inputs: give each of its arg"),
         (Masked, (), {"x": torch.ones(1, 6)}, "Masked fails without mask: .*give them in the exa"),
         (Half, (), {"x": torch.ones(1, 6)}, "Half cannot be followed.*torch.no_grad or torch.auto"),
         (
@@ -285,6 +297,7 @@ def test_a_module_with_a_part_that_does_not_learn_stays_whole() -> None:
     ],
     ids=[
         "its own values",
+        "any arguments",
         "an argument that is asked for",
         "a part without gradients",
         "its mode",
