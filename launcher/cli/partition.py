@@ -60,11 +60,7 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
 
 
 def _store(found: Partition, path: Path) -> None:
-    """Whole, or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        found.write(draft)
-        draft.replace(path)
+        found.write(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise PlatformError(f"{path} cannot be written: {error.strerror}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -124,7 +125,14 @@ class Partition:
         return partition_html(self)
 
     def write(self, path: Path) -> None:
-        path.write_text(self.to_json())
+        """Whole, or not at all. Raises OSError."""
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            draft.write_text(self.to_json())
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
 
     def to_json(self) -> str:
         """A line for each module, stage and choice."""

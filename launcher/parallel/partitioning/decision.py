@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
@@ -54,8 +54,8 @@ class Question:
 def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Question) -> Partition:
     """The best cuts of a model. Raises ParallelError where there are none."""
     chain = Chain(profile.modules, profile.joints, link)
-    cuts = _cut(chain, question)
-    stages = tuple(_stages(chain, question.orders, cuts))
+    found = _predicted(chain, question)
+    cuts = found.cuts
     return Partition(
         task=question.task,
         fingerprint=fingerprint,
@@ -74,12 +74,26 @@ def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Que
         modules=profile.modules,
         joints=profile.joints,
         starts=tuple(profile.modules[place].name for place in cuts.places),
-        stages=stages,
-        step=simulate(question.orders, stages).seconds,
+        stages=found.stages,
+        step=found.step,
         spread=_spread(chain, question.orders, cuts),
         gap=cuts.gap if isinstance(cuts, Bounded) else 0.0,
-        choices=tuple(_choices(chain, question)),
+        choices=tuple(_choices(chain, question, found)),
     )
+
+
+class _Predicted(NamedTuple):
+    """The best cuts for a question, and what is predicted of them."""
+
+    cuts: Cuts
+    stages: tuple[StagePrediction, ...]
+    step: float
+
+
+def _predicted(chain: Chain, question: Question) -> _Predicted:
+    cuts = _cut(chain, question)
+    stages = tuple(_stages(chain, question.orders, cuts))
+    return _Predicted(cuts, stages, simulate(question.orders, stages).seconds)
 
 
 def _cut(chain: Chain, question: Question) -> Cuts:
@@ -130,26 +144,29 @@ def _spread(chain: Chain, orders: Orders, cuts: Cuts) -> float:
     return math.sqrt(sum(squares)) + (orders.microbatches - 1) * of_busiest
 
 
-def _choices(chain: Chain, question: Question) -> Iterator[Choice]:
-    """What one thing more or less would change, microbatches of one size."""
+def _choices(chain: Chain, question: Question, own: _Predicted) -> Iterator[Choice]:
+    """What one thing more or less would change, microbatches of one size. own: the question's."""
     for change in _changes(question):
         with suppress(ParallelError):  # no schedule has such numbers
             other = replace(question, **change)
-            yield _choice(chain, other)
+            yield _choice(other, own if other == question else _found(chain, other))
 
 
-def _choice(chain: Chain, question: Question) -> Choice:
-    step = memory = None
-    with suppress(ParallelError):  # the model does not fit
-        cuts = _cut(chain, question)
-        stages = tuple(_stages(chain, question.orders, cuts))
-        step, memory = simulate(question.orders, stages).seconds, int(cuts.memory)
+def _found(chain: Chain, question: Question) -> _Predicted | None:
+    """None where the model does not fit."""
+    try:
+        return _predicted(chain, question)
+    except ParallelError:
+        return None
+
+
+def _choice(question: Question, found: _Predicted | None) -> Choice:
     return Choice(
         objective=question.objective.value,
         partitions=question.partitions,
         microbatches=question.microbatches,
-        step=step,
-        memory=memory,
+        step=found.step if found else None,
+        memory=int(found.cuts.memory) if found else None,
     )
 
 

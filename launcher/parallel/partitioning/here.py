@@ -82,11 +82,8 @@ def _answers(kept: Partition, here: Fingerprint, question: Question) -> bool:
 
 
 def _keep(decided: Partition, path: Path) -> None:
-    """Whole, or not at all: half a file would end each rank 0 that is started again."""
-    draft = path.with_name(f".{path.name}.part")
     try:
-        decided.write(draft)
-        draft.replace(path)
+        decided.write(path)
     except OSError as error:
         raise ParallelError(
             f"{path} cannot be written, where auto_partition keeps its decision: {error.strerror}"

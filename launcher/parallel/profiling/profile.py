@@ -147,7 +147,9 @@ def _kept(model: nn.Module) -> Iterator[None]:
 
 def _count(model: nn.Module, passes: Passes, sample: Sample) -> Ledger:
     """The bytes of a pass, when there are gradients already."""
-    given = [leaf for leaf in tree_leaves((sample.arguments, sample.target)) if _is_tensor(leaf)]
+    given = [
+        leaf for leaf in tree_leaves((sample.arguments, sample.target)) if torch.is_tensor(leaf)
+    ]
     ledger = Ledger([*model.parameters(), *model.buffers(), *given])
     with ExitStack() as stack:
         for each in model.modules():
@@ -210,10 +212,6 @@ def _first_call(stage: Stage) -> str:
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(each.numel() * each.element_size() for each in tensors)
-
-
-def _is_tensor(leaf: object) -> bool:
-    return isinstance(leaf, torch.Tensor)
 
 
 def _rates(device: torch.device, precision: Precision | str | None) -> Rates:
