@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import sys
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from weakref import finalize
@@ -117,7 +118,7 @@ class DataLoader:
             tensors = "torch" in sys.modules
         self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
         self._pinning = open_pinning(pin_memory)
-        self._process = os.getpid()
+        self._process, self._forks = os.getpid(), _forks
         self._source: Source | None = None
         self._dataset: Description | None = None
         self._meter = StreamMeter(epochs_so_far(self._spec.name), self._report)
@@ -212,12 +213,13 @@ class DataLoader:
     ) -> Generator[Any, None, None]:
         try:
             for number in itertools.count():
-                self._check_latest(reading)
-                with reading.clock:
-                    if (given := next(batches, None)) is None:
-                        break
-                    step, (tree, arrays) = given
-                    batch = self._assembly.rebuild(tree, arrays)
+                if self._latest is not reading or self._forks != _forks:
+                    self._refuse()
+                reading.waits_since = time.perf_counter()
+                if (given := next(batches, None)) is None:
+                    break
+                step, (tree, arrays) = given
+                batch = self._assembly.rebuild(tree, arrays)
                 del given
                 del arrays  # the memory is the user's alone, and free when they let go of it
                 skipped = None
@@ -230,7 +232,7 @@ class DataLoader:
                 del batch
             reading.progress.end()
         finally:
-            if os.getpid() == self._process:  # the parent's, when this one is its fork
+            if self._forks == _forks:  # else they are the parent's, and this one is its fork
                 batches.close()
                 reading.report()
 
@@ -245,16 +247,29 @@ class DataLoader:
                 self._source.prepare(following)
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if self._forks != _forks:
             raise DataError(
                 f"this loader of {self._spec.name} was made in the process {self._process} and is "
                 f"used in {os.getpid()}, its fork: make a DataLoader in the process that reads it"
             )
 
-    def _check_latest(self, reading: Reading) -> None:
+    def _refuse(self) -> NoReturn:
+        """Say why this iteration cannot go on."""
         self._check_process()
-        if self._latest is not reading:
-            raise DataError(
-                f"a newer iteration over {self._spec.name} has begun, or its place was set, which "
-                "ends this one; to read it twice at once, make two loaders with a name= each"
-            )
+        raise DataError(
+            f"a newer iteration over {self._spec.name} has begun, or its place was set, which "
+            "ends this one; to read it twice at once, make two loaders with a name= each"
+        )
+
+
+#: How often this process and those before it were forked. To ask for the process's number before
+#: each batch was measured to take as long as counting the batch.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)

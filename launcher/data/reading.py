@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from launcher.data.figures.meters import StreamMeter
@@ -12,27 +13,54 @@ from launcher.data.order.shards import ShardPlan
 from launcher.data.state import Progress
 from launcher.runtime.events import emit
 
+#: Seconds after which batches that were handed out are entered: one by one it was measured to take
+#: several times as long, since all that a step of training touches has gone from the caches.
+_ENTER_EVERY = 0.1
+
 
 class Reading:
     """The account of a pass, and its line in the log."""
 
     def __init__(self, plan: Plan | ShardPlan, meter: StreamMeter) -> None:
         self.plan = plan
-        self.progress: Any = ShardProgress(plan) if isinstance(plan, ShardPlan) else Progress(plan)
-        self.clock = meter.begin()
+        self._progress: Any = ShardProgress(plan) if isinstance(plan, ShardPlan) else Progress(plan)
+        self._clock = meter.begin()
         self._meter = meter
         self._skipped = Skipped()
+        #: When the script began to wait, by time.perf_counter; None while it computes.
+        self.waits_since: float | None = None
+        self._given: list[tuple[int | Portion, float, float]] = []  # and not entered yet
+        self._enters_at = 0.0
 
     def note(self, step: int | Portion, skipped: dict[str, Any] | None) -> None:
         """A batch is handed out. step: as the source gave it."""
-        self.progress.note(step)
-        self.clock.count()
+        now = time.perf_counter()
+        self._given.append((step, now if self.waits_since is None else self.waits_since, now))
+        self.waits_since = None
         if skipped is not None:
             self._skipped.add(Skipped(**skipped))
+        if now >= self._enters_at:
+            self._enters_at = now + _ENTER_EVERY
+            self._enter()
+
+    @property
+    def progress(self) -> Any:
+        """How far the pass is."""
+        self._enter()
+        return self._progress
+
+    def _enter(self) -> None:
+        given, self._given = self._given, []
+        for step, since, until in given:
+            self._progress.note(step)
+            self._clock.count(since, until)
 
     def report(self) -> None:
-        self._meter.end(self.clock)
+        """The pass is over, or given up."""
         plan, progress, skipped = self.plan, self.progress, self._skipped
+        if self.waits_since is not None:
+            self._clock.waited(self.waits_since, time.perf_counter())
+        self._meter.end(self._clock)
         fields: dict[str, Any] = {}
         if skipped.count:
             fields = {
@@ -44,10 +72,10 @@ class Reading:
             "data_epoch",
             stream=plan.spec.name,
             epoch=plan.epoch,
-            steps=self.clock.steps,
+            steps=self._clock.steps,
             samples=progress.samples - skipped.count,
             pads=progress.pads,
             drops=progress.drops,
-            **self.clock.fields(),
+            **self._clock.fields(),
             **fields,
         )

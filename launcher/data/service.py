@@ -26,10 +26,10 @@ from launcher.runtime.events import emit
 _RECEIVER_PATIENCE = 60.0
 #: Seconds without any news from the receiver after which the log says what is awaited.
 _SAY_EVERY = 30.0
-#: What was taken is said at once, but not again within so many seconds, so many batches, and so
-#: many seconds of waiting: each word costs as much CPU time as receiving half a megabyte.
+#: What was taken is said at once, but not again within so many seconds, and so many seconds of
+#: waiting: each word costs as much CPU time as receiving half a megabyte, and a receiver to which
+#: batches come sees it from the slabs' marks.
 _SAY_TAKEN_EVERY = 0.02
-_MOST_UNSAID = 8
 _SAY_WHEN_STARVED = 0.004
 _GONE = "the receiver of this host is gone"
 
@@ -40,6 +40,7 @@ class _Run:
 
     name: str
     plan: Plan | LanePlan
+    awaited: str  # for the log
     batches: collections.deque[m.Batch] = field(default_factory=collections.deque)
     failed: m.RunFailed | None = None
 
@@ -54,12 +55,12 @@ class ServiceSource:
     def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
         self._process = os.getpid()
-        self._unsaid: dict[str, list[int]] = {}  # steps that were taken, by run
+        self._unsaid: list[tuple[str, int]] = []  # runs and steps that were taken
         self._next_saying = 0.0
         self._released: collections.deque[int] = collections.deque()
-        # The method holds on to this object, and so to the connection, while arrays live: the
-        # receiver uses a slab again when it is told to, or when the connection has ended.
-        self._views = SlabViews(self._note_release, pinning)
+        # Arrays hold on to this object, and so to the connection, while they live: the receiver
+        # uses a slab again when it is told to, or when the connection has ended.
+        self._views = SlabViews(self._released, pinning, owner=self)
         self._borrower = _connect(receiver, self._views)
         self._runs: dict[str, _Run] = {}
         self._current: _Run | None = None
@@ -84,8 +85,8 @@ class ServiceSource:
         try:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
-                self._take(run, batch.step)
-                yield batch.step, self._parts(batch)
+                self._take(batch)
+                yield batch.step, self._parts(batch)  # and keep nothing that the script may let go
         finally:
             self._close(run)
 
@@ -107,7 +108,8 @@ class ServiceSource:
 
     def _open(self, plan: Plan | LanePlan, rank: int, after: _Run | None = None) -> _Run:
         rank = int(os.environ.get("RANK", rank))
-        run = _Run(f"{rank}-{plan.epoch}-{secrets.token_hex(6)}", plan)
+        name = f"{rank}-{plan.epoch}-{secrets.token_hex(6)}"
+        run = _Run(name, plan, f"a batch of {plan.spec.name}")
         self._runs[run.name] = run
         self._say(
             m.OpenRun(
@@ -132,81 +134,81 @@ class ServiceSource:
         if self._runs.pop(run.name, None) is None or os.getpid() != self._process:
             return  # a fork has no say on its parent's runs
         for batch in run.batches:
-            self._note_release(batch.slab)
+            self._released.append(batch.slab)
         self._give_back()
         with contextlib.suppress(DataServiceUnavailable):  # what went wrong was said before
             self._say(m.CloseRun(run=run.name))
 
     def _next_batch(self, run: _Run) -> m.Batch:
-        self._give_back()
+        if self._released:
+            self._give_back()
         while not run.batches:
             if run.failed is not None:
                 raise _as_error(run.failed)
-            message = self._hear(f"a batch of {run.plan.spec.name}")
-            if isinstance(message, m.Batch) and message.run == run.name:
+            message = self._hear(run.awaited)
+            if type(message) is m.Batch and message.run == run.name:
                 return message
             self._sort(message)
         return run.batches.popleft()
 
     def _parts(self, batch: m.Batch) -> Parts:
-        payload = self._views.payload(batch.slab, batch.size)
-        return wire.unpack(payload, batch.content)
+        return wire.unpack(self._views.payload(batch.slab, batch.size), batch.content)
 
-    def _sort(self, message: m.Message) -> None:
+    def _sort(self, message: m.Message | m.Batch) -> None:
         """Keep what belongs to a run; a batch of one that was closed gives its memory back."""
-        run = self._runs.get(getattr(message, "run", ""))
         if isinstance(message, m.Batch):
-            if run is None:
-                self._note_release(message.slab)
+            if (run := self._runs.get(message.run)) is None:
+                self._released.append(message.slab)
             else:
                 run.batches.append(message)
-        elif isinstance(message, m.RunFailed) and run is not None:
-            run.failed = message
-
-    def _note_release(self, slab: int) -> None:
-        self._released.append(slab)  # called by destructors: no lock, no I/O
+        elif isinstance(message, m.RunFailed) and message.run in self._runs:
+            self._runs[message.run].failed = message
 
     def _give_back(self) -> None:
         """Let the receiver use the slabs again that nobody looks at any more."""
-        slabs = [self._released.popleft() for _ in range(len(self._released))]
-        if self._pinning is not None:
-            slabs = self._pinning.copied(slabs)
-        for slab in slabs:
+        if self._pinning is None:
+            while self._released:
+                self._views.give_back(self._released.popleft())
+            return
+        for slab in self._pinning.copied(
+            self._released.popleft() for _ in range(len(self._released))
+        ):
             self._views.give_back(slab)
 
-    def _take(self, run: _Run, step: int) -> None:
-        """Note that the script has a batch, and say so soon."""
-        unsaid = self._unsaid.setdefault(run.name, [])
-        unsaid.append(step)
-        if len(unsaid) >= _MOST_UNSAID or time.monotonic() >= self._next_saying:
+    def _take(self, batch: m.Batch) -> None:
+        """Mark a batch as taken by the script; say so, too, for when no other one comes."""
+        self._views.take(batch.slab)
+        self._unsaid.append((batch.run, batch.step))
+        if time.monotonic() >= self._next_saying:
             self._say()
-
-    @property
-    def _patience(self) -> float:
-        return _SAY_WHEN_STARVED if self._unsaid else _SAY_EVERY
 
     def _say(self, *messages: m.Message) -> None:
         """Say what was taken, and more."""
-        taken = [m.Taken(run=run, steps=steps) for run, steps in self._unsaid.items()]
-        self._unsaid = {}
+        unsaid: dict[str, list[int]] = {}
+        for run, step in self._unsaid:
+            unsaid.setdefault(run, []).append(step)
+        taken = [m.Taken(run=run, steps=steps) for run, steps in unsaid.items()]
+        self._unsaid = []
         self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY
         try:
             self._borrower.say(*taken, *messages)
         except OSError as error:
             raise DataServiceUnavailable(_GONE) from error
 
-    def _hear(self, awaited: str) -> m.Message:
+    def _hear(self, awaited: str) -> m.Message | m.Batch:
         """The next message; says in the log what is awaited, as long as nothing comes."""
         since = time.monotonic()
         try:
-            while (message := self._borrower.hear(self._patience)) is None:
+            while True:
+                patience = _SAY_WHEN_STARVED if self._unsaid else _SAY_EVERY
+                if (message := self._borrower.hear(patience)) is not None:
+                    return message
                 if self._unsaid:
                     self._say()
                 else:
                     emit("data_awaited", what=awaited, seconds=round(time.monotonic() - since))
         except OSError as error:
             raise DataServiceUnavailable(_GONE) from error
-        return message
 
 
 class _ServiceLane:
@@ -223,7 +225,7 @@ class _ServiceLane:
         batch = self._source._next_batch(self._run)
         item = unpack(*self._source._parts(batch))
         if isinstance(item, Portion):
-            self._source._take(self._run, batch.step)
+            self._source._take(batch)
         return item
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import select
 import socket
 import threading
 import time
@@ -30,11 +31,16 @@ _coin = random.Random()
 class LineConnection:
     """Sends and receives JSON objects; sending is safe from several threads.
 
-    Receiving is for one thread at a time.
+    Receiving is for one thread at a time. polls: wait in poll, which sleeps on when the other
+    side of a Unix connection has read something; recv was measured to wake up each time.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, *, polls: bool = False) -> None:
         self._socket = connection
+        self._poll: select.poll | None = None
+        if polls:
+            self._poll = select.poll()
+            self._poll.register(connection, select.POLLIN)
         self._buffer = bytearray()
         self._sending = threading.Lock()
 
@@ -55,6 +61,8 @@ class LineConnection:
             searched = len(self._buffer)
             if searched > MESSAGE_LIMIT:
                 raise WireError(f"a message of more than {MESSAGE_LIMIT} bytes")
+            if self._poll is not None:
+                self._poll.poll()
             chunk = self._socket.recv(65536)
             if not chunk:
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import socket
 import struct
@@ -156,3 +157,16 @@ def sent_and_rebuilt(
     header, payload = through_the_wire(frame_of(batch))
     tree, parts = wire.unpack(payload, header.content_bytes)
     return structure.Assembly(tensors=tensors, types=types).rebuild(tree, parts)
+
+
+def content_of(entry: Any) -> bytes:
+    """The content of a frame that holds one array, as its entry says."""
+    return json.dumps([["array", 0], [entry]]).encode()
+
+
+def view_of(entry: Any, arrays: np.ndarray) -> np.ndarray:
+    """The one array of a frame whose payload begins with these bytes; raises WireError."""
+    content = content_of(entry)
+    payload = np.concatenate([arrays, np.frombuffer(content, np.uint8)])
+    _, (array,) = wire.unpack(payload, len(content))
+    return array

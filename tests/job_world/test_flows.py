@@ -63,7 +63,7 @@ class Receiving:
 
     def payloads(self) -> list[bytes]:
         """What the rank has been lent, in the order of the slabs."""
-        return [bytes(slab.memory) for _, slab in sorted(self.rank.lent.items())]
+        return [bytes(loan.slab.memory) for _, loan in sorted(self.rank.lent.items())]
 
 
 @pytest.fixture

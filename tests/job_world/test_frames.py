@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from batches import bytes_of, read_frame, start_of
+from batches import bytes_of, content_of, read_frame, start_of, view_of
 
 from launcher.data.batches import wire
 from launcher.data.memory.slabs import SlabPool
@@ -268,11 +268,6 @@ def test_a_checksum_covers_every_byte_of_a_frame() -> None:
             assert not is_intact(bytes(damaged)), place
 
 
-def view(entry: Any, payload: np.ndarray) -> np.ndarray:
-    (array,) = wire.view_arrays([wire.read_entry(entry)], payload)
-    return array
-
-
 @pytest.mark.parametrize(
     ("entry", "values"),
     [
@@ -285,7 +280,7 @@ def view(entry: Any, payload: np.ndarray) -> np.ndarray:
     ids=str,
 )
 def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> None:
-    array = view(entry, np.zeros(64, np.uint8))
+    array = view_of(entry, np.zeros(64, np.uint8))
     assert array.tolist() == values
     assert array.dtype.str == entry[0]
 
@@ -325,12 +320,13 @@ def test_an_array_may_lie_anywhere_inside_its_frame(entry: Any, values: Any) -> 
 )
 def test_an_array_outside_of_its_frame_or_of_no_plain_kind_is_refused(entry: Any) -> None:
     with pytest.raises(WireError):
-        view(entry, np.zeros(64, np.uint8))
+        view_of(entry, np.zeros(64, np.uint8))
 
 
 def test_arrays_are_views_of_their_payload() -> None:
-    payload = np.zeros(64, np.uint8)
-    array = view(["<u2", [2], 2], payload)
+    content = content_of(["<u2", [2], 2])
+    payload = np.concatenate([np.zeros(64, np.uint8), np.frombuffer(content, np.uint8)])
+    _, (array,) = wire.unpack(payload, len(content))
     array[1] = 513
     assert payload[4:6].tolist() == [1, 2]
 
@@ -340,9 +336,9 @@ def test_an_entry_is_read_for_any_payload() -> None:
     entry = wire.read_entry(["<u2", [2], 2])
     assert entry == (np.dtype("<u2"), (2,), 2, 4)
     assert hash(entry)  # nothing of it can change
-    wire.view_arrays([entry], np.zeros(6, np.uint8))
+    view_of(["<u2", [2], 2], np.zeros(6, np.uint8))
     with pytest.raises(WireError, match="outside its frame"):
-        wire.view_arrays([entry], np.zeros(5, np.uint8))
+        view_of(["<u2", [2], 2], np.zeros(5, np.uint8))
 
 
 #: Bytes around the steps in which the kernel gathers them.

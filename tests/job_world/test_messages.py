@@ -11,11 +11,11 @@ import pytest
 from launcher.data.control import messages
 from launcher.data.control.messages import (
     Message,
+    cut,
     decode,
     decode_plan,
     encode_plan,
     from_line,
-    to_lines,
 )
 from launcher.data.order.plan import Plan
 from launcher.data.order.shards import LanePlan
@@ -98,15 +98,6 @@ WIRE: list[dict[str, Any]] = [
         "size": 5,
         "content": 3,
     },
-    {
-        "type": "Batch",
-        "run": "r",
-        "step": 1,
-        "slab": 2,
-        "size": 3,
-        "new": True,
-        "content": 3,
-    },
     {"type": "Forget", "slab": 1},
     {
         "type": "RunFailed",
@@ -138,45 +129,52 @@ def test_a_message_is_its_line(raw: dict[str, Any]) -> None:
     line = message.to_line()
     assert line.index(b"\n") == len(line) - 1
     assert from_line(line[:-1]) == message
-    if not isinstance(message, messages.Batch):
-        assert json.loads(line) == raw
+    assert json.loads(line) == raw
+    assert cut(line) == (message, b"")
+    assert cut(line[:-1]) == (None, line[:-1])
 
 
-def test_a_batch_is_the_list_of_its_values() -> None:
-    batch = messages.Batch(run="r\xfc", step=1, slab=2, size=3, new=True, content=4)
-    assert batch.to_line() == b'["r\\u00fc",1,2,3,true,4]\n'
-    assert to_lines(batch, messages.Forget(slab=1), batch) == (
-        batch.to_line() + b'{"type":"Forget","slab":1}\n' + batch.to_line()
-    )
+BATCH = messages.Batch(run="r\xfc", step=1, slab=2, size=1 << 40, new=True, content=4)
 
 
-@pytest.mark.parametrize("wrong", [None, "1", 1, 1.0, False, [], {}, [1]], ids=repr)
-@pytest.mark.parametrize("place", range(6))
-def test_a_batch_with_a_value_of_another_kind_is_refused(place: int, wrong: Any) -> None:
-    values: list[Any] = ["r", 1, 2, 3, True, 4]
-    is_of_its_kind = type(values[place]) is type(wrong)
-    values[place] = wrong
-    line = json.dumps(values).encode()
-    if is_of_its_kind:
-        assert list(vars(from_line(line)).values()) == values
-    else:
-        with pytest.raises(WireError, match="a damaged message Batch"):
-            from_line(line)
+def test_messages_and_batches_are_cut_one_by_one_wherever_what_has_come_ends() -> None:
+    said = [BATCH, messages.Forget(slab=1), BATCH._replace(new=False, run=""), messages.Close()]
+    data = b"".join(message.to_line() for message in said)
+    for end in range(len(data) + 1):
+        heard, rest = [], data[:end]
+        while rest:
+            message, rest = cut(rest)
+            if message is None:
+                break
+            heard.append(message)
+        assert heard == said[: len(heard)]
+        assert b"".join(message.to_line() for message in heard) + rest == data[:end]
+    assert heard == said
+
+
+def test_a_batch_whose_run_is_no_text_is_refused() -> None:
+    with pytest.raises(WireError, match="a damaged message Batch"):
+        cut(BATCH._replace(run="r").to_line()[:-1] + b"\xff")
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        *(b"[]", b'["r",1,2,3,true]', b'["r",1,2,3,true,4,5]', b'[["r",1,2,3,true,4]]'),
-        *(b'["r",1,2,3,true,4]\n', b'["r",1,2,3,true,4] ', b'["r",1,2,3,true,4]["r"]'),
-        *(b'["r",1,2,3,true,4', b'["r",1,2,3,true,}', b"[", b"[[", b'["\xff",1,2,3,true,4]'),
-        *(b'["r",1,2,3,true,NaN]', b'["r",1,2,3,true,1e999]', b'["r",1,2,3,True,4]'),
-        *(b' ["r",1,2,3,true,4]', b"", b"null", b"3", b'"r"', b"[" * 100_000),
+        *(b"[]", b'["r",1,2,3,true,4]', b"[", b"[[", b'{"type":"Close"', b'{"type":"Close"}{}'),
+        *(b'{"type":"Close"} ', b' {"type":"Close"}', b'{"type":"\xff"}', b'{"type":"Batch"}'),
+        *(
+            b'{"type":"Forget","slab":NaN}',
+            b'{"type":"Forget","slab":1e999}',
+            b"null",
+            b"3",
+            b'"r"',
+        ),
+        *(b"", b"[" * 100_000),
     ],
     ids=lambda line: repr(line[:30]),
 )
 def test_what_is_no_line_is_refused(line: bytes) -> None:
-    with pytest.raises(WireError, match=r"not a message|a damaged message Batch") as raised:
+    with pytest.raises(WireError, match=r"not a message|a damaged message") as raised:
         from_line(line)
     assert len(str(raised.value)) < 200
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -52,11 +53,8 @@ def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
             meter = StreamMeter(past, lambda figures: said.append(dict(figures)))
         clock = meter.begin()
         for _ in range(4):
-            with clock:
-                pass
-            clock.count()
-        with clock:
-            pass  # the wait that finds the end
+            clock.count(time.perf_counter(), time.perf_counter())
+        clock.waited(time.perf_counter(), time.perf_counter())  # that finds the end
         meter.end(clock)
         firsts.append(clock.first)
     assert [each["steps"] for each in said] == [4, 8, 12]

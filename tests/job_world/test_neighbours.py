@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import socket
 import threading
@@ -9,7 +10,7 @@ import threading
 import pytest
 
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import SlabPool, SlabViews
+from launcher.data.memory.slabs import RETURNED, TAKEN, SlabPool, SlabViews
 from launcher.data.receiver.neighbours import Neighbour
 
 COUNT = 5000  # messages: more than a connection takes at once
@@ -27,16 +28,20 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
         neighbour.show(batch, slab)
     neighbour.end()
 
-    data, descriptors = b"", []
+    data, descriptors, told = b"", [], []
     while True:
         piece, found, _, _ = socket.recv_fds(theirs, 65536, 8)
         if not piece:
             break
         data += piece
         descriptors += found
+        while data:
+            message, data = m.cut(data)
+            if message is None:
+                break
+            told.append(message)
     sender.join(10)
 
-    told = [m.from_line(line) for line in data.splitlines()]
     assert [message.step for message in told if isinstance(message, m.Batch)] == list(range(COUNT))
     assert len(descriptors) == 2
     for descriptor in descriptors:
@@ -70,29 +75,42 @@ def test_one_that_has_gone_is_known_to_be_gone(says_something_first: bool) -> No
     assert neighbour.is_gone
 
 
-def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before() -> None:
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before(is_taken: bool) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         neighbour = Neighbour(ours)
         pool = SlabPool(1 << 20, retire=lambda _: None)
         slab = pool.take(100)
-        assert neighbour.lend(slab)
-        gone: list[int] = []
-        views = SlabViews(gone.append)
+        assert neighbour.lend(slab, "run", 3)
+        gone: collections.deque[int] = collections.deque()
+        views = SlabViews(gone)
         views.add(slab.number, os.dup(slab.descriptor))
         whole = views.payload(slab.number, 100)
         part = whole[10:20]
         part[:] = 255  # what the script writes is no mark
         del whole
-        assert gone == neighbour.returned() == []
+        assert not gone
+        assert neighbour.marked() == []
         del part
-        assert gone == [slab.number]
+        assert list(gone) == [slab.number]
+        (loan,) = neighbour.lent.values()
+        if is_taken:
+            views.take(slab.number)
+            assert neighbour.marked() == [(loan, TAKEN)]
+            assert neighbour.marked() == []  # once
         views.give_back(slab.number)
-        assert neighbour.returned() == [slab]
-        assert neighbour.returned() == []  # once
+        assert neighbour.marked() == [(loan, RETURNED)]
+        assert (loan.slab, loan.run, loan.step) == (slab, "run", 3)
+        assert neighbour.marked() == []
+        assert neighbour.lent == {}
 
-        assert not neighbour.lend(slab)  # it has the descriptor
-        assert neighbour.returned() == []  # the old mark does not count
+        assert not neighbour.lend(slab, "run", 4)  # it has the descriptor
+        assert neighbour.marked() == []  # the old mark does not count
+        views.take(slab.number)
+        views.give_back(slab.number)
+        ((loan, marks),) = neighbour.marked()  # both at once
+        assert (loan.step, marks) == (4, TAKEN | RETURNED)
 
 
 def test_no_payload_covers_the_mark() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import sys
 import warnings
@@ -56,7 +57,7 @@ def slab(size: int) -> int:
 
 def test_a_slab_is_locked_from_when_it_is_shown_until_it_is_forgotten() -> None:
     cuda = Cuda()
-    views = SlabViews(lambda _: None, Pinning(cuda))
+    views = SlabViews(collections.deque(), Pinning(cuda))
     views.add(1, slab(8192))
     views.add(2, slab(4096))
     assert sorted(cuda.locked.values()) == [4096, 8192]
@@ -83,7 +84,7 @@ def test_memory_that_cannot_be_locked_is_told() -> None:
     cuda = Cuda()
     cuda.error = 2
     with pytest.raises(DataError, match=r"could not lock 1 MiB .*error 2.*prefetch_bytes"):
-        SlabViews(lambda _: None, Pinning(cuda)).add(1, slab(1 << 20))
+        SlabViews(collections.deque(), Pinning(cuda)).add(1, slab(1 << 20))
 
 
 def test_without_torch_there_is_nothing_to_pin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class Part:
     total: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Header:
     """Whose batch a frame holds. content_bytes: of its end, which say what the arrays are."""
 
@@ -87,11 +87,11 @@ class Header:
     payload_bytes: int
     content_bytes: int
     part: Part | None = None
+    #: Of the whole batch.
+    total_bytes: int = field(init=False)
 
-    @property
-    def total_bytes(self) -> int:
-        """Of the whole batch."""
-        return self.part.total if self.part else self.payload_bytes
+    def __post_init__(self) -> None:
+        self.total_bytes = self.part.total if self.part else self.payload_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,22 +216,21 @@ def read_start(start: bytes | bytearray | memoryview) -> Header:
         raise WireError(f"a frame of {size} bytes, a part of {total}, is beyond the limits")
     if total and offset >= total:
         raise WireError(f"a frame with a damaged start: a part at {offset} of {total} bytes")
-    run, worker = _names(start, *lengths)
+    middle = _START.size + lengths[0]
+    if (end := middle + lengths[1]) > START_BYTES:
+        raise WireError(f"a frame with a damaged start: names of {lengths} bytes")
+    try:
+        run, worker = _name(bytes(start[_START.size : middle])), _name(bytes(start[middle:end]))
+    except UnicodeDecodeError as error:
+        raise WireError(f"a frame with a damaged start: {error!r}") from error
     part = Part(attempt=attempt, offset=offset, total=total) if total else None
     return Header(
         run=run, step=step, worker=worker, payload_bytes=size, content_bytes=content, part=part
     )
 
 
-def _names(start: bytes | bytearray | memoryview, run: int, worker: int) -> tuple[str, str]:
-    middle = _START.size + run
-    if middle + worker > START_BYTES:
-        raise WireError(f"a frame with a damaged start: names of {run} and {worker} bytes")
-    names = start[_START.size : middle], start[middle : middle + worker]
-    try:
-        return str(names[0], "utf-8"), str(names[1], "utf-8")
-    except UnicodeDecodeError as error:
-        raise WireError(f"a frame with a damaged start: {error!r}") from error
+#: The same few names come with every batch.
+_name = functools.lru_cache(maxsize=1024)(bytes.decode)
 
 
 def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
@@ -272,15 +271,19 @@ def is_intact(
 
 
 @functools.lru_cache(maxsize=64)
-def _read_content(content: bytes) -> tuple[Any, tuple[Entry, ...]]:
-    """The tree, and where which arrays are: most batches of a stream are alike in that."""
+def _read_content(content: bytes) -> tuple[Any, tuple[Entry, ...], int]:
+    """The tree, where which arrays are, and where the last of them ends.
+
+    Most batches of a stream are alike in that.
+    """
     try:
         tree, entries = from_json(content)
     except (ValueError, TypeError, RecursionError) as error:
         raise WireError(f"a frame with a damaged content: {error!r}") from error
     if not isinstance(entries, list):
         raise WireError("a frame with a damaged content: no list of arrays")
-    return tree, tuple(map(read_entry, entries))
+    read = tuple(map(read_entry, entries))
+    return tree, read, max((offset + size for _, _, offset, size in read), default=0)
 
 
 def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, list[Array]]:
@@ -290,24 +293,15 @@ def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, lis
     text = payload[-content_bytes:].tobytes()
     # What says much is seldom said twice, and would be remembered for nothing.
     read = _read_content if content_bytes <= _REMEMBERED else _read_content.__wrapped__
-    tree, entries = read(text)
-    return tree, view_arrays(entries, payload[:-content_bytes])
-
-
-def view_arrays(entries: Iterable[Entry], payload: npt.NDArray[np.uint8]) -> list[Array]:
-    """The arrays of a frame as views of its payload; raises WireError when they do not fit."""
-    return [_view(entry, payload) for entry in entries]
-
-
-def _view(entry: Entry, payload: npt.NDArray[np.uint8]) -> Array:
-    dtype, shape, offset, size = entry
-    if size > len(payload) - offset:
-        raise WireError(f"an array of {dtype.str}{shape} at {offset} is outside its frame")
+    tree, entries, end = read(text)
+    if end > len(payload) - content_bytes:
+        raise WireError(
+            f"an array that ends at {end} is outside its frame, of {len(payload)} bytes"
+        )
     try:
-        array: Array = np.ndarray(shape, dtype, payload, offset)
+        return tree, [np.ndarray(shape, dtype, payload, at) for dtype, shape, at, _ in entries]
     except (ValueError, TypeError, OverflowError) as error:
-        raise WireError(f"an array of {dtype.str}{shape} at {offset}: {error}") from error
-    return array
+        raise WireError(f"arrays that numpy does not make: {error}") from error
 
 
 def read_entry(entry: Any) -> Entry:

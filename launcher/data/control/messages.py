@@ -18,8 +18,9 @@ out of reach, can go on from there: what was said before and got lost does not m
 
 from __future__ import annotations
 
+import struct
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from launcher.data.control.fields import misfit
 from launcher.data.order.plan import Plan
@@ -216,12 +217,13 @@ class Taken(Message):
     steps: list[int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch(Message):
+class Batch(NamedTuple):
     """A batch for a rank. slab: which shared memory; size: its bytes; new: its descriptor follows.
 
     content: the bytes at its end that say what the others are.
     The descriptor of a slab that the rank has not seen yet travels with the message.
+    There is one for each batch, on its way to the training loop, so it is a record and no JSON:
+    zero, new, bytes of the run's name, step, slab, size, content, the run's name.
     """
 
     run: str
@@ -232,8 +234,10 @@ class Batch(Message):
     content: int
 
     def to_line(self) -> bytes:
-        """A list of its values: there is one for each batch, on its way to the training loop."""
-        return lines.encode([self.run, self.step, self.slab, self.size, self.new, self.content])
+        """The message as it is sent."""
+        run = self.run.encode()
+        numbers = (self.step, self.slab, self.size, self.content)
+        return _RECORD.pack(_NO_JSON, self.new, len(run), *numbers) + run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +321,8 @@ class Close(Message):
 _T = TypeVar("_T")
 
 _TYPES: dict[str, type[Message]] = {kind.__name__: kind for kind in Message.__subclasses__()}
-_BATCH_TYPES = (str, int, int, int, bool, int)
+_RECORD = struct.Struct("<BBH4xQQQQ")
+_NO_JSON = 0
 _NAMES = {name: frozenset(f.name for f in fields(kind)) for name, kind in _TYPES.items()}
 
 
@@ -340,18 +345,31 @@ def to_lines(*messages: Message) -> bytes:
     return b"".join([message.to_line() for message in messages])
 
 
-def from_line(line: bytes) -> Message:
-    """The inverse, for one message; raises WireError for what is not one."""
-    if not line.startswith(b"["):
-        return decode(lines.decode(line))
+def cut(data: bytes) -> tuple[Message | Batch | None, bytes]:
+    """The first message of what has come, None when it is not there as a whole; and the rest.
+
+    Raises WireError for what is no message.
+    """
+    if data[0] != _NO_JSON:
+        line, found, rest = data.partition(b"\n")
+        return (from_line(line), rest) if found else (None, data)
+    if len(data) < _RECORD.size:
+        return None, data
+    _, new, length, step, slab, size, content = _RECORD.unpack_from(data)
+    end = _RECORD.size + length
+    if len(data) < end:
+        return None, data
     try:
-        values = lines.from_json(line)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"not a message: {line[:80]!r}") from error
-    if tuple(map(type, values)) != _BATCH_TYPES:
-        raise WireError(f"a damaged message Batch: {line[:80]!r}")
-    run, step, slab, size, new, content = values
-    return Batch(run=run, step=step, slab=slab, size=size, new=new, content=content)
+        run = data[_RECORD.size : end].decode()
+    except UnicodeDecodeError as error:
+        raise WireError(f"a damaged message Batch: {data[:end]!r}") from error
+    # Batch(...) would call a function of its own.
+    return tuple.__new__(Batch, (run, step, slab, size, bool(new), content)), data[end:]
+
+
+def from_line(line: bytes) -> Message:
+    """A message from its JSON line; raises WireError for what is not one."""
+    return decode(lines.decode(line))
 
 
 def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:

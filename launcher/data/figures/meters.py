@@ -51,32 +51,30 @@ def _middle(place: int) -> float:
 
 
 class EpochClock:
-    """One pass over an epoch: seconds inside its `with` blocks, which are waits, and in all."""
+    """One pass over an epoch: seconds of waits, and in all. Moments are of time.perf_counter."""
 
     def __init__(self, meter: StreamMeter | None = None) -> None:
         self._meter = meter
-        self._made = self._entered = self._left = time.perf_counter()
+        self._made = self._left = time.perf_counter()
         self._waits = Waits()
         self.inside = 0.0
         self.steps = 0
         self.first = 0.0
 
-    def __enter__(self) -> None:
-        self._entered = time.perf_counter()
+    def waited(self, since: float, until: float) -> None:
+        """A wait that has given nothing."""
+        self._left = until
+        self.inside += until - since
 
-    def __exit__(self, *_: object) -> None:
-        self._left = time.perf_counter()
-        self.inside += self._left - self._entered
-
-    def count(self) -> None:
-        """The latest wait has given a batch."""
-        seconds = self._left - self._entered
-        self._waits.add(seconds)
+    def count(self, since: float, until: float) -> None:
+        """A wait that has given a batch."""
+        self.waited(since, until)
+        self._waits.add(until - since)
         self.steps += 1
         if self.steps == 1:
-            self.first = seconds
-        if self._meter is not None and self._left >= self._meter.due:
-            self._meter.report(self, self._left)
+            self.first = until - since
+        if self._meter is not None and until >= self._meter.due:
+            self._meter.report(self, until)
 
     @property
     def total(self) -> float:
@@ -203,20 +201,20 @@ class ReceiverMeter:
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._made = time.perf_counter()
-        self._batches = self._bytes = self._high = 0
+        self._batches = self._bytes = 0
 
-    def arrived(self, size: int, held: int) -> None:
-        """A batch of so many bytes has come; held: bytes in use with it."""
+    def arrived(self, size: int) -> None:
+        """A batch of so many bytes has come."""
         self._batches += 1
         self._bytes += size
-        self._high = max(self._high, held)
 
-    def numbers(self, held: int) -> dict[str, float]:
+    def numbers(self, *, held: int, high: int) -> dict[str, float]:
+        """held, high: bytes in use, and at most so far."""
         return {
             "batches": self._batches,
             "bytes": self._bytes,
             "held": held,
-            "high": max(self._high, held),
+            "high": high,
             "budget": self._budget,
             "elapsed": time.perf_counter() - self._made,
             "cpu": cpu_seconds(),

@@ -14,7 +14,7 @@ from launcher.data.memory.slabs import SlabViews
 from launcher.errors import DataServiceUnavailable
 
 _TIME = struct.Struct("@ll")
-_MESSAGE_BYTES = 16384
+_MESSAGE_BYTES = 4096
 #: Room for the descriptors that may travel with one read of the socket.
 _RIGHTS_BYTES = socket.CMSG_SPACE(250 * array.array("i").itemsize)
 _TRUNCATED = int(socket.MSG_CTRUNC)
@@ -28,7 +28,7 @@ class Borrower:
 
     def __init__(self, receiver: str, views: SlabViews) -> None:
         self._views = views
-        self._buffer = bytearray()
+        self._data = b""  # that has come, and is not heard yet
         self._descriptors: collections.deque[int] = collections.deque()
         self._socket = socket.socket(socket.AF_UNIX)
         try:
@@ -44,21 +44,24 @@ class Borrower:
         """Send messages; raises OSError when the receiver is gone."""
         self._socket.sendall(m.to_lines(*messages))
 
-    def hear(self, patience: float = 0.0) -> m.Message | None:
+    def hear(self, patience: float = 0.0) -> m.Message | m.Batch | None:
         """The next message, or None when nothing has come for so many seconds; 0: wait for ever.
 
         Raises OSError when the receiver is gone, and DataServiceUnavailable when this process may
         open no more files.
         """
-        while (end := self._buffer.find(b"\n")) < 0:
-            self._set_patience(patience)
-            if not self._read_more():
-                return None
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        message = m.from_line(line)
-        if isinstance(message, m.Batch | m.Lent) and message.new and message.slab is not None:
-            self._views.add(message.slab, self._descriptors.popleft())
+        message = None
+        while message is None:
+            if self._data:
+                message, self._data = m.cut(self._data)
+            if message is None:
+                if patience != self._patience:
+                    self._set_patience(patience)
+                if not self._read_more():
+                    return None
+        if isinstance(message, m.Batch | m.Lent):
+            if message.new and message.slab is not None:
+                self._views.add(message.slab, self._descriptors.popleft())
         elif isinstance(message, m.Forget):
             self._views.forget(message.slab)
         return message
@@ -67,10 +70,9 @@ class Borrower:
         self._socket.close()
 
     def _set_patience(self, seconds: float) -> None:
-        if seconds != self._patience:
-            self._patience = seconds
-            time = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+        self._patience = seconds
+        time = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
 
     def _read_more(self) -> bool:
         """Read what has come; False when nothing has."""
@@ -87,7 +89,7 @@ class Borrower:
             )
         if not data:
             raise ConnectionError("the receiver of this host is gone")
-        self._buffer += data
+        self._data += data
         return True
 
 

@@ -4,12 +4,14 @@ A slab is a memfd: it has no name, so nothing is left behind after a kill -9, an
 by the size of /dev/shm. Slabs are used again, the latest first: fresh memory for every batch of
 38 MB was measured to cost 3.5x the rate.
 
-The last byte of a slab is a mark by which a rank gives it back. The receiver looks at it when it
-needs a slab; a message would wake a thread for each batch, which fights the one that receives.
+The last byte of a slab is a mark by which a rank says that it has taken the batch, and that it
+gives the slab back. The receiver looks at it when it needs a slab; a message would wake a thread
+for each batch, which fights the one that receives.
 """
 
 from __future__ import annotations
 
+import collections
 import mmap
 import os
 import threading
@@ -27,6 +29,9 @@ _KIB_64 = 64 * 1024
 _MIB = 1 << 20
 #: A slab that is a quarter larger than need be is better than a new one.
 _WASTE = 4
+#: Marks: none yet, and bits of whoever was lent the slab: its script has the batch, and nobody
+#: looks at it any more.
+LENT, TAKEN, RETURNED = 0, 1, 2
 
 
 def rounded(size: int) -> int:
@@ -44,15 +49,6 @@ class Slab:
     memory: mmap.mmap
     size: int
 
-    def lend(self) -> None:
-        """Take the mark away."""
-        self.memory[-1] = 0
-
-    @property
-    def is_returned(self) -> bool:
-        """Whether who was lent the slab has marked it."""
-        return bool(self.memory[-1])
-
 
 class SlabPool:
     """Slabs that are free to be filled. Safe for threads.
@@ -69,20 +65,26 @@ class SlabPool:
         self._free_bytes = 0
         self._all_bytes = 0
         self._made = 0
+        #: Bytes of slabs that were taken at the same time, at most.
+        self.most_used_bytes = 0
 
     def take(self, size: int) -> Slab:
         """A slab of at least `size` bytes, and not many more. Raises OSError."""
         least = rounded(size)
         most = least + least // _WASTE
         with self._lock:
-            fitting = (s for s in reversed(self._free.values()) if least <= s.size <= most)
-            if (slab := next(fitting, None)) is not None:
-                self._free_bytes -= self._free.pop(slab.number).size
-                return slab
+            for slab in reversed(self._free.values()):
+                if least <= slab.size <= most:
+                    del self._free[slab.number]
+                    self._free_bytes -= slab.size
+                    used = self._all_bytes - self._free_bytes
+                    self.most_used_bytes = max(self.most_used_bytes, used)
+                    return slab
             # What is free has not the size that is wanted now.
             self._shrink(self._free_bytes + self._keep_bytes - self._all_bytes - least)
             self._made += 1
             self._all_bytes += least
+            self.most_used_bytes = max(self.most_used_bytes, self.used_bytes)
             number = self._made
         return self._make(number, least)
 
@@ -91,7 +93,8 @@ class SlabPool:
         with self._lock:
             self._free[slab.number] = slab
             self._free_bytes += slab.size
-            self._shrink(max(self._keep_bytes, 2 * slab.size))
+            if self._free_bytes > self._keep_bytes:
+                self._shrink(max(self._keep_bytes, 2 * slab.size))
 
     @property
     def used_bytes(self) -> int:
@@ -122,13 +125,16 @@ class SlabPool:
 class SlabViews:
     """The slabs that a rank has been shown.
 
-    released: called with a slab's number when the last array over it is gone; it may be called
-    from a destructor at any moment, so it must take no lock.
+    released: is given a slab's number when the last array over it is gone; that may be in a
+    destructor at any moment. owner: lives as long as any array.
     """
 
-    def __init__(self, released: Callable[[int], Any], pinning: Pinning | None = None) -> None:
-        self._released = released
+    def __init__(
+        self, released: collections.deque[int], pinning: Pinning | None = None, owner: Any = None
+    ) -> None:
+        self.released = released
         self._pinning = pinning
+        self._owner = owner
         self._memory: dict[int, mmap.mmap] = {}
 
     def add(self, number: int, descriptor: int) -> None:
@@ -141,9 +147,13 @@ class SlabViews:
         if self._pinning is not None:
             self._pinning.register(self._memory[number])
 
+    def take(self, number: int) -> None:
+        """Mark a slab: the script has its batch."""
+        self._memory[number][-1] = TAKEN
+
     def give_back(self, number: int) -> None:
         """Mark a slab: nobody here looks at it any more."""
-        self._memory[number][-1] = 1
+        self._memory[number][-1] |= RETURNED
 
     def forget(self, number: int) -> None:
         """A slab will not be shown again."""
@@ -154,28 +164,28 @@ class SlabViews:
     def payload(self, number: int, size: int) -> npt.NDArray[np.uint8]:
         """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""
         # numpy lets every view of a view refer to this one array, whose end is then the end of all.
-        whole = np.frombuffer(self._memory[number], np.uint8)
+        whole = np.frombuffer(self._memory[number], np.uint8, size)
         loan = _Loan(whole, _end)
-        loan.number, loan.released = number, self._released
+        loan.number, loan.views = number, self
         _loans[id(loan)] = loan
-        return whole[:size]
+        return whole
 
 
 class _Loan(ref[Any]):
-    """The arrays over a slab: as long as they live, so does whom their end is to be said to.
+    """The arrays over a slab: as long as they live, so do the views.
 
     weakref.finalize does the same, and was measured to take three times as long.
     """
 
-    __slots__ = ("number", "released")
+    __slots__ = ("number", "views")
 
     number: int
-    released: Callable[[int], Any]
+    views: SlabViews
 
 
 def _end(loan: _Loan) -> None:
     del _loans[id(loan)]
-    loan.released(loan.number)
+    loan.views.released.append(loan.number)
 
 
 #: By their ids: a reference to an array has no hash.

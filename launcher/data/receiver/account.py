@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +20,7 @@ _PAUSE = 0.04
 #: Arrivals and departures that are reported at once: workers that are fast need more.
 _MANY = 64
 #: So is this share of the memory, when it is free again: there may be room for few batches.
-_MUCH = 1 / 4
+_MUCH = 1 / 2
 
 
 @dataclass
@@ -65,6 +65,9 @@ class Account:
         self._received: Counter[str] = Counter()
         self._reports: dict[str, m.Report] = {}  # the latest of each rank and stream
         self._news: list[m.Message] = []
+        # What has arrived (a worker) and was taken (None), and is not entered above yet: one by one
+        # it was measured to take several times as long, since receiving empties the caches.
+        self._events: deque[tuple[str, int, str | None, int]] = deque()
         self._progress = m.Progress(arrived={}, taken={})
         self._steps = 0  # in the progress
         self._freed = 0  # bytes, at most, that are free again by it
@@ -79,6 +82,7 @@ class Account:
 
     def close(self, run: str) -> None:
         with self._changed:
+            self._enter()
             self._runs.pop(run, None)
             self._tell(m.CloseRun(run=run))
 
@@ -98,31 +102,31 @@ class Account:
             self._asked.pop(dataset, None)
 
     def arrived(self, run: str, step: int, worker: str, size: int) -> None:
-        """The first copy of a batch is here."""
-        with self._changed:
-            if standing := self._runs.get(run):
-                standing.arrived[step] = worker
-                standing.largest = max(standing.largest, size)
-                self._progress.arrived.setdefault(run, []).append((step, worker, size))
-                self._count()
+        """The first copy of a batch is here, in shared memory of so many bytes."""
+        self._events.append((run, step, worker, size))
+        # A thread that is woken in vain fights the receiving one.
+        if self._is_idle or len(self._events) >= _MANY or self._freed >= self._much:
+            with self._changed:
+                self._changed.notify()
 
     def damaged(self, run: str, step: int, worker: str) -> None:
         """A batch came damaged, and its connection was closed."""
         with self._changed:
             self._tell(m.Damaged(run=run, step=step, worker=worker))
 
+    def seen_taken(self, run: str, step: int, size: int) -> None:
+        """A rank has marked a batch as taken; that is told with what arrives, or was said."""
+        self._freed += size
+        self._events.append((run, step, None, size))
+
     def taken(self, run: str, steps: Iterable[int]) -> None:
-        """A rank has taken batches out of the loader."""
+        """A rank has said that it has taken batches out of the loader."""
         with self._changed:
-            if (standing := self._runs.get(run)) is None:
-                return
-            for step in steps:
-                if (worker := standing.take(step)) is not None:
-                    self._prepared[host_of(worker)] += 1
-                    self._received[str(standing.opened.rank)] += 1
-                    self._progress.taken.setdefault(run, []).append(step)
-                    self._freed += standing.largest
-                    self._count()
+            self._enter()
+            if standing := self._runs.get(run):
+                self._freed += standing.largest * sum(self._take(standing, step) for step in steps)
+                if self._is_idle or self._is_due():
+                    self._changed.notify()
 
     def pass_on(self, report: m.Report) -> None:
         """What a rank has counted; a dispatcher that was started again is told it as well."""
@@ -133,6 +137,7 @@ class Account:
     def hello(self) -> list[m.Message]:
         """The first words to a dispatcher: all of it."""
         with self._changed:
+            self._enter()
             hello = m.HelloReceiver(
                 host=self._host,
                 address=self._address,
@@ -152,7 +157,7 @@ class Account:
             pause = self._told + _PAUSE - time.monotonic()
             self._changed.wait_for(self._is_due, max(0.0, pause))
             self._is_idle = True
-            self._changed.wait_for(lambda: self._news or self._steps)
+            self._changed.wait_for(lambda: self._news or self._events or self._steps)
             self._is_idle = False
             self._close_progress()
             news, self._news = self._news, []
@@ -165,14 +170,33 @@ class Account:
             self._is_leaving = True
             self._tell(m.Farewell())
 
-    def _count(self) -> None:
-        self._steps += 1
-        # A thread that is woken in vain fights the receiving one.
-        if self._is_idle or self._is_due():
-            self._changed.notify()
-
     def _is_due(self) -> bool:
-        return bool(self._news) or self._steps >= _MANY or self._freed >= self._much
+        noted = len(self._events) + self._steps
+        return bool(self._news) or noted >= _MANY or self._freed >= self._much
+
+    def _enter(self) -> None:
+        """Enter what was noted, in order."""
+        while self._events:
+            run, step, worker, size = self._events.popleft()
+            if (standing := self._runs.get(run)) is None:
+                continue
+            if worker is None:
+                self._take(standing, step)
+            else:
+                standing.arrived[step] = worker
+                standing.largest = max(standing.largest, size)
+                self._progress.arrived.setdefault(run, []).append((step, worker, size))
+                self._steps += 1
+
+    def _take(self, standing: _Standing, step: int) -> bool:
+        """Enter that a batch was taken; False when that was known."""
+        if (worker := standing.take(step)) is None:
+            return False
+        self._prepared[host_of(worker)] += 1
+        self._received[str(standing.opened.rank)] += 1
+        self._progress.taken.setdefault(standing.opened.run, []).append(step)
+        self._steps += 1
+        return True
 
     def _tell(self, message: m.Message) -> None:
         self._close_progress()  # the order of what happened is kept
@@ -180,7 +204,9 @@ class Account:
         self._changed.notify()
 
     def _close_progress(self) -> None:
+        self._enter()
+        self._freed = 0
         if self._steps:
             self._news.append(self._progress)
             self._progress = m.Progress(arrived={}, taken={})
-            self._steps = self._freed = 0
+            self._steps = 0

@@ -43,10 +43,12 @@ class Arrivals:
         """Receive frames to the end, or to a damaged one; raises WireError and OSError."""
         latest: wire.Header | None = None
         start = bytearray(wire.START_BYTES)
+        place = memoryview(start)
         try:
-            while wire.receive_exactly(connection, memoryview(start)):
+            while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
-                if not self._store.could_hold(latest):
+                is_vast = latest.total_bytes > self._store.memory_bytes
+                if is_vast and not self._store.could_hold(latest):
                     break
                 receive = self._receive_part if latest.part else self._receive_whole
                 if not receive(connection, start, latest):

@@ -10,27 +10,22 @@ import threading
 from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import Slab
+from launcher.data.memory.slabs import LENT, RETURNED, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
+#: A message, or the end of one, and the descriptor that travels with its first byte.
+_Piece = tuple[bytes, int | None]
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A message, or the end of one. descriptor: travels with its first byte."""
+@dataclass(slots=True)
+class Loan:
+    """A slab that a neighbour has, the batch in it, and the mark as it was seen last."""
 
-    line: bytes
-    descriptor: int | None
-
-    def send(self, connection: socket.socket, flags: int = 0) -> _Entry | None:
-        """Send what the connection takes; returns the rest."""
-        attached = []
-        if self.descriptor is not None:
-            rights = _DESCRIPTOR.pack(self.descriptor)
-            attached = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-        rest = self.line[connection.sendmsg([self.line], attached, flags) :]
-        return _Entry(rest, None) if rest else None
+    slab: Slab
+    run: str
+    step: int
+    mark: int = LENT
 
 
 @dataclass(eq=False)
@@ -43,10 +38,13 @@ class Neighbour:
 
     connection: socket.socket
     seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
-    lent: dict[int, Slab] = field(default_factory=dict)
-    _left: collections.deque[_Entry | None] = field(default_factory=collections.deque)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
+    lent: dict[int, Loan] = field(default_factory=dict)
+    _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_sending: bool = False  # the thread, what it took out of `_left`
+
+    def __post_init__(self) -> None:
+        self._changed = threading.Condition(self._lock)
 
     @property
     def is_gone(self) -> bool:
@@ -59,26 +57,32 @@ class Neighbour:
             return True
 
     def tell(self, message: m.Message) -> None:
-        self._put(_Entry(message.to_line(), None))
+        self._put(message.to_line(), None)
 
-    def lend(self, slab: Slab) -> bool:
+    def lend(self, slab: Slab, run: str, step: int) -> bool:
         """Note that it has the slab; True when its descriptor must travel with the message."""
-        slab.lend()
-        self.lent[slab.number] = slab
+        slab.memory[-1] = LENT
+        self.lent[slab.number] = Loan(slab, run, step)
         new = slab.number not in self.seen
         self.seen.add(slab.number)
         return new
 
-    def returned(self) -> list[Slab]:
-        """The slabs that it has given back since this was asked last."""
-        marked = [slab for slab in self.lent.values() if slab.is_returned]
-        for slab in marked:
-            del self.lent[slab.number]
-        return marked
+    def marked(self) -> list[tuple[Loan, int]]:
+        """The loans with marks that are new since this was asked last; some are over by that."""
+        found = []
+        for loan in self.lent.values():
+            mark = loan.slab.memory[-1]
+            if mark != loan.mark:
+                found.append((loan, mark & ~loan.mark))
+                loan.mark = mark
+        for loan, new in found:
+            if new & RETURNED:
+                del self.lent[loan.slab.number]
+        return found
 
     def show(self, message: m.Batch | m.Lent, slab: Slab) -> None:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""
-        self._put(_Entry(message.to_line(), slab.descriptor if message.new else None))
+        self._put(message.to_line(), slab.descriptor if message.new else None)
 
     def forget(self, slab: Slab) -> None:
         """The slab is used no more."""
@@ -94,28 +98,38 @@ class Neighbour:
     def send_all(self) -> None:
         """Send what is left to it, until `end`; for a thread of its own."""
         with contextlib.suppress(OSError):  # it is gone; its listener sees it, too
-            while (entry := self._take()) is not None:
-                rest: _Entry | None = entry
-                while rest is not None:
-                    rest = rest.send(self.connection)
+            while (piece := self._next()) is not None:
+                line, descriptor = piece
+                while line:
+                    line, descriptor = line[self._send(line, descriptor) :], None
         with self._changed:  # nobody sends now
             self.connection.close()
 
-    def _put(self, entry: _Entry) -> None:
-        with self._changed:
-            rest: _Entry | None = entry
+    def _put(self, line: bytes, descriptor: int | None) -> None:
+        with self._lock:
             if not self._left and not self._is_sending:
                 try:
-                    rest = entry.send(self.connection, socket.MSG_DONTWAIT)
+                    sent = self._send(line, descriptor, socket.MSG_DONTWAIT)
+                    if sent == len(line):
+                        return
+                    line, descriptor = line[sent:], None
                 except BlockingIOError:
                     pass  # it is slow
                 except OSError:
                     return  # it is gone
-            if rest is not None:
-                self._left.append(rest)
-                self._changed.notify()
+            self._left.append((line, descriptor))
+            self._changed.notify()
 
-    def _take(self) -> _Entry | None:
+    def _send(self, line: bytes, descriptor: int | None, flags: int = 0) -> int:
+        """How many bytes the connection has taken."""
+        if descriptor is None:
+            return self.connection.send(line, flags)
+        rights = _DESCRIPTOR.pack(descriptor)
+        return self.connection.sendmsg(
+            [line], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], flags
+        )
+
+    def _next(self) -> _Piece | None:
         with self._changed:
             self._is_sending = False
             self._changed.wait_for(lambda: self._left)

@@ -138,7 +138,7 @@ class Receiver:
             threading.Thread(target=self._attend, args=(neighbour,), daemon=True).start()
 
     def _attend(self, neighbour: Neighbour) -> None:
-        heard = lines.LineConnection(neighbour.connection)
+        heard = lines.LineConnection(neighbour.connection, polls=True)
         try:
             while (raw := heard.receive()) is not None:
                 self._hear(neighbour, m.decode(raw))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.figures.meters import ReceiverMeter
-from launcher.data.memory.slabs import Slab, SlabPool
+from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
 from launcher.data.order.steps import StepSet
 from launcher.data.receiver.account import Account
 from launcher.data.receiver.limits import memory_bytes
@@ -23,13 +23,15 @@ _MOST_DAMAGED = 10
 class _Run:
     rank: Neighbour
     in_order: bool
-    next_step: int = 0
-    handed: StepSet = field(default_factory=StepSet)
+    next_step: int = 0  # in order, all before it were handed over
+    handed: StepSet = field(default_factory=StepSet)  # in any order
     waiting: dict[int, tuple[wire.Header, Slab]] = field(default_factory=dict)
     damaged: int = 0
 
     def wants(self, step: int) -> bool:
-        return step not in self.handed and step not in self.waiting
+        if self.in_order:
+            return step >= self.next_step and step not in self.waiting
+        return step not in self.handed
 
 
 class Store:
@@ -41,8 +43,8 @@ class Store:
     def __init__(self, prefetch_bytes: int, account: Account) -> None:
         self._account = account
         self._lock = threading.Lock()
-        # A batch that this host could never hold is refused before it comes.
-        self._memory = memory_bytes()
+        #: A batch that this host could never hold is refused before it comes.
+        self.memory_bytes = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
@@ -63,8 +65,7 @@ class Store:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return None
-            returned = run.rank.returned()
-        self.give(*returned)
+            self._look_at(run.rank)
         try:
             return self._pool.take(header.total_bytes)
         except OSError as error:  # the rank would wait
@@ -82,44 +83,50 @@ class Store:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return False
-            run.waiting[header.step] = (header, slab)
-            self._meter.arrived(header.total_bytes, self._pool.used_bytes)
-            if not run.in_order:
-                run.next_step = header.step
+            self._meter.arrived(header.total_bytes)
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             self._account.arrived(header.run, header.step, header.worker, slab.size)
-            self._hand_over(header.run, run)
+            self._hand_over(run, header, slab)
         return True
 
     def figures(self) -> dict[str, float]:
         """What has come in, and how much of it is here."""
         with self._lock:
-            returned = [slab for each in self.neighbours for slab in each.returned()]
-        self.give(*returned)
-        return self._meter.numbers(self._pool.used_bytes)
+            for neighbour in self.neighbours:
+                self._look_at(neighbour)
+        return self._meter.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
 
-    def _hand_over(self, run_id: str, run: _Run) -> None:
+    def _look_at(self, neighbour: Neighbour) -> None:
+        """Note which batches its script has, and take back the slabs that it has given back."""
+        for loan, new in neighbour.marked():
+            if new & TAKEN:
+                self._account.seen_taken(loan.run, loan.step, loan.slab.size)
+            if new & RETURNED:
+                self._pool.give(loan.slab)
+
+    def _hand_over(self, run: _Run, header: wire.Header, slab: Slab) -> None:
         """Give the rank every batch whose turn it is; if order does not matter, that is any."""
+        if not run.in_order:
+            run.handed.add(header.step)
+            self._show(run.rank, header, slab)
+            return
+        run.waiting[header.step] = (header, slab)
         while (entry := run.waiting.pop(run.next_step, None)) is not None:
-            header, slab = entry
-            batch = m.Batch(
-                run=run_id,
-                step=run.next_step,
-                slab=slab.number,
-                size=header.total_bytes,
-                new=run.rank.lend(slab),
-                content=header.content_bytes,
-            )
-            run.rank.show(batch, slab)
-            run.handed.add(run.next_step)
             run.next_step += 1
+            self._show(run.rank, *entry)
+
+    @staticmethod
+    def _show(rank: Neighbour, header: wire.Header, slab: Slab) -> None:
+        new = rank.lend(slab, header.run, header.step)
+        number, size, content = slab.number, header.total_bytes, header.content_bytes
+        rank.show(m.Batch(header.run, header.step, number, size, new, content), slab)
 
     def could_hold(self, header: wire.Header) -> bool:
         """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
         size = header.total_bytes
-        if size <= self._memory or not self.wants(header):
+        if size <= self.memory_bytes or not self.wants(header):
             return True
-        gigabytes, memory = size / 1e9, self._memory / 1e9
+        gigabytes, memory = size / 1e9, self.memory_bytes / 1e9
         self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
         return False
 
@@ -189,13 +196,13 @@ class Store:
             neighbour.tell(m.Lent(slab=None))
         else:
             with self._lock:
-                is_new = neighbour.lend(slab)
+                is_new = neighbour.lend(slab, wanted.run, wanted.step)
             neighbour.show(m.Lent(slab=slab.number, new=is_new), slab)
 
     def take_filled(self, neighbour: Neighbour, filled: m.Filled) -> None:
         """Take in a batch that a local worker has written."""
         with self._lock:
-            slab = neighbour.lent.pop(filled.slab, None)
+            loan = neighbour.lent.pop(filled.slab, None)
         header = wire.Header(
             run=filled.run,
             step=filled.step,
@@ -203,8 +210,8 @@ class Store:
             payload_bytes=filled.size,
             content_bytes=filled.content,
         )
-        if slab is not None and not self.keep(header, slab):
-            self.give(slab)
+        if loan is not None and not self.keep(header, loan.slab):
+            self.give(loan.slab)
 
     def forget(self, neighbour: Neighbour) -> list[str]:
         """A neighbour is gone: returns its runs, which end; its slabs can be used by others."""
@@ -213,7 +220,7 @@ class Store:
         for run_id in runs:
             self.close_run(run_id)
         with self._lock:
-            lent = list(neighbour.lent.values())
+            lent = [loan.slab for loan in neighbour.lent.values()]
             neighbour.lent.clear()
             self.neighbours.discard(neighbour)
         self.give(*lent)

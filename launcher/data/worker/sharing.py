@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 from launcher.data.batches.wire import Frame, Header
 from launcher.data.control import messages as m
 from launcher.data.memory.borrower import Borrower
@@ -20,7 +22,7 @@ class Sharing:
         try:
             if self._borrower is None:
                 # Nothing is said when a view ends: the receiver is told when a slab is filled.
-                self._views = SlabViews(released=lambda _: None)
+                self._views = SlabViews(released=collections.deque(maxlen=0))
                 self._borrower = Borrower(self._receiver, self._views)
             self._hand_over(frame, self._borrower)
         except BaseException:
