@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import socket
 import threading
+from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import RETURNED, TAKEN, SlabPool, SlabViews
 from launcher.data.receiver.neighbours import Neighbour
+from launcher.runtime import lines
 
 COUNT = 5000  # messages: more than a connection takes at once
 
@@ -117,3 +121,40 @@ def test_no_payload_covers_the_mark() -> None:
     pool = SlabPool(1 << 20, retire=lambda _: None)
     for size in (0, 1, (1 << 16) - 1, 1 << 16, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20):
         assert len(pool.take(size).memory) > size
+
+
+def test_who_waits_for_its_words_sleeps_on_while_it_reads() -> None:
+    """A wake-up for each batch that a rank hears of would be in the way of who receives."""
+    ours, theirs = socket.socketpair()
+    threads: list[int] = []
+
+    def listen() -> None:
+        threads.append(threading.get_native_id())
+        heard = lines.LineConnection(ours, polls=True)
+        while heard.receive() is not None:
+            pass
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    theirs.sendall(b"{}\n")
+    wait_until(lambda: not unread(ours), what="the listener")
+    before = switches(threads[0])
+    for _ in range(200):
+        ours.sendall(b"batch")
+        assert theirs.recv(100)
+    assert switches(threads[0]) - before < 20
+    theirs.close()
+    listener.join(10)
+    assert not listener.is_alive()
+
+
+def unread(connection: socket.socket) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    return False
+
+
+def switches(thread: int) -> int:
+    """How often a thread of this process has gone to sleep."""
+    status = Path(f"/proc/self/task/{thread}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])

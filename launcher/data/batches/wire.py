@@ -57,7 +57,7 @@ _PIECE = 4 << 20
 #: Bytes that the kernel gathers before it wakes who receives a frame; the last ones of them, in
 #: smaller steps, so that none waits for bytes that are not to come. A wake-up for each segment was
 #: measured to cost a quarter to a third of the CPU time.
-_LOW_WATER = (1 << 20, 128 << 10, 1)
+_LOW_WATER = (2 << 20, 256 << 10, 1)
 #: sendmsg takes at most IOV_MAX buffers.
 _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)

@@ -10,6 +10,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Check = Callable[[Any], bool]
 
+#: A value of such an annotation is of just this type.
+_PLAIN = frozenset({str, int, bool})
+
 
 def misfit(kind: type, values: Mapping[str, Any]) -> str | None:
     """The name of a value that is not what its field is annotated as, if there is one."""
@@ -56,6 +59,9 @@ def _check_tuple(arguments: tuple[Any, ...]) -> Check:
     if arguments[-1] is Ellipsis:
         check = _check(arguments[0])
         return lambda value: type(value) in (list, tuple) and all(map(check, value))
+    if _PLAIN.issuperset(arguments):  # without a call for each part
+        kinds = [*arguments]
+        return lambda value: type(value) in (list, tuple) and [*map(type, value)] == kinds
     checks = [_check(argument) for argument in arguments]
     return lambda value: (
         type(value) in (list, tuple)

@@ -96,9 +96,8 @@ def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
     random states. Raises SampleError when the dataset raises.
     """
     loaded, skipped = _load_samples(dataset, plan, step)
-    batch = make_batch(
-        loaded, plan.spec, plan.epoch, plan.positions(step)[0], lambda: plan.named(step)
-    )
+    position = plan.positions(step)[0] if plan.spec.collate_fn else 0
+    batch = make_batch(loaded, plan.spec, plan.epoch, position, lambda: plan.named(step))
     return batch if skipped is None else (batch, vars(skipped))
 
 
@@ -208,8 +207,8 @@ def make_batch(
 ) -> Any:
     """Samples as the batch that is sent: by the user's function, by torch's rules, or as it is.
 
-    position: what the random numbers of the user's function follow from, beside seed and epoch:
-    mixing samples draws some. named: which samples they are, for a message.
+    position: what the random numbers of the user's function follow from, beside seed and epoch
+    (mixing samples draws some). named: which samples they are, for a message.
     """
     if spec.collate_fn is not None:
         function = references.resolve(spec.collate_fn, "collate_fn")

@@ -20,7 +20,7 @@ _Piece = tuple[bytes, int | None]
 
 @dataclass(slots=True)
 class Loan:
-    """A slab that a neighbour has, the batch in it, and the mark as it was seen last."""
+    """A slab that a neighbour has, the batch that is for it, and the mark as it was seen last."""
 
     slab: Slab
     run: str

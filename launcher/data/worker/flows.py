@@ -40,12 +40,13 @@ class Flows:
     def send(self, frame: Frame) -> None:
         """Send a frame; after an error (DataError, OSError), the next begins with new flows."""
         try:
-            self._connect(1)
+            if not self._connections:
+                self._connect(1)
             parts = self._parts(frame)
-            self._connect(len(parts))
             if len(parts) == 1:
                 frame.send(self._connections[0])
             else:  # the list waits for all
+                self._connect(len(parts))
                 list(self._senders.map(Frame.send, parts, self._connections))
         except BaseException:
             self.close()

@@ -1,0 +1,101 @@
+"""What a receiver tells the dispatcher of its runs, however it has come to know it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from launcher.data.control import messages as m
+from launcher.data.receiver.account import Account
+
+BUDGET = 100
+
+
+def account_of(*runs: str) -> Account:
+    """With these runs open, which has been told."""
+    account = Account("algo-2", ("127.0.0.1", 1), BUDGET)
+    for run in runs:
+        account.open(m.OpenRun(run=run, rank=0, plan={}))
+    if runs:
+        assert [type(message) for message in account.news()] == [m.OpenRun] * len(runs)
+    return account
+
+
+def standing(account: Account) -> m.HelloReceiver:
+    hello, *_ = account.hello()
+    assert isinstance(hello, m.HelloReceiver)
+    return hello
+
+
+@pytest.mark.parametrize("ways", ["marks", "words", "marks, then words", "words, then marks"])
+def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) -> None:
+    account = account_of("r")
+    for step in range(3):
+        account.arrived("r", step, "algo-1/0/7", 10)
+    for way in ways.split(", then "):
+        if way == "words":
+            account.taken("r", [0, 1])
+        else:
+            account.seen_taken("r", 0, 10)
+            account.seen_taken("r", 1, 10)
+    (progress,) = account.news()
+    assert progress == m.Progress(
+        arrived={"r": [(step, "algo-1/0/7", 10) for step in range(3)]}, taken={"r": [0, 1]}
+    )
+    hello = standing(account)
+    assert (hello.prepared, hello.received) == ({"algo-1": 2}, {"0": 2})
+    (run,) = hello.runs
+    assert (run["taken"], run["arrived"], run["largest"]) == (2, [(2, "algo-1/0/7")], 10)
+
+
+def test_the_first_words_to_a_dispatcher_say_what_has_not_been_told() -> None:
+    account = account_of("r")
+    account.arrived("r", 1, "algo-1/0/7", 10)
+    account.seen_taken("r", 1, 10)
+    (run,) = standing(account).runs
+    assert (run["taken"], run["early"], run["arrived"]) == (0, [1], [])
+
+
+def test_what_was_taken_of_a_run_counts_when_it_is_closed_and_nothing_after_that() -> None:
+    account = account_of("r")
+    account.arrived("r", 0, "algo-1/0/7", 10)
+    account.seen_taken("r", 0, 10)
+    account.close("r")
+    account.arrived("r", 1, "algo-1/0/7", 10)
+    account.seen_taken("r", 1, 10)
+    progress, closed = account.news()
+    assert progress == m.Progress(arrived={"r": [(0, "algo-1/0/7", 10)]}, taken={"r": [0]})
+    assert closed == m.CloseRun(run="r")
+    assert standing(account).received == {"0": 1}
+
+
+def test_the_order_of_what_happened_is_kept_between_other_news() -> None:
+    account = account_of("r")
+    account.arrived("r", 0, "algo-1/0/7", 10)
+    account.damaged("r", 1, "algo-1/0/7")
+    account.arrived("r", 1, "algo-1/1/8", 10)
+    told = account.news()
+    assert [type(message) for message in told] == [m.Progress, m.Damaged, m.Progress]
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda account: account.arrived("r", 0, "algo-1/0/7", 10),
+        lambda account: account.ask(m.Describe(dataset="a:b")),
+        lambda account: account.leave(),
+    ],
+    ids=["arrived", "asked", "left"],
+)
+def test_who_waits_for_news_is_woken_by_it(happens: Any) -> None:
+    account = account_of("r")
+    told: list[m.Message] = []
+    waiting = threading.Thread(target=lambda: told.extend(account.news()), daemon=True)
+    waiting.start()
+    waiting.join(0.2)  # beyond the pause between two words
+    assert not told
+    happens(account)
+    waiting.join(10)
+    assert len(told) == 1
