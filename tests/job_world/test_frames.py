@@ -342,7 +342,7 @@ def test_an_entry_is_read_for_any_payload() -> None:
 
 
 #: Bytes around the steps in which the kernel gathers them.
-_NEAR_STEPS = [near + more for near in (1 << 18, 1 << 21) for more in (-1, 0, 1)]
+_NEAR_STEPS = [near + more for near in (1 << 17, 1 << 18, 1 << 20, 1 << 21) for more in (-1, 0, 1)]
 
 
 @pytest.mark.timeout(60)

@@ -189,9 +189,7 @@ class Assembly:
         return _leaf(arrays, *tree)
 
     def _array(self, arrays: Sequence[Array], kind: str, index: int, name: str = "") -> Any:
-        if index < 0:
-            raise IndexError(index)
-        array = arrays[index]
+        array = _at(arrays, index)
         if self.tensors or (self.tensors is None and kind == "tensor"):
             return tensors.as_tensor(array, name)
         if name:

@@ -1,4 +1,4 @@
-"""The control protocol of the data service: typed messages, one JSON line each.
+"""The control protocol of the data service: typed messages, one JSON line each but for Batch.
 
 worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
                            Report

@@ -77,8 +77,7 @@ class SlabPool:
                 if least <= slab.size <= most:
                     del self._free[slab.number]
                     self._free_bytes -= slab.size
-                    used = self._all_bytes - self._free_bytes
-                    self.most_used_bytes = max(self.most_used_bytes, used)
+                    self.most_used_bytes = max(self.most_used_bytes, self.used_bytes)
                     return slab
             # What is free has not the size that is wanted now.
             self._shrink(self._free_bytes + self._keep_bytes - self._all_bytes - least)

@@ -105,7 +105,7 @@ class Account:
         """The first copy of a batch is here, in shared memory of so many bytes."""
         self._events.append((run, step, worker, size))
         # A thread that is woken in vain fights the receiving one.
-        if self._is_idle or len(self._events) >= _MANY or self._freed >= self._much:
+        if self._is_idle or self._is_due():
             with self._changed:
                 self._changed.notify()
 

@@ -47,8 +47,7 @@ class Arrivals:
         try:
             while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
-                is_vast = latest.total_bytes > self._store.memory_bytes
-                if is_vast and not self._store.could_hold(latest):
+                if not self._store.could_hold(latest):
                     break
                 receive = self._receive_part if latest.part else self._receive_whole
                 if not receive(connection, start, latest):

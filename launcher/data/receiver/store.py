@@ -43,8 +43,8 @@ class Store:
     def __init__(self, prefetch_bytes: int, account: Account) -> None:
         self._account = account
         self._lock = threading.Lock()
-        #: A batch that this host could never hold is refused before it comes.
-        self.memory_bytes = memory_bytes()
+        # A batch that this host could never hold is refused before it comes.
+        self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
@@ -124,9 +124,9 @@ class Store:
     def could_hold(self, header: wire.Header) -> bool:
         """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
         size = header.total_bytes
-        if size <= self.memory_bytes or not self.wants(header):
+        if size <= self._memory or not self.wants(header):
             return True
-        gigabytes, memory = size / 1e9, self.memory_bytes / 1e9
+        gigabytes, memory = size / 1e9, self._memory / 1e9
         self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
         return False
 
