@@ -27,9 +27,10 @@ _RECEIVER_PATIENCE = 60.0
 #: Seconds without any news from the receiver after which the log says what is awaited.
 _SAY_EVERY = 30.0
 #: What was taken is said at once, but not again within so many seconds, and so many seconds of
-#: waiting: each word costs as much CPU time as receiving half a megabyte, and a receiver to which
-#: batches come sees it from the slabs' marks.
+#: waiting: each word costs as much CPU time as receiving half a megabyte. Nothing is said while
+#: more than so many batches come within that time and the receiver sees it from the slabs' marks.
 _SAY_TAKEN_EVERY = 0.02
+_QUICK = 3
 _SAY_WHEN_STARVED = 0.004
 _GONE = "the receiver of this host is gone"
 
@@ -55,7 +56,7 @@ class ServiceSource:
     def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
         self._process = os.getpid()
-        self._unsaid: list[tuple[str, int]] = []  # runs and steps that were taken
+        self._unsaid: list[m.Batch] = []  # that were taken
         self._next_saying = 0.0
         self._released: collections.deque[int] = collections.deque()
         # Arrays hold on to this object, and so to the connection, while they live: the receiver
@@ -178,15 +179,20 @@ class ServiceSource:
     def _take(self, batch: m.Batch) -> None:
         """Mark a batch as taken by the script; say so, too, for when no other one comes."""
         self._views.take(batch.slab)
-        self._unsaid.append((batch.run, batch.step))
-        if time.monotonic() >= self._next_saying:
+        self._unsaid.append(batch)
+        if (now := time.monotonic()) < self._next_saying:
+            return
+        if len(self._unsaid) > _QUICK and self._views.is_seen(self._unsaid[-2].slab):
+            self._unsaid = [batch]  # the receiver has seen all before it
+            self._next_saying = now + _SAY_TAKEN_EVERY
+        else:
             self._say()
 
     def _say(self, *messages: m.Message) -> None:
         """Say what was taken, and more."""
         unsaid: dict[str, list[int]] = {}
-        for run, step in self._unsaid:
-            unsaid.setdefault(run, []).append(step)
+        for batch in self._unsaid:
+            unsaid.setdefault(batch.run, []).append(batch.step)
         taken = [m.Taken(run=run, steps=steps) for run, steps in unsaid.items()]
         self._unsaid = []
         self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY

@@ -22,7 +22,9 @@ from launcher.runtime.tally import End
 STOP_GRACE = 110.0
 #: Grace for the tree when this or another host has failed: nothing of it is worth saving.
 FAILURE_GRACE = 5.0
-_POLL = 0.05
+#: Seconds between two looks at what a host waits for: a hundredth of the time that it has waited,
+#: but no less and no more than these. Each look takes its part of the caches from the training.
+_POLL, _LONGEST_POLL = 0.05, 0.25
 
 
 class HostFailed(Exception):
@@ -100,11 +102,13 @@ class Host:
         self, is_over: Callable[[], bool], look: Callable[[], None] = lambda: None
     ) -> None:
         """Wait while the services live."""
+        since = time.monotonic()
         while not is_over():
             self.check()
             look()
             self.check_services()
-            time.sleep(_POLL)
+            waited = time.monotonic() - since
+            time.sleep(min(max(_POLL, waited / 100), _LONGEST_POLL))
 
     def check_services(self) -> None:
         """Start services again that may be; raise HostFailed for one that has ended for good."""

@@ -276,6 +276,6 @@ def test_a_slab_is_used_again_for_a_batch_that_is_a_little_smaller() -> None:
     pool.give(first)
     second = pool.take(8 << 20)  # a fifth of it would be used
     assert second is not first
-    third = pool.take((80 << 20) - 1)  # together they would be more than is kept
+    third = pool.take((80 << 20) - 2)  # together they would be more than is kept
     assert retired == [first.number]
     assert third.size == 80 << 20

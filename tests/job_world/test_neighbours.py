@@ -13,7 +13,7 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import RETURNED, TAKEN, SlabPool, SlabViews
+from launcher.data.memory.slabs import MARK, RETURNED, SEEN, TAKEN, SlabPool, SlabViews
 from launcher.data.receiver.neighbours import Neighbour
 from launcher.runtime import lines
 
@@ -101,7 +101,9 @@ def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before(is_take
         (loan,) = neighbour.lent.values()
         if is_taken:
             views.take(slab.number)
+            assert not views.is_seen(slab.number)
             assert neighbour.marked() == [(loan, TAKEN)]
+            assert views.is_seen(slab.number)
             assert neighbour.marked() == []  # once
         views.give_back(slab.number)
         assert neighbour.marked() == [(loan, RETURNED)]
@@ -111,16 +113,20 @@ def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before(is_take
 
         assert not neighbour.lend(slab, "run", 4)  # it has the descriptor
         assert neighbour.marked() == []  # the old mark does not count
+        assert not views.is_seen(slab.number)
         views.take(slab.number)
         views.give_back(slab.number)
         ((loan, marks),) = neighbour.marked()  # both at once
         assert (loan.step, marks) == (4, TAKEN | RETURNED)
+        views.forget(slab.number)
+        assert not views.is_seen(slab.number)
 
 
-def test_no_payload_covers_the_mark() -> None:
+def test_no_payload_covers_the_marks() -> None:
     pool = SlabPool(1 << 20, retire=lambda _: None)
-    for size in (0, 1, (1 << 16) - 1, 1 << 16, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20):
-        assert len(pool.take(size).memory) > size
+    for unit in (1 << 16, 1 << 20, 5 << 20):
+        for size in (0, 1, unit - 3, unit - 2, unit - 1, unit, unit + 1):
+            assert len(pool.take(size).memory) >= size - min(MARK, SEEN)
 
 
 def test_who_waits_for_its_words_sleeps_on_while_it_reads() -> None:

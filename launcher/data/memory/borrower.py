@@ -18,6 +18,7 @@ _MESSAGE_BYTES = 4096
 #: Room for the descriptors that may travel with one read of the socket.
 _RIGHTS_BYTES = socket.CMSG_SPACE(250 * array.array("i").itemsize)
 _TRUNCATED = int(socket.MSG_CTRUNC)
+_ABOUT_SLABS = (m.Batch, m.Lent)
 
 
 class Borrower:
@@ -59,7 +60,7 @@ class Borrower:
                     self._set_patience(patience)
                 if not self._read_more():
                     return None
-        if isinstance(message, m.Batch | m.Lent):
+        if isinstance(message, _ABOUT_SLABS):
             if message.new and message.slab is not None:
                 self._views.add(message.slab, self._descriptors.popleft())
         elif isinstance(message, m.Forget):

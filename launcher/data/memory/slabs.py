@@ -5,8 +5,8 @@ by the size of /dev/shm. Slabs are used again, the latest first: fresh memory fo
 38 MB was measured to cost 3.5x the rate.
 
 The last byte of a slab is a mark by which a rank says that it has taken the batch, and that it
-gives the slab back. The receiver looks at it when it needs a slab; a message would wake a thread
-for each batch, which fights the one that receives.
+gives the slab back. The receiver looks at it when it needs a slab, and says in the byte before what
+it has seen; a message would wake a thread for each batch, which fights the one that receives.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ _WASTE = 4
 #: Marks: none yet, and bits of whoever was lent the slab: its script has the batch, and nobody
 #: looks at it any more.
 LENT, TAKEN, RETURNED = 0, 1, 2
+#: Where the mark is, and the mark as the receiver has seen it.
+MARK, SEEN = -1, -2
 
 
 def rounded(size: int) -> int:
-    """The size of the slab for a payload and the mark: whole 64 KiB up to 1 MiB, then whole MiB."""
+    """The size of the slab for a payload and marks: whole 64 KiB up to 1 MiB, then whole MiB."""
     unit = _KIB_64 if size < _MIB else _MIB
-    return (size // unit + 1) * unit
+    return ((size - SEEN - 1) // unit + 1) * unit
 
 
 @dataclass(frozen=True)
@@ -148,11 +150,16 @@ class SlabViews:
 
     def take(self, number: int) -> None:
         """Mark a slab: the script has its batch."""
-        self._memory[number][-1] = TAKEN
+        self._memory[number][MARK] = TAKEN
 
     def give_back(self, number: int) -> None:
         """Mark a slab: nobody here looks at it any more."""
-        self._memory[number][-1] |= RETURNED
+        self._memory[number][MARK] |= RETURNED
+
+    def is_seen(self, number: int) -> bool:
+        """Whether the receiver knows that the script has the batch; False when in doubt."""
+        memory = self._memory.get(number)
+        return memory is not None and bool(memory[SEEN] & TAKEN)
 
     def forget(self, number: int) -> None:
         """A slab will not be shown again."""

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
-from launcher.data.memory.slabs import LENT, RETURNED, Slab
+from launcher.data.memory.slabs import LENT, MARK, RETURNED, SEEN, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
@@ -61,7 +61,7 @@ class Neighbour:
 
     def lend(self, slab: Slab, run: str, step: int) -> bool:
         """Note that it has the slab; True when its descriptor must travel with the message."""
-        slab.memory[-1] = LENT
+        slab.memory[MARK] = slab.memory[SEEN] = LENT
         self.lent[slab.number] = Loan(slab, run, step)
         new = slab.number not in self.seen
         self.seen.add(slab.number)
@@ -70,11 +70,13 @@ class Neighbour:
     def marked(self) -> list[tuple[Loan, int]]:
         """The loans with marks that are new since this was asked last; some are over by that."""
         found = []
-        for loan in self.lent.values():
-            mark = loan.slab.memory[-1]
+        # The latest first: a batch that is seen to be taken was taken after those before it.
+        for loan in reversed(self.lent.values()):
+            memory = loan.slab.memory
+            mark = memory[MARK]
             if mark != loan.mark:
                 found.append((loan, mark & ~loan.mark))
-                loan.mark = mark
+                loan.mark = memory[SEEN] = mark
         for loan, new in found:
             if new & RETURNED:
                 del self.lent[loan.slab.number]
@@ -109,7 +111,10 @@ class Neighbour:
         with self._lock:
             if not self._left and not self._is_sending:
                 try:
-                    sent = self._send(line, descriptor, socket.MSG_DONTWAIT)
+                    if descriptor is None:  # as a rule
+                        sent = self.connection.send(line, socket.MSG_DONTWAIT)
+                    else:
+                        sent = self._send(line, descriptor, socket.MSG_DONTWAIT)
                     if sent == len(line):
                         return
                     line, descriptor = line[sent:], None
