@@ -2,12 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
 
 import pytest
 from trust import TRUST
+
+# A shell starts what is to run in the background deaf to Ctrl-C, and so would be what tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REGION = "eu-west-1"
 _INSTALL_SECONDS = 1500
