@@ -34,12 +34,13 @@ _WASTE = 4
 LENT, TAKEN, RETURNED = 0, 1, 2
 #: Where the mark is, and the mark as the receiver has seen it.
 MARK, SEEN = -1, -2
+_MARK_BYTES = 2
 
 
 def rounded(size: int) -> int:
     """The size of the slab for a payload and marks: whole 64 KiB up to 1 MiB, then whole MiB."""
     unit = _KIB_64 if size < _MIB else _MIB
-    return ((size - SEEN - 1) // unit + 1) * unit
+    return ((size + _MARK_BYTES - 1) // unit + 1) * unit
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,7 @@ class Neighbour:
         with self._lock:
             if not self._left and not self._is_sending:
                 try:
-                    if descriptor is None:  # as a rule
-                        sent = self.connection.send(line, socket.MSG_DONTWAIT)
-                    else:
-                        sent = self._send(line, descriptor, socket.MSG_DONTWAIT)
+                    sent = self._send(line, descriptor, socket.MSG_DONTWAIT)
                     if sent == len(line):
                         return
                     line, descriptor = line[sent:], None
