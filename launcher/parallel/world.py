@@ -16,6 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
 from launcher.parallel.degrees import Degrees, Placement, named
+from launcher.runtime import native
 
 #: How torchrun tells its ranks which start this is (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
@@ -65,6 +66,7 @@ class World:
         """
         dist.barrier()
         dist.destroy_process_group()
+        native.settle()
 
 
 def join(

@@ -7,6 +7,7 @@ a report that the host reads, since torchrun passes on exit codes only.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import runpy
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from launcher.errors import LauncherError
-from launcher.runtime import stacks, watch
+from launcher.runtime import native, stacks, watch
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
@@ -42,6 +43,7 @@ def run(program: Callable[[], object]) -> int:
     """Run what this rank is there for, and leave word of how it ended. Returns the exit code."""
     print_whole_lines()
     _be_watched()
+    atexit.register(native.settle)  # after what the program registers
     try:
         program()
     except SystemExit as stop:

@@ -17,6 +17,7 @@ from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
 from launcher.parallel.smp.configuration import configured
 from launcher.parallel.world import World
+from launcher.runtime import native
 
 #: How long a rank that has ended waits for the others. Scripts for smp have no last call.
 _PATIENCE = timedelta(seconds=5)
@@ -80,4 +81,5 @@ def _leave() -> None:
         dist.barrier(async_op=True).wait(_PATIENCE)
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
+    native.settle()
     _sessions.clear()
