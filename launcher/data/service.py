@@ -182,11 +182,18 @@ class ServiceSource:
         self._unsaid.append(batch)
         if (now := time.monotonic()) < self._next_saying:
             return
-        if len(self._unsaid) > _QUICK and self._views.is_seen(self._unsaid[-2].slab):
-            self._unsaid = [batch]  # the receiver has seen all before it
+        if len(self._unsaid) > _QUICK and (seen := self._seen()):
+            del self._unsaid[:seen]
             self._next_saying = now + _SAY_TAKEN_EVERY
         else:
             self._say()
+
+    def _seen(self) -> int:
+        """How many of those unsaid the receiver has seen: all up to the latest that it has."""
+        count = len(self._unsaid)
+        while count and not self._views.is_seen(self._unsaid[count - 1].slab):
+            count -= 1
+        return count
 
     def _say(self, *messages: m.Message) -> None:
         """Say what was taken, and more."""

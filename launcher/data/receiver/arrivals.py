@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from launcher.data.memory.slabs import Slab
 from launcher.data.receiver.store import Store
 from launcher.errors import WireError
 
+#: Milliseconds that batches are held back for others to be shown with them, if none is on its way.
+_PATIENCE = 3
 _Key = tuple[str, int]  # a worker and its attempt
 
 
@@ -44,6 +47,8 @@ class Arrivals:
         latest: wire.Header | None = None
         start = bytearray(wire.START_BYTES)
         place = memoryview(start)
+        more = select.poll()
+        more.register(connection, select.POLLIN)
         try:
             while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
@@ -52,7 +57,10 @@ class Arrivals:
                 receive = self._receive_part if latest.part else self._receive_whole
                 if not receive(connection, start, latest):
                     break
+                if self._store.waiting and not more.poll(_PATIENCE):
+                    self._store.show_held()
         finally:
+            self._store.show_held()
             if latest is not None and latest.part is not None:
                 self._give_up(latest.worker, latest.part.attempt)
 

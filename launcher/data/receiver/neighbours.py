@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
@@ -14,6 +15,10 @@ from launcher.data.memory.slabs import LENT, MARK, RETURNED, SEEN, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
+#: Batches that come within so many seconds of each other are shown so many at a time: whenever a
+#: rank wakes, it finds little of what it needs in the caches, and the receiver afterwards.
+_QUICK = 0.003
+TOGETHER = 3
 #: A message, or the end of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
 
@@ -39,6 +44,8 @@ class Neighbour:
     connection: socket.socket
     seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
     lent: dict[int, Loan] = field(default_factory=dict)
+    _held: list[bytes] = field(default_factory=list)  # messages about batches
+    _came: float = 0.0  # the latest batch
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_sending: bool = False  # the thread, what it took out of `_left`
@@ -86,6 +93,21 @@ class Neighbour:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""
         self._put(message.to_line(), slab.descriptor if message.new else None)
 
+    def show_soon(self, message: m.Batch, slab: Slab) -> bool:
+        """As `show`; True when the message is held back, for others to come or `show_held`."""
+        now = time.monotonic()
+        is_quick, self._came = now - self._came < _QUICK, now
+        with self._lock:
+            if is_quick and not message.new and len(self._held) + 1 < TOGETHER:
+                self._held.append(message.to_line())
+                return True
+        self.show(message, slab)
+        return False
+
+    def show_held(self) -> None:
+        if self._held:
+            self._put(b"", None)
+
     def forget(self, slab: Slab) -> None:
         """The slab is used no more."""
         if slab.number in self.seen:
@@ -109,6 +131,9 @@ class Neighbour:
 
     def _put(self, line: bytes, descriptor: int | None) -> None:
         with self._lock:
+            if self._held:
+                line = b"".join((*self._held, line))
+                self._held.clear()
             if not self._left and not self._is_sending:
                 try:
                     sent = self._send(line, descriptor, socket.MSG_DONTWAIT)

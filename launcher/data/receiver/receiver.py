@@ -99,6 +99,8 @@ class Receiver:
         while True:
             for message in self._account.news():
                 self._control.say(message)
+            # Each arrival is news: no rank waits longer than for that, whatever stalls a worker.
+            self._store.show_held()
 
     def _report_figures(self) -> None:
         figures, process = self._store.figures(), str(os.getpid())

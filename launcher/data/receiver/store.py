@@ -12,7 +12,7 @@ from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
 from launcher.data.order.steps import StepSet
 from launcher.data.receiver.account import Account
 from launcher.data.receiver.limits import memory_bytes
-from launcher.data.receiver.neighbours import Neighbour
+from launcher.data.receiver.neighbours import TOGETHER, Neighbour
 from launcher.runtime.events import emit
 
 #: Damaged batches of a run before it is given up.
@@ -42,12 +42,15 @@ class Store:
 
     def __init__(self, prefetch_bytes: int, account: Account) -> None:
         self._account = account
+        self._prefetch_bytes = prefetch_bytes
         self._lock = threading.Lock()
         # A batch that this host could never hold is refused before it comes.
         self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
+        #: Ranks that wait for batches to be shown together.
+        self.waiting: set[Neighbour] = set()
         #: Processes that share the slabs now.
         self.neighbours: set[Neighbour] = set()
 
@@ -78,7 +81,10 @@ class Store:
             self._pool.give(slab)
 
     def keep(self, header: wire.Header, slab: Slab) -> bool:
-        """Note a batch that is still wanted; False for second copies and closed runs."""
+        """Note a batch that is still wanted; False for second copies and closed runs.
+
+        Its rank may be shown it with the next ones: call `show_held` when none is on its way.
+        """
         with self._lock:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
@@ -115,11 +121,24 @@ class Store:
             run.next_step += 1
             self._show(run.rank, *entry)
 
-    @staticmethod
-    def _show(rank: Neighbour, header: wire.Header, slab: Slab) -> None:
+    def _show(self, rank: Neighbour, header: wire.Header, slab: Slab) -> None:
         new = rank.lend(slab, header.run, header.step)
         number, size, content = slab.number, header.total_bytes, header.content_bytes
-        rank.show(m.Batch(header.run, header.step, number, size, new, content), slab)
+        message = m.Batch(header.run, header.step, number, size, new, content)
+        # Batches that are held back must not take the room of those that they are held back for.
+        if TOGETHER * slab.size * len(self.neighbours) > self._prefetch_bytes / 2:
+            rank.show(message, slab)
+        elif rank.show_soon(message, slab):
+            self.waiting.add(rank)
+        else:
+            self.waiting.discard(rank)
+
+    def show_held(self) -> None:
+        """Show every rank what was held back."""
+        with self._lock:
+            for rank in self.waiting:
+                rank.show_held()
+            self.waiting.clear()
 
     def could_hold(self, header: wire.Header) -> bool:
         """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
@@ -212,6 +231,7 @@ class Store:
         )
         if loan is not None and not self.keep(header, loan.slab):
             self.give(loan.slab)
+        self.show_held()
 
     def forget(self, neighbour: Neighbour) -> list[str]:
         """A neighbour is gone: returns its runs, which end; its slabs can be used by others."""
@@ -223,6 +243,7 @@ class Store:
             lent = [loan.slab for loan in neighbour.lent.values()]
             neighbour.lent.clear()
             self.neighbours.discard(neighbour)
+            self.waiting.discard(neighbour)
         self.give(*lent)
         return runs
 

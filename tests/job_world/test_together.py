@@ -1,0 +1,196 @@
+"""Quick batches are shown to a rank several at a time, and none is kept from it for long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from batches import bytes_of
+from waiting import wait_until
+
+from launcher.data.batches import wire
+from launcher.data.control import messages as m
+from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
+from launcher.data.receiver import neighbours
+from launcher.data.receiver.account import Account
+from launcher.data.receiver.arrivals import Arrivals
+from launcher.data.receiver.neighbours import TOGETHER, Neighbour
+from launcher.data.receiver.receiver import Receiver
+from launcher.data.receiver.store import Store
+
+_WARM = 8  # batches that come first, slowly: the rank has the slabs' descriptors then
+
+
+class Host:
+    """A store, one connection that brings batches, and a rank that returns each at once.
+
+    clock: tells the receiver the time.
+    """
+
+    def __init__(self, clock: SimpleNamespace, budget: int = 64 << 20) -> None:
+        self.account = Account("algo-2", ("127.0.0.1", 1), budget)
+        self.store = Store(budget, self.account)
+        # Each message to the rank is a packet, to be counted.
+        ours, self._rank = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.rank = Neighbour(ours)
+        self.store.neighbours.add(self.rank)
+        opened = m.OpenRun(run="run", rank=0, plan={})
+        self.store.open_run(opened, self.rank)
+        self.account.open(opened)
+        self.worker, arriving = socket.socketpair()
+        arrivals = Arrivals(self.store, checksums=False)
+        self._thread = threading.Thread(target=arrivals.receive_all, args=(arriving,))
+        self._thread.start()
+        self._steps = 0
+        self._returns = False
+        for _ in range(_WARM):
+            clock.now += 1
+            assert self.sends(1) == [[self._steps - 1]]
+        self._returns = True
+        self._return()
+
+    def frames(self, count: int) -> bytes:
+        steps = range(self._steps, self._steps + count)
+        self._steps += count
+        return b"".join(
+            bytes_of(wire.Frame.pack("run", step, "worker", None, [np.zeros(9)])) for step in steps
+        )
+
+    def sends(self, count: int) -> list[list[int]]:
+        self.worker.sendall(self.frames(count))
+        return self.shown(count)
+
+    def shown(self, count: int) -> list[list[int]]:
+        """Await so many batches; their steps, by packet."""
+        packets: list[list[int]] = []
+        while sum(map(len, packets)) < count:
+            if steps := [word.step for word in self.hears() if isinstance(word, m.Batch)]:
+                packets.append(steps)
+        return packets
+
+    def hears(self, patience: float = 20.0) -> list[m.Message | m.Batch]:
+        """The messages of one packet."""
+        self._rank.settimeout(patience)
+        data, descriptors, _, _ = socket.recv_fds(self._rank, 1 << 16, 8)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        words = []
+        while data:
+            word, data = m.cut(data)
+            assert word is not None
+            words.append(word)
+        if self._returns:
+            self._return()
+        return words
+
+    def _return(self) -> None:
+        for loan in list(self.rank.lent.values()):
+            loan.slab.memory[MARK] = TAKEN | RETURNED
+
+    def hears_nothing(self) -> bool:
+        with contextlib.suppress(TimeoutError):
+            return not self.hears(0.05)
+        return True
+
+    def end(self) -> None:
+        self.worker.close()
+        self._thread.join(20)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    found = SimpleNamespace(now=1000.0)
+    found.monotonic = lambda: found.now
+    monkeypatch.setattr(neighbours, "time", found)
+    return found
+
+
+@pytest.fixture
+def host(clock: SimpleNamespace) -> Iterator[Host]:
+    host = Host(clock)
+    yield host
+    host.end()
+
+
+def test_quick_batches_are_shown_together(host: Host) -> None:
+    assert host.sends(7) == [[8, 9, 10], [11, 12, 13], [14]]
+
+
+def test_slow_ones_are_shown_at_once(host: Host, clock: SimpleNamespace) -> None:
+    for step in range(_WARM, _WARM + 9):
+        clock.now += neighbours._QUICK
+        assert host.sends(1) == [[step]]
+
+
+def test_one_that_nothing_follows_is_shown(host: Host) -> None:
+    assert host.sends(1) == [[8]]  # and the connection is open
+    host.worker.sendall(host.frames(1))
+    host.end()
+    assert host.shown(1) == [[9]]
+
+
+def test_one_is_shown_though_the_next_stays_on_its_way(host: Host) -> None:
+    control = SimpleNamespace(said=[])
+    control.say = control.said.append
+    receiver = SimpleNamespace(_account=host.account, _store=host.store, _control=control)
+    threading.Thread(target=Receiver._report, args=(receiver,), daemon=True).start()
+    frames = host.frames(2)
+    host.worker.sendall(frames[:-1])
+    assert host.shown(1) == [[8]]
+    host.worker.sendall(frames[-1:])
+    assert host.shown(1) == [[9]]
+    wait_until(lambda: control.said)
+
+
+def test_one_is_shown_though_the_next_breaks_off(host: Host) -> None:
+    host.worker.sendall(host.frames(2)[:-1])
+    assert host.hears_nothing()
+    host.end()
+    assert host.shown(1) == [[8]]
+
+
+def test_nothing_overtakes_what_is_held_back(host: Host) -> None:
+    host.worker.sendall(host.frames(2)[:-1])
+    assert host.hears_nothing()
+    failed = m.RunFailed(run="run", kind="unavailable", message="")
+    host.rank.tell(failed)
+    batch, after = host.hears()
+    assert isinstance(batch, m.Batch)
+    assert (batch.step, after) == (8, failed)
+
+
+def test_a_new_slab_is_shown_with_what_is_held_back(host: Host, clock: SimpleNamespace) -> None:
+    frames = host.frames(2)
+    host.worker.sendall(frames[:-1])
+    assert host.hears_nothing()
+    host.rank.seen.clear()
+    host.worker.sendall(frames[-1:])
+    assert host.shown(2) == [[8, 9]]
+
+
+def test_what_is_held_back_leaves_room_for_the_next(clock: SimpleNamespace) -> None:
+    room = 2 * TOGETHER * (1 << 16)  # of the smallest slabs
+    for budget, packets in ((room, [[8, 9, 10]]), (room - 1, [[8], [9], [10]])):
+        host = Host(clock, budget)
+        assert host.sends(3) == packets
+        host.end()
+
+
+def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        local = Neighbour(ours)
+        host.store.neighbours.add(local)
+        for step in (8, 9):
+            host.store.lend(local, m.NeedSlab(run="run", step=step, size=100))
+            filled = m.Filled(
+                run="run", step=step, slab=next(iter(local.lent)), size=100, content=10, worker="w"
+            )
+            host.store.take_filled(local, filled)
+            assert host.shown(1) == [[step]]
