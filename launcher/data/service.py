@@ -31,7 +31,7 @@ _SAY_EVERY = 30.0
 #: more than so many batches come within that time and the receiver sees it from the slabs' marks.
 _SAY_TAKEN_EVERY = 0.02
 _QUICK = 3
-_SAY_WHEN_STARVED = 0.004
+_SAY_WHEN_STARVED = 0.006  # longer than quick batches are kept back for each other
 _GONE = "the receiver of this host is gone"
 
 
@@ -182,18 +182,18 @@ class ServiceSource:
         self._unsaid.append(batch)
         if (now := time.monotonic()) < self._next_saying:
             return
-        if len(self._unsaid) > _QUICK and (seen := self._seen()):
-            del self._unsaid[:seen]
+        if len(self._unsaid) > _QUICK and len(unseen := self._unseen()) <= _QUICK:
+            self._unsaid = unseen
             self._next_saying = now + _SAY_TAKEN_EVERY
         else:
             self._say()
 
-    def _seen(self) -> int:
-        """How many of those unsaid the receiver has seen: all up to the latest that it has."""
-        count = len(self._unsaid)
-        while count and not self._views.is_seen(self._unsaid[count - 1].slab):
-            count -= 1
-        return count
+    def _unseen(self) -> list[m.Batch]:
+        """Those unsaid that were taken after the latest that the receiver is known to have seen."""
+        for count in range(len(self._unsaid), 0, -1):
+            if self._views.is_seen(self._unsaid[count - 1].slab):
+                return self._unsaid[count:]
+        return self._unsaid
 
     def _say(self, *messages: m.Message) -> None:
         """Say what was taken, and more."""

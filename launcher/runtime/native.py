@@ -10,6 +10,7 @@ of 188 pairs of ranks ended so whose threads were scheduled last.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,10 +41,10 @@ def settle(tasks: Path = Path("/proc/self/task")) -> None:
 
 def _states(tasks: Path) -> Iterator[str]:
     """A letter for each of gloo's threads (proc_pid_stat(5)): R is one that runs, or would."""
-    for stat in tasks.glob("*/stat"):
-        try:
-            name, _, state = stat.read_text().partition("(")[2].rpartition(")")
-        except OSError:  # it has ended
-            continue
-        if name == _THREADS:
-            yield state.split()[0]
+    with contextlib.suppress(OSError):  # no Linux
+        for task in tasks.iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                stat = (task / "stat").read_text(errors="replace")
+                name, _, state = stat.partition("(")[2].rpartition(")")
+                if name == _THREADS:
+                    yield state.split()[0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,20 @@ import pytest
 from launcher.runtime import native
 
 _GLOO = "pt_gloo_runloop"
+_TRAIN = f"""
+import hashlib, os, threading
+
+def run():
+    open(f"/proc/self/task/{{threading.get_native_id()}}/comm", "w").write("{_GLOO}")
+    started.set()
+    hashlib.pbkdf2_hmac("sha512", b"word", b"salt", 500_000)
+    os.write(1, b"the thread ends\\n")
+
+started = threading.Event()
+threading.Thread(target=run, daemon=True).start()
+started.wait()
+print("the script ends", flush=True)
+"""
 
 
 @contextmanager
@@ -52,15 +67,10 @@ def test_who_computes_is_waited_for() -> None:
         assert not working.is_alive()
 
 
-def test_who_waits_for_work_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
+def test_who_waits_for_work_is_not_waited_for() -> None:
     with thread(_GLOO, lambda over: over.wait()) as waiting:
-        while list(native._states(Path("/proc/self/task"))) != ["S"]:
-            time.sleep(0.01)
-        monkeypatch.setattr(native.time, "sleep", slept.append)
         native.settle()
         assert waiting.is_alive()
-    assert len(slept) == native._LOOKS
 
 
 def test_other_threads_are_not_looked_at() -> None:
@@ -74,6 +84,20 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with thread(_GLOO, compute_on) as working:
         native.settle()
         assert working.is_alive()
+
+
+def test_a_rank_ends_after_them(tmp_path: Path) -> None:
+    """A daemon thread ends with Python, if that does not wait for it."""
+    script = tmp_path / "train.py"
+    script.write_text(_TRAIN)
+    ended = subprocess.run(
+        [sys.executable, "-m", "launcher.runtime.rank", str(script)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "the script ends\nthe thread ends\n"), ended
 
 
 def test_a_system_without_proc_is_left_at_once(tmp_path: Path) -> None:

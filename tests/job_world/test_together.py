@@ -17,7 +17,7 @@ from waiting import wait_until
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
-from launcher.data.receiver import neighbours
+from launcher.data.receiver import neighbours, store
 from launcher.data.receiver.account import Account
 from launcher.data.receiver.arrivals import Arrivals
 from launcher.data.receiver.neighbours import TOGETHER, Neighbour
@@ -25,6 +25,10 @@ from launcher.data.receiver.receiver import Receiver
 from launcher.data.receiver.store import Store
 
 _WARM = 8  # batches that come first, slowly: the rank has the slabs' descriptors then
+
+
+def frame(run: str, step: int) -> wire.Frame:
+    return wire.Frame.pack(run, step, "worker", None, [np.zeros(9)])
 
 
 class Host:
@@ -45,7 +49,7 @@ class Host:
         self.account.open(opened)
         self.worker, arriving = socket.socketpair()
         arrivals = Arrivals(self.store, checksums=False)
-        self._thread = threading.Thread(target=arrivals.receive_all, args=(arriving,))
+        self._thread = threading.Thread(target=arrivals.receive_all, args=(arriving,), daemon=True)
         self._thread.start()
         self._steps = 0
         self._returns = False
@@ -58,9 +62,7 @@ class Host:
     def frames(self, count: int) -> bytes:
         steps = range(self._steps, self._steps + count)
         self._steps += count
-        return b"".join(
-            bytes_of(wire.Frame.pack("run", step, "worker", None, [np.zeros(9)])) for step in steps
-        )
+        return b"".join(bytes_of(frame("run", step)) for step in steps)
 
     def sends(self, count: int) -> list[list[int]]:
         self.worker.sendall(self.frames(count))
@@ -123,9 +125,12 @@ def test_quick_batches_are_shown_together(host: Host) -> None:
 
 
 def test_slow_ones_are_shown_at_once(host: Host, clock: SimpleNamespace) -> None:
-    for step in range(_WARM, _WARM + 9):
-        clock.now += neighbours._QUICK
-        assert host.sends(1) == [[step]]
+    frames = host.frames(9)
+    size = len(frames) // 9
+    for number in range(8):
+        clock.now += 2 * neighbours.QUICK
+        host.worker.sendall(frames[number * size + (number > 0) : (number + 1) * size + 1])
+        assert host.shown(1) == [[8 + number]]  # while the next is on its way
 
 
 def test_one_that_nothing_follows_is_shown(host: Host) -> None:
@@ -153,6 +158,53 @@ def test_one_is_shown_though_the_next_breaks_off(host: Host) -> None:
     assert host.hears_nothing()
     host.end()
     assert host.shown(1) == [[8]]
+
+
+def test_each_rank_is_shown_its_own_when_nothing_follows(host: Host) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    other = Neighbour(ours)
+    host.store.open_run(m.OpenRun(run="other", rank=1, plan={}), other)
+    with ours, theirs:
+        host.worker.sendall(bytes_of(frame("other", 0)))
+        theirs.settimeout(20)
+        assert theirs.recv(1 << 16)  # it is the first
+        other.seen = host.rank.seen
+        host.worker.sendall(bytes_of(frame("other", 1)) + host.frames(1))
+        assert host.shown(1) == [[8]]
+        shown, _ = m.cut(theirs.recv(1 << 16))
+        assert isinstance(shown, m.Batch)
+        assert (shown.run, shown.step) == ("other", 1)
+
+
+def test_who_brings_a_later_one_answers_for_those_before(host: Host) -> None:
+    for step in (8, 9):
+        header = frame("run", step).header
+        slab = host.store.take(header)
+        assert slab is not None
+        assert host.store.keep(header, slab)
+        if step == 8:
+            before = host.store.held("run")
+    host.store.show_last("run", before)
+    assert host.hears_nothing()
+    host.store.show_last("run", host.store.held("run"))
+    assert host.shown(2) == [[8, 9]]
+    assert host.store.held("run") == 0
+
+
+def test_what_is_held_back_for_a_rank_that_dies_is_free_again(host: Host) -> None:
+    host.worker.sendall(host.frames(2)[:-1])
+    assert host.hears_nothing()
+    assert host.store.forget(host.rank) == ["run"]
+    assert host.store.held("run") == 0
+    host.store.show_held()
+    assert host.hears_nothing()
+    host.end()
+    assert host.store.figures()["held"] == 0
+
+
+def test_large_batches_are_shown_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SMALL", (1 << 16) - 1)
+    assert host.sends(3) == [[8], [9], [10]]
 
 
 def test_nothing_overtakes_what_is_held_back(host: Host) -> None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from launcher.data.batches import wire
 from launcher.data.memory.slabs import Slab
+from launcher.data.receiver.neighbours import QUICK
 from launcher.data.receiver.store import Store
 from launcher.errors import WireError
 
-#: Milliseconds that batches are held back for others to be shown with them, if none is on its way.
-_PATIENCE = 3
+#: Milliseconds that a batch is held back while no other one is on its way.
+_PATIENCE = QUICK * 1000
 _Key = tuple[str, int]  # a worker and its attempt
 
 
@@ -27,6 +28,25 @@ class _Arrival:
     key: _Key
     writers: int = 0
     broken: bool = False
+
+
+class _Held:
+    """What one connection has brought and is held back: shown when nothing follows at once."""
+
+    def __init__(self, store: Store, connection: socket.socket) -> None:
+        self._store = store
+        self._counts: dict[str, int] = {}  # by run
+        self._more = select.poll()
+        self._more.register(connection, select.POLLIN)
+
+    def came(self, run: str) -> None:
+        """A frame has come; returns at once when nothing is held back, or the next is here."""
+        if count := self._store.held(run):
+            self._counts[run] = count
+        if self._counts and not self._more.poll(_PATIENCE):
+            for each in self._counts.items():
+                self._store.show_last(*each)
+            self._counts.clear()
 
 
 class Arrivals:
@@ -47,8 +67,7 @@ class Arrivals:
         latest: wire.Header | None = None
         start = bytearray(wire.START_BYTES)
         place = memoryview(start)
-        more = select.poll()
-        more.register(connection, select.POLLIN)
+        held = _Held(self._store, connection)
         try:
             while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
@@ -57,8 +76,7 @@ class Arrivals:
                 receive = self._receive_part if latest.part else self._receive_whole
                 if not receive(connection, start, latest):
                     break
-                if self._store.waiting and not more.poll(_PATIENCE):
-                    self._store.show_held()
+                held.came(latest.run)
         finally:
             self._store.show_held()
             if latest is not None and latest.part is not None:

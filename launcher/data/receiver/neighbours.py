@@ -17,7 +17,7 @@ _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
 #: Batches that come within so many seconds of each other are shown so many at a time: whenever a
 #: rank wakes, it finds little of what it needs in the caches, and the receiver afterwards.
-_QUICK = 0.003
+QUICK = 0.002
 TOGETHER = 3
 #: A message, or the end of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
@@ -45,7 +45,8 @@ class Neighbour:
     seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
     lent: dict[int, Loan] = field(default_factory=dict)
     _held: list[bytes] = field(default_factory=list)  # messages about batches
-    _came: float = 0.0  # the latest batch
+    came: int = 0  # quick batches, and others that might have been
+    _latest: float = 0.0  # when
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_sending: bool = False  # the thread, what it took out of `_left`
@@ -93,16 +94,16 @@ class Neighbour:
         """Send a message about a slab; a new slab's descriptor travels with its first byte."""
         self._put(message.to_line(), slab.descriptor if message.new else None)
 
-    def show_soon(self, message: m.Batch, slab: Slab) -> bool:
-        """As `show`; True when the message is held back, for others to come or `show_held`."""
+    def hold(self, message: m.Batch) -> bool:
+        """Whether a message can wait, to leave with the next one or by `show_held`."""
         now = time.monotonic()
-        is_quick, self._came = now - self._came < _QUICK, now
+        is_quick, self._latest = now - self._latest < QUICK, now
+        self.came += 1
         with self._lock:
-            if is_quick and not message.new and len(self._held) + 1 < TOGETHER:
+            can_wait = is_quick and not message.new and len(self._held) + 1 < TOGETHER
+            if can_wait:
                 self._held.append(message.to_line())
-                return True
-        self.show(message, slab)
-        return False
+        return can_wait
 
     def show_held(self) -> None:
         if self._held:

@@ -97,10 +97,11 @@ class Receiver:
     def _report(self) -> None:
         """Tell the dispatcher what has happened."""
         while True:
-            for message in self._account.news():
-                self._control.say(message)
+            news = self._account.news()
             # Each arrival is news: no rank waits longer than for that, whatever stalls a worker.
             self._store.show_held()
+            for message in news:
+                self._control.say(message)
 
     def _report_figures(self) -> None:
         figures, process = self._store.figures(), str(os.getpid())

@@ -17,6 +17,8 @@ from launcher.runtime.events import emit
 
 #: Damaged batches of a run before it is given up.
 _MOST_DAMAGED = 10
+#: Larger batches are worth a rank's waking for each.
+_SMALL = 8 << 20
 
 
 @dataclass
@@ -49,8 +51,7 @@ class Store:
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
-        #: Ranks that wait for batches to be shown together.
-        self.waiting: set[Neighbour] = set()
+        self._waiting: set[Neighbour] = set()  # for batches to be shown together
         #: Processes that share the slabs now.
         self.neighbours: set[Neighbour] = set()
 
@@ -83,7 +84,8 @@ class Store:
     def keep(self, header: wire.Header, slab: Slab) -> bool:
         """Note a batch that is still wanted; False for second copies and closed runs.
 
-        Its rank may be shown it with the next ones: call `show_held` when none is on its way.
+        It may be held back, for its rank to be shown it with the next one: call `show_last` when
+        none is on its way.
         """
         with self._lock:
             run = self._runs.get(header.run)
@@ -126,19 +128,33 @@ class Store:
         number, size, content = slab.number, header.total_bytes, header.content_bytes
         message = m.Batch(header.run, header.step, number, size, new, content)
         # Batches that are held back must not take the room of those that they are held back for.
-        if TOGETHER * slab.size * len(self.neighbours) > self._prefetch_bytes / 2:
-            rank.show(message, slab)
-        elif rank.show_soon(message, slab):
-            self.waiting.add(rank)
+        room = self._prefetch_bytes / 2
+        leaves_room = TOGETHER * slab.size * len(self.neighbours) <= room and slab.size <= _SMALL
+        if leaves_room and rank.hold(message):
+            self._waiting.add(rank)
         else:
-            self.waiting.discard(rank)
+            rank.show(message, slab)
+            self._waiting.discard(rank)
+
+    def held(self, run_id: str) -> int:
+        """How many batches have come for the rank of a run; 0 when none is held back."""
+        run = self._runs.get(run_id)
+        return run.rank.came if run is not None and run.rank in self._waiting else 0
+
+    def show_last(self, run_id: str, came: int) -> None:
+        """Show the rank of a run what is held back, unless more than these have come for it."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is not None and run.rank.came == came:
+                run.rank.show_held()
+                self._waiting.discard(run.rank)
 
     def show_held(self) -> None:
-        """Show every rank what was held back."""
+        """Show every rank what is held back."""
         with self._lock:
-            for rank in self.waiting:
+            for rank in self._waiting:
                 rank.show_held()
-            self.waiting.clear()
+            self._waiting.clear()
 
     def could_hold(self, header: wire.Header) -> bool:
         """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
@@ -183,6 +199,8 @@ class Store:
         """No batch of the run is wanted any more."""
         with self._lock:
             run = self._runs.pop(run_id, None)
+            if run is not None:
+                self._look_at(run.rank)  # what it has taken last
         if run is not None:
             self.give(*(slab for _, slab in run.waiting.values()))
 
@@ -243,7 +261,7 @@ class Store:
             lent = [loan.slab for loan in neighbour.lent.values()]
             neighbour.lent.clear()
             self.neighbours.discard(neighbour)
-            self.waiting.discard(neighbour)
+            self._waiting.discard(neighbour)
         self.give(*lent)
         return runs
 

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from launcher.partitions.costs import Link
+from launcher.runtime import native
 
 _SMALL, _LARGE = 64, 2**22  # bytes
 _RUNS = 9
@@ -70,3 +71,4 @@ def _meet(store: Path, rank: int) -> Link:
         return measured(dist.group.WORLD, torch.device("cpu"))
     finally:
         dist.destroy_process_group()
+        native.settle()
