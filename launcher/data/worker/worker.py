@@ -241,6 +241,8 @@ class Worker:
             time.sleep(_EARLY_BEAT_SECONDS)
             with contextlib.suppress(queue.Empty):
                 self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
+                while True:  # one beat answers them all
+                    self._wake.get_nowait()
 
 
 def _step_back() -> None:
