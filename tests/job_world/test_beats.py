@@ -6,6 +6,7 @@ import queue
 import threading
 from types import SimpleNamespace
 
+import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
@@ -27,3 +28,39 @@ def test_one_beat_tells_all_the_news_since_the_one_before() -> None:
     threading.Thread(target=Worker._beat, args=(worker,), daemon=True).start()
     wait_until(lambda: len(said) >= 3)
     assert worker._wake.empty()
+
+
+def holdings_of(seconds: float) -> Holdings:
+    """A worker of this pace, which was told."""
+    holdings = Holdings("algo-1/0/1", 1)
+    holdings.took("prepare", seconds)
+    holdings.beat()
+    return holdings
+
+
+@pytest.mark.parametrize(
+    ("told", "latest", "is_news"),
+    [
+        (0.010, 0.014, False),
+        (0.010, 0.100, True),
+        (0.100, 0.001, False),  # the pace is a mean
+        (0.0001, 0.0014, False),
+        (0.0001, 0.020, True),
+    ],
+)
+def test_a_change_of_pace_is_news_where_it_changes_the_leases(
+    told: float, latest: float, is_news: bool
+) -> None:
+    holdings = holdings_of(told)
+    assert not holdings.has_news
+    holdings.took("prepare", latest)
+    assert holdings.has_news == is_news
+
+
+def test_a_worker_that_gets_faster_says_so() -> None:
+    holdings = holdings_of(0.1)
+    batches = 0
+    while not holdings.has_news:
+        holdings.took("prepare", 0.001)
+        batches += 1
+    assert batches == 4  # 0.8 ** 4 < 1 / 2

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 
 from launcher.data.control import messages as m
 
-#: A change of pace by this factor is said at once.
+#: A change of pace by this factor is said at once, but not of workers that take fewer seconds for a
+#: batch: they are leased as many as any can hold.
 _NEWS = 2.0
+_FASTEST = 0.0015
 #: The weight of the latest batch in the pace.
 _WEIGHT = 0.2
 
@@ -65,7 +67,8 @@ class Holdings:
     @property
     def has_news(self) -> bool:
         """Whether the pace has changed so much that the dispatcher should know at once."""
-        return not self._told / _NEWS <= self.pace <= self._told * _NEWS
+        told, pace = (max(_FASTEST, seconds) for seconds in (self._told, self.pace))
+        return not told / _NEWS <= pace <= told * _NEWS
 
     def hello(self) -> list[m.Message]:
         """The first words to a dispatcher."""
