@@ -73,6 +73,34 @@ parallel.leave()
     assert (outcome.code, outcome.notes) == (0, {0: [2, 6, 3, 0], 1: [2, 6, 3, 1]}), outcome.output
 
 
+_AT_WORK = """
+import hashlib, threading
+def work():
+    open(f"/proc/self/task/{threading.get_native_id()}/comm", "w").write("pt_gloo_runloop")
+    started.set()
+    hashlib.pbkdf2_hmac("sha512", b"word", b"salt", 1_000_000)
+    note("it ended")
+started = threading.Event()
+at_work = threading.Thread(target=work, daemon=True)
+at_work.start()
+started.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("meet", "leave"),
+    [
+        ("parallel.init()", "parallel.leave(); assert not at_work.is_alive()"),
+        ("import launcher.parallel.smp as smp; smp.init()", ""),
+    ],
+    ids=["leave", "smp"],
+)
+def test_python_does_not_end_under_gloos_threads(tmp_path: Path, meet: str, leave: str) -> None:
+    """One of Python's, by the name of gloo's, is at work when the script ends."""
+    outcome = run(tmp_path, f"{meet}\n{_AT_WORK}\n{leave}", ranks=1)
+    assert (outcome.code, outcome.notes) == (0, {0: "it ended"}), outcome.output
+
+
 _STAND_IN = """
 import torch.distributed as dist
 def make(store, rank, size, timeout):
