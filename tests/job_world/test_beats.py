@@ -57,6 +57,16 @@ def test_a_change_of_pace_is_news_where_it_changes_the_leases(
     assert holdings.has_news == is_news
 
 
+@pytest.mark.parametrize("seconds", [0.0001, 0.0015, 1.0])
+def test_the_first_pace_is_news(seconds: float) -> None:
+    """A worker whose pace nobody knows is leased two batches."""
+    holdings = Holdings("algo-1/0/1", 1)
+    holdings.beat()
+    assert not holdings.has_news
+    holdings.took("prepare", seconds)
+    assert holdings.has_news
+
+
 def test_a_worker_that_gets_faster_says_so() -> None:
     holdings = holdings_of(0.1)
     batches = 0

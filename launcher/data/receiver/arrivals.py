@@ -41,6 +41,7 @@ class _Held:
 
     def came(self, run: str) -> None:
         """A frame has come; returns at once when nothing is held back, or the next is here."""
+        self._counts.pop(run, None)
         if count := self._store.held(run):
             self._counts[run] = count
         if self._counts and not self._more.poll(_PATIENCE):

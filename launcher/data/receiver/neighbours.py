@@ -45,8 +45,8 @@ class Neighbour:
     seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
     lent: dict[int, Loan] = field(default_factory=dict)
     _held: list[bytes] = field(default_factory=list)  # messages about batches
-    came: int = 0  # quick batches, and others that might have been
-    _latest: float = 0.0  # when
+    came: int = 0  # batches that might have been held
+    _latest: float = 0.0  # when the latest of them came
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_sending: bool = False  # the thread, what it took out of `_left`

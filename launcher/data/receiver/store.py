@@ -128,9 +128,8 @@ class Store:
         number, size, content = slab.number, header.total_bytes, header.content_bytes
         message = m.Batch(header.run, header.step, number, size, new, content)
         # Batches that are held back must not take the room of those that they are held back for.
-        room = self._prefetch_bytes / 2
-        leaves_room = TOGETHER * slab.size * len(self.neighbours) <= room and slab.size <= _SMALL
-        if leaves_room and rank.hold(message):
+        leaves_room = TOGETHER * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
+        if slab.size <= _SMALL and leaves_room and rank.hold(message):
             self._waiting.add(rank)
         else:
             rank.show(message, slab)

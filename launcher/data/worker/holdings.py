@@ -67,6 +67,8 @@ class Holdings:
     @property
     def has_news(self) -> bool:
         """Whether the pace has changed so much that the dispatcher should know at once."""
+        if not self._told:
+            return self.pace > 0
         told, pace = (max(_FASTEST, seconds) for seconds in (self._told, self.pace))
         return not told / _NEWS <= pace <= told * _NEWS
 
