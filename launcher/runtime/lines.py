@@ -128,7 +128,7 @@ def connect(address: tuple[str, int], token: str, *, patience: float, what: str)
 
 
 def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket, Any]]:
-    """(connection, peer) for ever.
+    """(connection, peer), until the listener is closed.
 
     A time without free descriptors is waited out: strangers who hold them time out. port: its name
     in the log.
@@ -137,6 +137,8 @@ def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket
         try:
             connection, peer = listener.accept()
         except OSError as error:  # noqa: PERF203 - each attempt may fail on its own
+            if listener.fileno() < 0:
+                return
             emit("not_accepted", port=port, why=str(error))
             time.sleep(0.5)
         else:

@@ -279,3 +279,12 @@ def test_a_slab_is_used_again_for_a_batch_that_is_a_little_smaller() -> None:
     third = pool.take((80 << 20) - 2)  # together they would be more than is kept
     assert retired == [first.number]
     assert third.size == 80 << 20
+
+
+def test_a_closed_listener_accepts_nobody_and_says_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.close()
+    assert list(lines.accepted(listener, "test")) == []
+    assert capsys.readouterr().err == ""
