@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from clocks import stopped
 
 from launcher.data import service
 from launcher.data.batches import structure, wire
@@ -81,10 +82,7 @@ class Receiver:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The time as the rank reads it, which stands still otherwise."""
-    found = SimpleNamespace(now=1000.0)
-    found.monotonic = lambda: found.now
-    monkeypatch.setattr(service, "time", found)
-    return found
+    return stopped(monkeypatch, service)
 
 
 def test_nothing_is_said_of_quick_batches_that_the_receiver_sees(clock: SimpleNamespace) -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from batches import bytes_of
+from clocks import stopped
 from waiting import wait_until
 
 from launcher.data.batches import wire
@@ -107,10 +108,7 @@ class Host:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    found = SimpleNamespace(now=1000.0)
-    found.monotonic = lambda: found.now
-    monkeypatch.setattr(neighbours, "time", found)
-    return found
+    return stopped(monkeypatch, neighbours)
 
 
 @pytest.fixture
