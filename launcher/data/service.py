@@ -28,10 +28,12 @@ _RECEIVER_PATIENCE = 60.0
 _SAY_EVERY = 30.0
 #: What was taken is said at once, but not again within so many seconds, and so many seconds of
 #: waiting: each word costs as much CPU time as receiving half a megabyte. Nothing is said while
-#: more than so many batches come within that time and the receiver sees it from the slabs' marks.
+#: more than so many batches come within that time and the receiver sees it from the slabs' marks,
+#: but for as many as it may show together.
 _SAY_TAKEN_EVERY = 0.02
 _QUICK = 3
-_SAY_WHEN_STARVED = 0.006  # longer than quick batches are kept back for each other
+_TOGETHER = 6
+_SAY_WHEN_STARVED = 0.012  # longer than quick batches are kept back for each other
 _GONE = "the receiver of this host is gone"
 
 
@@ -182,7 +184,7 @@ class ServiceSource:
         self._unsaid.append(batch)
         if (now := time.monotonic()) < self._next_saying:
             return
-        if len(self._unsaid) > _QUICK and len(unseen := self._unseen()) <= _QUICK:
+        if len(self._unsaid) > _QUICK and len(unseen := self._unseen()) <= _TOGETHER:
             self._unsaid = unseen
             self._next_saying = now + _SAY_TAKEN_EVERY
         else:

@@ -15,6 +15,7 @@ from batches import bytes_of
 from clocks import stopped
 from waiting import wait_until
 
+from launcher.data import service
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
@@ -119,7 +120,8 @@ def host(clock: SimpleNamespace) -> Iterator[Host]:
 
 
 def test_quick_batches_are_shown_together(host: Host) -> None:
-    assert host.sends(7) == [[8, 9, 10], [11, 12, 13], [14]]
+    assert host.sends(7) == [[8, 9, 10, 11, 12, 13], [14]]
+    assert host.sends(6) == [[15, 16, 17, 18, 19, 20]]
 
 
 def test_slow_ones_are_shown_at_once(host: Host, clock: SimpleNamespace) -> None:
@@ -244,3 +246,8 @@ def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
             )
             host.store.take_filled(local, filled)
             assert host.shown(1) == [[step]]
+
+
+def test_a_rank_waits_longer_than_batches_are_held_back() -> None:
+    assert service._SAY_WHEN_STARVED >= neighbours.QUICK * TOGETHER
+    assert service._TOGETHER == TOGETHER

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import collections
-import mmap
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches import tensors
+from launcher.data.memory.mapping import address_of
 from launcher.errors import DataError
 
 Array = npt.NDArray[Any]
@@ -33,17 +32,17 @@ class Pinning:
         self._cuda = cuda
         self._busy: collections.deque[tuple[list[int], Any]] = collections.deque()
 
-    def register(self, memory: mmap.mmap) -> None:
+    def register(self, memory: memoryview) -> None:
         """Lock a slab's pages. Raises DataError."""
-        error = self._cuda.cudart().cudaHostRegister(_address(memory), len(memory), 0)
+        error = self._cuda.cudart().cudaHostRegister(address_of(memory), len(memory), 0)
         if int(error) != 0:
             raise DataError(
                 f"CUDA could not lock {len(memory) >> 20} MiB of memory for pin_memory=True (error "
                 f"{int(error)}): lower data_service.prefetch_bytes, or leave pin_memory out"
             )
 
-    def unregister(self, memory: mmap.mmap) -> None:
-        self._cuda.cudart().cudaHostUnregister(_address(memory))
+    def unregister(self, memory: memoryview) -> None:
+        self._cuda.cudart().cudaHostUnregister(address_of(memory))
 
     def copied(self, released: Iterable[int]) -> list[int]:
         """Of the slabs that were released now or before, those that no copy reads any more."""
@@ -76,7 +75,3 @@ def open_pinning(wanted: bool) -> Pinning | None:
         warnings.warn("pin_memory=True does nothing: this host has no CUDA", stacklevel=3)
         return None
     return Pinning(torch.cuda)
-
-
-def _address(memory: mmap.mmap) -> int:
-    return int(np.frombuffer(memory, np.uint8).ctypes.data)

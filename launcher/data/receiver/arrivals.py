@@ -103,7 +103,7 @@ class Arrivals:
     ) -> bool:
         """Receive a payload to where it belongs; False when it ends early, or is damaged."""
         first = header.part.offset if header.part else 0
-        with memoryview(slab.memory)[first : first + header.payload_bytes] as payload:
+        with slab.memory[first : first + header.payload_bytes] as payload:
             if not wire.receive_exactly(connection, payload):
                 return False
             if not self._checksums or wire.is_intact(start, payload):
