@@ -29,7 +29,7 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
     for step in range(COUNT):  # in this very thread, which reads only afterwards
         new = step in (0, COUNT - 1)
         batch = m.Batch(run="run", step=step, slab=1, size=1, new=new, content=1)
-        neighbour.show(batch, slab)
+        neighbour.show([(batch, slab)])
     neighbour.end()
 
     data, descriptors, told = b"", [], []

@@ -68,7 +68,8 @@ class Receiver:
         frame.copy_to(np.frombuffer(slab.memory, np.uint8))
         new = self._neighbour.lend(slab, self._run, self._steps)
         size, content = frame.header.total_bytes, frame.header.content_bytes
-        self._neighbour.show(m.Batch(self._run, self._steps, slab.number, size, new, content), slab)
+        batch = m.Batch(self._run, self._steps, slab.number, size, new, content)
+        self._neighbour.show([(batch, slab)])
         self._steps += 1
 
     def _words(self) -> Iterator[m.Message]:

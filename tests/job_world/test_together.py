@@ -202,6 +202,32 @@ def test_what_is_held_back_for_a_rank_that_dies_is_free_again(host: Host) -> Non
     assert host.store.figures()["held"] == 0
 
 
+def test_what_is_held_back_for_a_run_that_is_closed_is_free_again(host: Host) -> None:
+    host.worker.sendall(host.frames(2)[:-1])
+    assert host.hears_nothing()
+    host.store.close_run("run")
+    host.store.show_held()
+    assert host.hears_nothing()
+    host.end()
+    assert host.store.figures()["held"] == 0
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_second_copies_of_what_is_held_back_are_not_wanted(host: Host, in_order: bool) -> None:
+    host.store.open_run(m.OpenRun(run="run", rank=0, plan={}, in_order=in_order), host.rank)
+    header = frame("run", 0).header
+    first, second = (host.store.take(header) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert host.store.keep(header, first)
+    assert host.hears_nothing()
+    assert not host.store.keep(header, second)
+    assert host.store.take(header) is None
+    host.store.show_held()
+    assert host.shown(1) == [[0]]
+    assert host.store.take(header) is None
+
+
 def test_large_batches_are_shown_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SMALL", (1 << 16) - 1)
     assert host.sends(3) == [[8], [9], [10]]
@@ -211,17 +237,17 @@ def test_nothing_overtakes_what_is_held_back(host: Host) -> None:
     host.worker.sendall(host.frames(2)[:-1])
     assert host.hears_nothing()
     failed = m.RunFailed(run="run", kind="unavailable", message="")
-    host.rank.tell(failed)
-    batch, after = host.hears()
-    assert isinstance(batch, m.Batch)
-    assert (batch.step, after) == (8, failed)
+    host.store.tell("run", failed)
+    assert host.shown(1) == [[8]]
+    assert host.hears() == [failed]
 
 
 def test_a_new_slab_is_shown_with_what_is_held_back(host: Host, clock: SimpleNamespace) -> None:
     frames = host.frames(2)
     host.worker.sendall(frames[:-1])
     assert host.hears_nothing()
-    host.rank.seen.clear()
+    waiting = host.store._runs["run"].waiting
+    host.rank.seen = {slab.number for _, slab in waiting.values()}
     host.worker.sendall(frames[-1:])
     assert host.shown(2) == [[8, 9]]
 

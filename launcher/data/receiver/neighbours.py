@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
@@ -44,8 +45,7 @@ class Neighbour:
     connection: socket.socket
     seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
     lent: dict[int, Loan] = field(default_factory=dict)
-    _held: list[bytes] = field(default_factory=list)  # messages about batches
-    came: int = 0  # batches that might have been held
+    came: int = 0  # batches for it
     _latest: float = 0.0  # when the latest of them came
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -90,24 +90,23 @@ class Neighbour:
                 del self.lent[loan.slab.number]
         return found
 
-    def show(self, message: m.Batch | m.Lent, slab: Slab) -> None:
-        """Send a message about a slab; a new slab's descriptor travels with its first byte."""
-        self._put(message.to_line(), slab.descriptor if message.new else None)
-
-    def hold(self, message: m.Batch) -> bool:
-        """Whether a message can wait, to leave with the next one or by `show_held`."""
+    def comes_quickly(self) -> bool:
+        """Note that a batch has come for it; whether that was soon after the one before."""
         now = time.monotonic()
-        is_quick, self._latest = now - self._latest < QUICK, now
+        before, self._latest = self._latest, now
         self.came += 1
-        with self._lock:
-            can_wait = is_quick and not message.new and len(self._held) + 1 < TOGETHER
-            if can_wait:
-                self._held.append(message.to_line())
-        return can_wait
+        return now - before < QUICK
 
-    def show_held(self) -> None:
-        if self._held:
-            self._put(b"", None)
+    def show(self, shown: Iterable[tuple[m.Batch | m.Lent, Slab]]) -> None:
+        """Send messages about slabs, each new slab's descriptor with the first byte of a piece."""
+        lines = []
+        for message, slab in shown:
+            lines.append(message.to_line())
+            if message.new:
+                self._put(b"".join(lines), slab.descriptor)
+                lines.clear()
+        if lines:
+            self._put(b"".join(lines), None)
 
     def forget(self, slab: Slab) -> None:
         """The slab is used no more."""
@@ -132,9 +131,6 @@ class Neighbour:
 
     def _put(self, line: bytes, descriptor: int | None) -> None:
         with self._lock:
-            if self._held:
-                line = b"".join((*self._held, line))
-                self._held.clear()
             if not self._left and not self._is_sending:
                 try:
                     sent = self._send(line, descriptor, socket.MSG_DONTWAIT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from launcher.data.batches import wire
@@ -21,7 +22,7 @@ _MOST_DAMAGED = 10
 _SMALL = 8 << 20
 
 
-@dataclass
+@dataclass(eq=False)
 class _Run:
     rank: Neighbour
     in_order: bool
@@ -33,7 +34,22 @@ class _Run:
     def wants(self, step: int) -> bool:
         if self.in_order:
             return step >= self.next_step and step not in self.waiting
-        return step not in self.handed
+        return step not in self.handed and step not in self.waiting
+
+    @property
+    def has_turns(self) -> bool:
+        return self.next_step in self.waiting or not self.in_order
+
+    def turns(self) -> Iterator[tuple[wire.Header, Slab]]:
+        """Take out the batches whose turn it is; if order does not matter, that is any."""
+        if self.in_order:
+            while (entry := self.waiting.pop(self.next_step, None)) is not None:
+                self.next_step += 1
+                yield entry
+            return
+        for step in list(self.waiting):
+            self.handed.add(step)
+            yield self.waiting.pop(step)
 
 
 class Store:
@@ -51,7 +67,8 @@ class Store:
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
-        self._waiting: set[Neighbour] = set()  # for batches to be shown together
+        # For each rank, the runs of the batches that are held back, to be shown together.
+        self._held: dict[Neighbour, list[_Run]] = {}
         #: Processes that share the slabs now.
         self.neighbours: set[Neighbour] = set()
 
@@ -69,7 +86,8 @@ class Store:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return None
-            self._look_at(run.rank)
+            if run.rank not in self._held:  # else it is looked at when they are shown
+                self._look_at(run.rank)
         try:
             return self._pool.take(header.total_bytes)
         except OSError as error:  # the rank would wait
@@ -84,7 +102,7 @@ class Store:
     def keep(self, header: wire.Header, slab: Slab) -> bool:
         """Note a batch that is still wanted; False for second copies and closed runs.
 
-        It may be held back, for its rank to be shown it with the next one: call `show_last` when
+        It may be held back, for its rank to be shown it with the next ones: call `show_last` when
         none is on its way.
         """
         with self._lock:
@@ -94,7 +112,12 @@ class Store:
             self._meter.arrived(header.total_bytes)
             # The dispatcher hears of the arrival before the rank can say that it took the batch.
             self._account.arrived(header.run, header.step, header.worker, slab.size)
-            self._hand_over(run, header, slab)
+            run.waiting[header.step] = (header, slab)
+            if run.has_turns:
+                held = self._held.setdefault(run.rank, [])
+                held.append(run)
+                if not run.rank.comes_quickly() or not self._may_wait(run.rank, slab, len(held)):
+                    self._show(run.rank)
         return True
 
     def figures(self) -> dict[str, float]:
@@ -112,48 +135,44 @@ class Store:
             if new & RETURNED:
                 self._pool.give(loan.slab)
 
-    def _hand_over(self, run: _Run, header: wire.Header, slab: Slab) -> None:
-        """Give the rank every batch whose turn it is; if order does not matter, that is any."""
-        if not run.in_order:
-            run.handed.add(header.step)
-            self._show(run.rank, header, slab)
-            return
-        run.waiting[header.step] = (header, slab)
-        while (entry := run.waiting.pop(run.next_step, None)) is not None:
-            run.next_step += 1
-            self._show(run.rank, *entry)
+    def _may_wait(self, rank: Neighbour, slab: Slab, count: int) -> bool:
+        """Whether the latest of so many batches can be held back, and those before it still."""
+        return (
+            count < TOGETHER
+            and slab.size <= _SMALL
+            and slab.number in rank.seen
+            # They must not take the room of those that they are held back for.
+            and TOGETHER * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
+        )
 
-    def _show(self, rank: Neighbour, header: wire.Header, slab: Slab) -> None:
+    def _show(self, rank: Neighbour) -> None:
+        """Show a rank what is held back for it."""
+        self._look_at(rank)
+        runs = dict.fromkeys(self._held.pop(rank, ()))
+        rank.show([self._lend(rank, *batch) for run in runs for batch in run.turns()])
+
+    def _lend(self, rank: Neighbour, header: wire.Header, slab: Slab) -> tuple[m.Batch, Slab]:
         new = rank.lend(slab, header.run, header.step)
         number, size, content = slab.number, header.total_bytes, header.content_bytes
-        message = m.Batch(header.run, header.step, number, size, new, content)
-        # Batches that are held back must not take the room of those that they are held back for.
-        leaves_room = TOGETHER * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
-        if slab.size <= _SMALL and leaves_room and rank.hold(message):
-            self._waiting.add(rank)
-        else:
-            rank.show(message, slab)
-            self._waiting.discard(rank)
+        return m.Batch(header.run, header.step, number, size, new, content), slab
 
     def held(self, run_id: str) -> int:
         """How many batches have come for the rank of a run; 0 when none is held back."""
         run = self._runs.get(run_id)
-        return run.rank.came if run is not None and run.rank in self._waiting else 0
+        return run.rank.came if run is not None and run.rank in self._held else 0
 
     def show_last(self, run_id: str, came: int) -> None:
         """Show the rank of a run what is held back, unless more than these have come for it."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None and run.rank.came == came:
-                run.rank.show_held()
-                self._waiting.discard(run.rank)
+                self._show(run.rank)
 
     def show_held(self) -> None:
         """Show every rank what is held back."""
         with self._lock:
-            for rank in self._waiting:
-                rank.show_held()
-            self._waiting.clear()
+            for rank in list(self._held):
+                self._show(rank)
 
     def could_hold(self, header: wire.Header) -> bool:
         """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
@@ -200,8 +219,8 @@ class Store:
             run = self._runs.pop(run_id, None)
             if run is not None:
                 self._look_at(run.rank)  # what it has taken last
-        if run is not None:
-            self.give(*(slab for _, slab in run.waiting.values()))
+                self.give(*(slab for _, slab in run.waiting.values()))
+                run.waiting.clear()  # some may be held back
 
     def is_read(self, run_id: str) -> bool:
         """Whether a run is open, and its rank lives."""
@@ -212,7 +231,8 @@ class Store:
     def tell(self, run_id: str, message: m.Message) -> None:
         """Pass something on to the rank of a run, if it is open."""
         with self._lock:
-            run = self._runs.get(run_id)
+            if run := self._runs.get(run_id):
+                self._show(run.rank)  # what came before
         if run is not None:
             run.rank.tell(message)
 
@@ -233,7 +253,7 @@ class Store:
         else:
             with self._lock:
                 is_new = neighbour.lend(slab, wanted.run, wanted.step)
-            neighbour.show(m.Lent(slab=slab.number, new=is_new), slab)
+            neighbour.show([(m.Lent(slab=slab.number, new=is_new), slab)])
 
     def take_filled(self, neighbour: Neighbour, filled: m.Filled) -> None:
         """Take in a batch that a local worker has written."""
@@ -260,7 +280,7 @@ class Store:
             lent = [loan.slab for loan in neighbour.lent.values()]
             neighbour.lent.clear()
             self.neighbours.discard(neighbour)
-            self._waiting.discard(neighbour)
+            self._held.pop(neighbour, None)
         self.give(*lent)
         return runs
 
