@@ -5,8 +5,9 @@ by the size of /dev/shm. Slabs are used again, the latest first: fresh memory fo
 38 MB, in small pages, was measured to cost 3.5x the rate.
 
 The last byte of a slab is a mark by which a rank says that it has taken the batch, and that it
-gives the slab back. The receiver looks at it when it needs a slab, and says in the byte before what
-it has seen; a message would wake a thread for each batch, which fights the one that receives.
+gives the slab back. The receiver looks at it when it needs a slab or shows batches, and says in the
+byte before what it has seen; a message would wake a thread for each batch, which fights the one
+that receives.
 """
 
 from __future__ import annotations
