@@ -44,9 +44,9 @@ START_BYTES = 512  # with room for the longest name that a host can have
 PAYLOAD_LIMIT = 1 << 40
 
 _START = struct.Struct("<4sI6QHH")
-_CHECKSUM, _STEP = struct.Struct("<I"), struct.Struct("<Q")
-#: Offsets in the start, and of what the checksum covers.
-_AT_CHECKSUM, _CHECKED, _AT_STEP, _AFTER_STEP = 4, 8, 24, 32
+_CHECKSUM = struct.Struct("<I")
+#: Offset of the checksum in the start, and of what it covers.
+_AT_CHECKSUM, _CHECKED = 4, 8
 #: What numpy calls its plain types: "<f4", "|b1", "<U12", "<M8[25s]".
 _DTYPE = re.compile(
     rf"[<>|][{''.join(sorted(PLAIN_KINDS))}][0-9]{{1,9}}(\[[0-9]*[a-zA-Z]{{1,2}}\])?"
@@ -233,34 +233,8 @@ def read_start(start: bytes | bytearray | memoryview) -> Header:
 _name = functools.lru_cache(maxsize=1024)(bytes.decode)
 
 
-def read_start_after(start: bytearray, before: bytearray, header: Header) -> Header:
-    """As `read_start`, when the start before it was read as `header`.
-
-    Most differ by their steps, and checksums, alone; to read all of it between two large batches
-    was measured to take 18 us.
-    """
-    if (
-        start[_AFTER_STEP:] != before[_AFTER_STEP:]
-        or start[_CHECKED:_AT_STEP] != before[_CHECKED:_AT_STEP]
-        or start[:_AT_CHECKSUM] != MAGIC
-    ):
-        return read_start(start)
-    (step,) = _STEP.unpack_from(start, _AT_STEP)
-    return Header(
-        run=header.run,
-        step=step,
-        worker=header.worker,
-        payload_bytes=header.payload_bytes,
-        content_bytes=header.content_bytes,
-        part=header.part,
-    )
-
-
-def receive(connection: socket.socket, target: memoryview, beyond: bytearray | None = None) -> int:
-    """Fill a buffer; how many bytes came, which are fewer when the other side ended before.
-
-    beyond: where to put what has come already of what follows; these bytes count as well.
-    """
+def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
+    """Fill a buffer; False when the other side ended before it was full."""
     received = 0
     for low_water in _LOW_WATER:
         end = len(target) - low_water + 1
@@ -269,20 +243,12 @@ def receive(connection: socket.socket, target: memoryview, beyond: bytearray | N
         if len(target) > _LOW_WATER[-2]:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
         while received < end:
-            if beyond and end == len(target):
-                count, *_ = connection.recvmsg_into([target[received:], beyond])
-            else:
-                piece = target[received : min(end, received + _PIECE)]
-                count = connection.recv_into(piece, 0, socket.MSG_WAITALL)
+            piece = target[received : min(end, received + _PIECE)]
+            count = connection.recv_into(piece, 0, socket.MSG_WAITALL)
             if count == 0:
-                return received
+                return False
             received += count
-    return received
-
-
-def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
-    """Fill a buffer; False when the other side ended before it was full."""
-    return receive(connection, target) == len(target)
+    return True
 
 
 def skip(connection: socket.socket, count: int) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from launcher.data.batches import wire
 from launcher.data.memory.slabs import Slab
-from launcher.data.receiver.incoming import Incoming
 from launcher.data.receiver.neighbours import QUICK
 from launcher.data.receiver.store import Store
 from launcher.errors import WireError
@@ -40,12 +39,12 @@ class _Held:
         self._more = select.poll()
         self._more.register(connection, select.POLLIN)
 
-    def came(self, run: str, has_more: bool) -> None:
-        """A frame has come, and perhaps more; returns at once when nothing is held back, or so."""
+    def came(self, run: str) -> None:
+        """A frame has come; returns at once when nothing is held back, or the next is here."""
         self._counts.pop(run, None)
         if count := self._store.held(run):
             self._counts[run] = count
-        if self._counts and not has_more and not self._more.poll(_PATIENCE):
+        if self._counts and not self._more.poll(_PATIENCE):
             for each in self._counts.items():
                 self._store.show_last(*each)
             self._counts.clear()
@@ -67,55 +66,62 @@ class Arrivals:
     def receive_all(self, connection: socket.socket) -> None:
         """Receive frames to the end, or to a damaged one; raises WireError and OSError."""
         latest: wire.Header | None = None
-        incoming = Incoming(connection)
+        start = bytearray(wire.START_BYTES)
+        place = memoryview(start)
         held = _Held(self._store, connection)
         try:
-            while (header := incoming.start()) is not None:
-                latest = header
-                if not self._store.could_hold(header):
+            while wire.receive_exactly(connection, place):
+                latest = wire.read_start(start)
+                if not self._store.could_hold(latest):
                     break
-                receive = self._receive_part if header.part else self._receive_whole
-                if not receive(incoming, header):
+                receive = self._receive_part if latest.part else self._receive_whole
+                if not receive(connection, start, latest):
                     break
-                held.came(header.run, incoming.has_more)
+                held.came(latest.run)
         finally:
             self._store.show_held()
             if latest is not None and latest.part is not None:
                 self._give_up(latest.worker, latest.part.attempt)
 
-    def _receive_whole(self, incoming: Incoming, header: wire.Header) -> bool:
+    def _receive_whole(
+        self, connection: socket.socket, start: bytearray, header: wire.Header
+    ) -> bool:
         slab = self._store.take(header)
         if slab is None:
-            return incoming.skip(header.payload_bytes)
+            return wire.skip(connection, header.payload_bytes)
         intact = kept = False
         try:
-            intact = self._fill(incoming, header, slab)
+            intact = self._fill(connection, start, header, slab)
             kept = intact and self._store.keep(header, slab)
         finally:
             if not kept:
                 self._store.give(slab)
         return intact
 
-    def _fill(self, incoming: Incoming, header: wire.Header, slab: Slab) -> bool:
+    def _fill(
+        self, connection: socket.socket, start: bytearray, header: wire.Header, slab: Slab
+    ) -> bool:
         """Receive a payload to where it belongs; False when it ends early, or is damaged."""
         first = header.part.offset if header.part else 0
         with slab.memory[first : first + header.payload_bytes] as payload:
-            if not incoming.receive(payload):
+            if not wire.receive_exactly(connection, payload):
                 return False
-            if not self._checksums or incoming.is_intact(payload):
+            if not self._checksums or wire.is_intact(start, payload):
                 return True
         self._store.refuse(header, "its checksum differs")
         return False
 
     # Parts --------------------------------------------------------------------------------
 
-    def _receive_part(self, incoming: Incoming, header: wire.Header) -> bool:
+    def _receive_part(
+        self, connection: socket.socket, start: bytearray, header: wire.Header
+    ) -> bool:
         arrival = self._join(header)
         if arrival is None:
-            return incoming.skip(header.payload_bytes)
+            return wire.skip(connection, header.payload_bytes)
         intact = False
         try:
-            intact = self._fill(incoming, header, arrival.slab)
+            intact = self._fill(connection, start, header, arrival.slab)
         finally:
             self._leave(arrival, header, header.payload_bytes if intact else None)
         return intact

@@ -19,7 +19,7 @@ _DESCRIPTOR = struct.Struct("i")
 #: Batches that come within so many seconds of each other are shown so many at a time: whenever a
 #: rank wakes, it finds little of what it needs in the caches, and the receiver afterwards.
 QUICK = 0.003
-TOGETHER = 12
+TOGETHER = 6
 #: A message, or the end of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
 
