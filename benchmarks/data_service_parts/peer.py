@@ -14,8 +14,8 @@ from data_service_parts.processes import Tree
 from table.rows import Invalid
 
 _PEERS = Path(__file__).parent / "peers"
-#: Let malloc keep what was freed (mallopt(3)), up to what glibc can: AWS's pattern, which makes
-#: memory for each batch several times, was measured to reach 1.5x the rate at 4 MB.
+#: Let malloc keep freed blocks of up to 32 MiB, the highest threshold (mallopt(3)): AWS's pattern,
+#: which makes memory for each batch several times, was measured to reach 1.5x the rate at 4 MB.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
 
 
