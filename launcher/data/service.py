@@ -32,7 +32,7 @@ _SAY_EVERY = 30.0
 #: but for as many as it may show together.
 _SAY_TAKEN_EVERY = 0.02
 _QUICK = 3
-_TOGETHER = 6
+_TOGETHER = 12
 _SAY_WHEN_STARVED = 0.02  # longer than quick batches are kept back for each other
 _GONE = "the receiver of this host is gone"
 

@@ -88,6 +88,10 @@ def content(sent: wire.Frame) -> bytes:
     return b"".join(bytes(buffer) for buffer in sent.buffers)
 
 
+def unsent_limit(sender: Flows) -> int:
+    return sender._connections[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 def test_parts_are_the_frame(count: int) -> None:
     whole = frame(0)
@@ -124,6 +128,15 @@ def test_between_processes_of_one_machine_one_flow_is_used(receiving: Receiving)
     sender.send(frame(0))
     wait_until(lambda: len(receiving.rank.lent) == 1)
     assert len(receiving.connections) == 1
+    assert unsent_limit(sender) == flows._UNSENT
+    sender.close()
+
+
+@pytest.mark.usefixtures("far")
+def test_between_machines_the_kernel_keeps_what_it_has_room_for(receiving: Receiving) -> None:
+    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender.send(frame(0))
+    assert unsent_limit(sender) == 0  # none but the system's own
     sender.close()
 
 

@@ -26,7 +26,8 @@ from launcher.data.receiver.neighbours import TOGETHER, Neighbour
 from launcher.data.receiver.receiver import Receiver
 from launcher.data.receiver.store import Store
 
-_WARM = 8  # batches that come first, slowly: the rank has the slabs' descriptors then
+#: Batches that come first, slowly: the rank has the slabs' descriptors then.
+_WARM = 8
 
 
 def frame(run: str, step: int) -> wire.Frame:
@@ -39,7 +40,7 @@ class Host:
     clock: tells the receiver the time.
     """
 
-    def __init__(self, clock: SimpleNamespace, budget: int = 64 << 20) -> None:
+    def __init__(self, clock: SimpleNamespace, budget: int = 64 << 20, warm: int = _WARM) -> None:
         self.account = Account("algo-2", ("127.0.0.1", 1), budget)
         self.store = Store(budget, self.account)
         # Each message to the rank is a packet, to be counted.
@@ -55,7 +56,7 @@ class Host:
         self._thread.start()
         self._steps = 0
         self._returns = False
-        for _ in range(_WARM):
+        for _ in range(warm):
             clock.now += 1
             assert self.sends(1) == [[self._steps - 1]]
         self._returns = True
@@ -119,9 +120,26 @@ def host(clock: SimpleNamespace) -> Iterator[Host]:
     host.end()
 
 
-def test_quick_batches_are_shown_together(host: Host) -> None:
-    assert host.sends(7) == [[8, 9, 10, 11, 12, 13], [14]]
-    assert host.sends(6) == [[15, 16, 17, 18, 19, 20]]
+def test_quick_batches_are_shown_together(clock: SimpleNamespace) -> None:
+    host = Host(clock, warm=20)
+    assert host.sends(13) == [[*range(20, 32)], [32]]
+    assert host.sends(12) == [[*range(33, 45)]]
+    host.end()
+
+
+def test_a_rank_is_shown_those_that_are_less_quick_in_time(
+    host: Host, clock: SimpleNamespace
+) -> None:
+    frames = host.frames(8)
+    size = len(frames) // 8
+    host.worker.sendall(frames[:1])
+    for number in range(7):
+        clock.now += 0.9 * neighbours.QUICK
+        came = host.rank.came
+        host.worker.sendall(frames[number * size + 1 : (number + 1) * size + 1])
+        wait_until(lambda came=came: host.rank.came > came)
+    host.worker.sendall(frames[7 * size + 1 :])
+    assert host.shown(8) == [[8, 9, 10, 11, 12, 13], [14, 15]]
 
 
 def test_slow_ones_are_shown_at_once(host: Host, clock: SimpleNamespace) -> None:
@@ -253,8 +271,8 @@ def test_a_new_slab_is_shown_with_what_is_held_back(host: Host, clock: SimpleNam
 
 
 def test_what_is_held_back_leaves_room_for_the_next(clock: SimpleNamespace) -> None:
-    room = 2 * TOGETHER * (1 << 16)  # of the smallest slabs
-    for budget, packets in ((room, [[8, 9, 10]]), (room - 1, [[8], [9], [10]])):
+    room = 4 * (1 << 16)  # of the smallest slabs
+    for budget, packets in ((room, [[8, 9], [10]]), (room - 1, [[8], [9], [10]])):
         host = Host(clock, budget)
         assert host.sends(3) == packets
         host.end()
@@ -275,5 +293,5 @@ def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
 
 
 def test_a_rank_waits_longer_than_batches_are_held_back() -> None:
-    assert service._SAY_WHEN_STARVED >= neighbours.QUICK * TOGETHER
+    assert service._SAY_WHEN_STARVED >= neighbours.QUICK + neighbours.SOON
     assert service._TOGETHER == TOGETHER

@@ -19,7 +19,9 @@ _DESCRIPTOR = struct.Struct("i")
 #: Batches that come within so many seconds of each other are shown so many at a time: whenever a
 #: rank wakes, it finds little of what it needs in the caches, and the receiver afterwards.
 QUICK = 0.003
-TOGETHER = 6
+TOGETHER = 12
+#: Seconds after which a rank is shown something again, be it fewer.
+SOON = 0.015
 #: A message, or the end of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
 
@@ -47,6 +49,7 @@ class Neighbour:
     lent: dict[int, Loan] = field(default_factory=dict)
     came: int = 0  # batches for it
     _latest: float = 0.0  # when the latest of them came
+    _shown: float = 0.0  # when it was shown something last
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_sending: bool = False  # the thread, what it took out of `_left`
@@ -91,14 +94,15 @@ class Neighbour:
         return found
 
     def comes_quickly(self) -> bool:
-        """Note that a batch has come for it; whether that was soon after the one before."""
+        """Note that a batch has come for it; whether it can wait for the next, for its time."""
         now = time.monotonic()
         before, self._latest = self._latest, now
         self.came += 1
-        return now - before < QUICK
+        return now - before < QUICK and now - self._shown < SOON
 
     def show(self, shown: Iterable[tuple[m.Batch | m.Lent, Slab]]) -> None:
         """Send messages about slabs, each new slab's descriptor with the first byte of a piece."""
+        self._shown = time.monotonic()
         lines = []
         for message, slab in shown:
             lines.append(message.to_line())

@@ -142,7 +142,7 @@ class Store:
             and slab.size <= _SMALL
             and slab.number in rank.seen
             # They must not take the room of those that they are held back for.
-            and TOGETHER * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
+            and (count + 1) * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
         )
 
     def _show(self, rank: Neighbour) -> None:
