@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +28,7 @@ _KEEP_SMALL = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_"
 class Peer:
     """`python peers/MODULE.py serve` says its port; `... read PORT VARIANT` has the consumer.
 
-    has_server: else the client does everything, as torch's DataLoader does.
+    has_server: else the client does everything. malloc: its settings, as environment variables.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Peer:
     folder: Path
     arguments: Sequence[str] = ()
     has_server: bool = True
+    malloc: Mapping[str, str] = field(default_factory=lambda: _KEEP_ALL)
 
     @property
     def trainer(self) -> Tree:
@@ -77,7 +79,7 @@ class Peer:
                 [self.python, str(_PEERS / f"{self.module}.py"), *words],
                 env={
                     **os.environ,
-                    **(_KEEP_ALL if self.has_server else _KEEP_SMALL),
+                    **self.malloc,
                     **self._variables,
                     "PYTHONPATH": str(INSIDE),
                     "BENCH_PART": part,
@@ -87,3 +89,16 @@ class Peer:
                 stdout=stdout or log,
                 stderr=log,
             )
+
+
+def torch_loader(folder: Path, pipeline: str) -> Peer:
+    """torch's DataLoader, which has no server: its client starts the workers itself."""
+    return Peer(
+        name="torch",
+        python=sys.executable,
+        module="torch_loader",
+        folder=folder,
+        arguments=[pipeline],
+        has_server=False,
+        malloc=_KEEP_SMALL,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from data_service_parts.bench import Bench
 from data_service_parts.harness import Order
 from data_service_parts.inside import variables
 from data_service_parts.job import Job
-from data_service_parts.peer import Peer
+from data_service_parts.peer import torch_loader
 from table.figures import Figure, at_least, ratios
 from table.turns import in_turns
 
@@ -47,7 +46,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
             workers_per_host=2,
             prefetch_bytes=_PREFETCH_BYTES,
         ),
-        Peer("torch", sys.executable, "torch_loader", folder, ["burning"], has_server=False),
+        torch_loader(folder, "burning"),
     ]
     with ExitStack() as stack:
         for side in sides:

@@ -14,7 +14,7 @@ from data_service_parts.harness import Order, Side, Window
 from data_service_parts.inside import payload
 from data_service_parts.inside.variables import PAYLOAD
 from data_service_parts.job import Job
-from data_service_parts.peer import Peer
+from data_service_parts.peer import Peer, torch_loader
 from table.figures import Figure, at_least, at_most, ratios
 from table.turns import in_turns
 
@@ -43,7 +43,7 @@ def sides(bench: Bench, size: str) -> list[Side]:
         for kind in ("plain", "pieces", "framed")
     ]
     if not bench.is_quick:
-        found.append(Peer("torch", here, "torch_loader", folder, ["ready"], has_server=False))
+        found.append(torch_loader(folder, "ready"))
     if there is not None:
         found += [
             Peer("tf.data", there, "tf_service", folder),

@@ -38,6 +38,7 @@ class Flows:
         self._token = token
         self._most = max(1, min(MOST_FLOWS, FLOWS_PER_HOST // workers))
         self._connections: list[socket.socket] = []
+        self._is_near = False
         self._senders = ThreadPoolExecutor(MOST_FLOWS)
         self._attempts = itertools.count()
 
@@ -66,7 +67,7 @@ class Flows:
 
     def _parts(self, frame: Frame) -> list[Frame]:
         count = min(self._most, frame.header.payload_bytes // _SHARE)
-        if count < 2 or _is_near(self._connections[0]):
+        if count < 2 or self._is_near:
             return [frame]
         return frame.split(count, next(self._attempts))
 
@@ -75,7 +76,8 @@ class Flows:
             connection = lines.connect(
                 self._address, self._token, patience=10.0, what="the receiver"
             )
-            if _is_near(connection):
+            self._is_near = _is_near(connection)
+            if self._is_near:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
             self._connections.append(connection)
 
