@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from launcher.contract import DataPart, parse_event
 from launcher.data.control import messages as m
-from launcher.data.dispatcher import desk, troubles
+from launcher.data.dispatcher import desk, served, troubles
 from launcher.data.dispatcher.desk import Desk
 from launcher.data.dispatcher.dispatcher import Dispatcher
 from launcher.data.dispatcher.served import Lengths
@@ -361,6 +361,96 @@ def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
     assert lengths.answer(first) == {"train"}
     assert lengths.answer(m.Length(dataset="a", length=9)) == set()
     assert lengths.ask("other", "a") == first
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "DYING_SECONDS", 0.0)
+
+
+def come_and_die(meeting: Meeting, place: str, pids: range) -> Player:
+    """Workers that take each other's place, each after the one before has died; the last lives."""
+    for pid in pids:
+        worker = meeting.worker(f"{place}/{pid}")
+        worker.wait_for(m.Describe)
+        if pid < pids[-1]:
+            worker.leave()
+    return worker
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_dataset_that_kills_all_who_build_it_is_given_up(meeting: Meeting) -> None:
+    train = meeting.receiver()
+    train.say(m.Describe(dataset="pipeline:train_set"))
+    come_and_die(meeting, "data/0", range(served.MOST_DEATHS)).leave()
+    assert not train.all(m.Length)
+    meeting.worker(f"data/0/{served.MOST_DEATHS}")
+    answer = train.wait_for(m.Length)
+    assert "died again and again while they built pipeline:train_set" in answer.error
+    assert not answer.unavailable
+
+
+@pytest.mark.usefixtures("hasty")
+def test_it_is_not_while_others_have_lived_with_it(meeting: Meeting) -> None:
+    train = meeting.receiver()
+    train.say(m.Describe(dataset="pipeline:train_set"))
+    other = meeting.worker("data/1/1")
+    other.wait_for(m.Describe)
+    come_and_die(meeting, "data/0", range(2 * served.MOST_DEATHS))
+    assert not train.all(m.Length)
+    other.say(m.Length(dataset="pipeline:train_set", length=10))
+    assert train.wait_for(m.Length).length == 10
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("parting", ["lost", "left", "nothing asked"])
+def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, parting: str) -> None:
+    train = meeting.receiver()
+    if parting != "nothing asked":
+        train.say(m.Describe(dataset="pipeline:train_set"))
+    for number in range(2 * served.MOST_DEATHS):
+        worker = meeting.worker(f"data/0/{0 if parting == 'lost' else number}")
+        if parting != "nothing asked":
+            worker.wait_for(m.Describe)
+        if parting == "left":
+            worker.say(m.Leaving(keeps={}))
+        worker.leave()
+    if parting == "nothing asked":
+        train.say(m.Describe(dataset="pipeline:train_set"))
+    last = meeting.worker("data/0/99")
+    last.wait_for(m.Describe)
+    assert not train.all(m.Length)
+    last.say(m.Length(dataset="pipeline:train_set", length=10))
+    assert train.wait_for(m.Length).length == 10
+
+
+def test_the_host_gives_up_those_that_die_fast() -> None:
+    lengths = Lengths(("a",))
+    assert lengths.ask("train", "a") is None
+    for pid in range(10):
+        lengths.lost(f"data/0/{pid}")
+        lengths.joined(f"data/0/{pid + 1}", now=float(pid))
+    assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS - 1)
+    assert lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
+    assert not lengths.are_deadly([], now=served.DYING_SECONDS)
+    lengths.answer(m.Length(dataset="a", length=10))
+    assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
+
+
+def test_workers_that_build_a_dataset_may_be_silent_for_long(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library may read a large file in one call that keeps the interpreter to itself."""
+    monkeypatch.setattr(troubles, "ABANDONED_AFTER", 0.0)
+    train = meeting.receiver()
+    train.say(m.Describe(dataset="pipeline:train_set"))
+    here = meeting.worker()
+    here.wait_for(m.Alive, 3)
+    assert not train.all(m.Length)
+    here.leave()
+    answer = train.wait_for(m.Length)
+    assert answer.unavailable
+    assert "every data worker is gone or silent" in answer.error
 
 
 def test_workers_are_told_of_the_end_when_the_last_words_fail(

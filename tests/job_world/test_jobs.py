@@ -294,6 +294,35 @@ def test_a_bad_sample_is_said_to_be_one_by_the_data_host(make_hosts: MakeHosts, 
     assert "pipeline:train_set" in failure
 
 
+UNTELLABLE = """
+
+class Untellable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+    __repr__ = __str__
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        ("Untellable()", "Untellable, whose own text raised RuntimeError"),
+        ("ValueError('x' * 70_000_000)", "for sample 50: xxx"),
+    ],
+    ids=["fails itself", "is longer than a message may be"],
+)
+def test_an_error_whose_text_is_no_text_is_told_in_words(
+    make_hosts: MakeHosts, raised: str, words: str
+) -> None:
+    bad = PIPELINE.replace("noise =", f"if index == 50: raise {raised}\n        noise =")
+    hosts = make_hosts({**FILES, "pipeline.py": bad + UNTELLABLE}, data=1)
+    assert run(hosts)["algo-2"] == 1
+    failure = hosts["algo-2"].failure or ""
+    assert "pipeline:train_set raised" in failure
+    assert "for sample 50" in failure
+    assert words in failure
+
+
 def test_a_dataset_that_raises_fails_the_job_with_its_own_traceback(make_hosts: MakeHosts) -> None:
     broken = PIPELINE.replace("noise =", "assert index != 50, 'bad pixel'\n        noise =")
     hosts = make_hosts({**FILES, "pipeline.py": broken}, data=2)

@@ -326,19 +326,30 @@ def test_a_fork_cannot_use_its_parents_loader(make: Make) -> None:
 
 
 WAITING = """
+{first}
 from launcher.data import DataLoader, service
 service._SAY_EVERY = 1
 len(DataLoader("pipeline:train_set"))
 """
 
 
-def test_a_wait_for_data_is_said_in_the_log() -> None:
+@pytest.mark.parametrize(
+    "first",
+    [
+        "",
+        "import socket; socket.setdefaulttimeout(0.1)",
+        "import signal; signal.signal(signal.SIGALRM, lambda *_: None); "
+        "signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)",
+    ],
+    ids=["as it is", "timeouts of the script's own sockets", "signals all the time"],
+)
+def test_a_wait_for_data_is_said_in_the_log(first: str) -> None:
     with socket.socket(socket.AF_UNIX) as receiver:  # that hears, and says nothing
         name = f"launcher-test-{secrets.token_hex(8)}"
         receiver.bind(f"\0{name}")
         receiver.listen()
         script = subprocess.Popen(
-            [sys.executable, "-c", WAITING],
+            [sys.executable, "-c", WAITING.format(first=first)],
             env={**os.environ, "LAUNCHER_RECEIVER": name},
             stderr=subprocess.PIPE,
             text=True,

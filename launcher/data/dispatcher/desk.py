@@ -100,10 +100,14 @@ class Desk:
             emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
         for name, message in self._troubles.unreached(self._now()):
             self._fail_runs(self._ledger.runs_of(name), message)
-        if word := self._troubles.abandoned(self._ledger, self._now()):
+        are_building = bool(self._workers and self._lengths.asked)
+        if word := self._troubles.abandoned(self._ledger, self._now(), are_building=are_building):
             self._fail_runs(self._ledger.runs, word)
-            for asker, answer in self._lengths.give_up(word):
-                self._tell_receiver(asker, answer)
+            self._give_up_lengths(word, unavailable=True)
+
+    def _give_up_lengths(self, why: str, *, unavailable: bool = False) -> None:
+        for asker, answer in self._lengths.give_up(why, unavailable=unavailable):
+            self._tell_receiver(asker, answer)
 
     def _check_poisoned(self) -> None:
         for run, step in self._ledger.poisoned():
@@ -155,6 +159,13 @@ class Desk:
             receiver=host if host in self._local_hosts else None,
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
+        self._lengths.joined(peer.name, self._now())
+        if self._lengths.are_deadly(self._workers.keys(), self._now()):
+            asked = " and ".join(question.dataset for question in self._lengths.asked)
+            self._give_up_lengths(
+                f"data workers died again and again while they built {asked}; how they ended is in "
+                "the data hosts' logs: worker_died"
+            )
         if hello.runs:
             loop = asyncio.get_running_loop()
             loop.call_later(SETTLED_AFTER, self._forget_closed, peer, hello.runs)
@@ -184,6 +195,8 @@ class Desk:
             lost_at = None if peer.leaving else self._now()
             leases = self._ledger.remove_worker(peer.name, lost_at=lost_at)
             self._metrics.forget_worker(peer.name)
+            if not peer.leaving:
+                self._lengths.lost(peer.name)
             self._metrics.count("lost_leases", len(leases))
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
         elif self._receivers.get(peer.name) is peer:

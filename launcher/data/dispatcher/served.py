@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from launcher.data.control import messages as m
+from launcher.data.control.names import place_of
 from launcher.errors import DataError
+
+#: Workers that die in the place of each other, over a question, before it is given up; and the
+#: seconds from the first death on. Those that die faster are their host's to give up.
+MOST_DEATHS = 3
+DYING_SECONDS = 30.0
 
 
 class Lengths:
@@ -15,6 +22,9 @@ class Lengths:
         self._datasets = datasets
         self._known: dict[str, m.Length] = {}
         self._askers: dict[str, set[str]] = {}
+        self._lost: set[str] = set()  # workers that have died over a question, or will come back
+        self._deaths: Counter[str] = Counter()  # by place
+        self._dying_since = 0.0
 
     def check(self, dataset: str) -> None:
         """Raises DataError for a dataset that the job does not serve."""
@@ -43,13 +53,42 @@ class Lengths:
         askers = self._askers.pop(length.dataset, set())
         if askers:
             self._known[length.dataset] = length
+            self._forget_deaths()
         return askers
 
-    def give_up(self, message: str) -> list[tuple[str, m.Length]]:
-        """Nobody can answer: (asker, answer) for all who wait."""
+    def lost(self, worker: str) -> None:
+        """The connection of a worker has ended; it may have died of what is asked."""
+        if self._askers:
+            self._lost.add(worker)
+
+    def joined(self, worker: str, now: float) -> None:
+        """A worker has come, or come back: those in whose place it is have died."""
+        self._lost.discard(worker)
+        for other in [other for other in self._lost if place_of(other) == place_of(worker)]:
+            self._lost.discard(other)
+            if not self._deaths:
+                self._dying_since = now
+            self._deaths[place_of(other)] += 1
+
+    def are_deadly(self, workers: Collection[str], now: float) -> bool:
+        """Whether none of these workers can be expected to live until it has answered."""
+        deaths = [self._deaths[place_of(worker)] for worker in workers]
+        is_sure = bool(deaths) and min(deaths) >= MOST_DEATHS
+        return is_sure and now - self._dying_since >= DYING_SECONDS
+
+    def give_up(self, message: str, *, unavailable: bool = False) -> list[tuple[str, m.Length]]:
+        """Nobody can answer: (asker, answer) for all who wait.
+
+        unavailable: that is because nobody is there.
+        """
         askers, self._askers = self._askers, {}
+        self._forget_deaths()
         return [
-            (name, m.Length(dataset=dataset, length=-1, error=message, unavailable=True))
+            (name, m.Length(dataset=dataset, length=-1, error=message, unavailable=unavailable))
             for dataset, names in askers.items()
             for name in names
         ]
+
+    def _forget_deaths(self) -> None:
+        self._lost.clear()
+        self._deaths.clear()

@@ -27,14 +27,20 @@ class Troubles:
         """There has been a worker: none is worse from now on."""
         self._had_workers = True
 
-    def abandoned(self, ledger: Ledger, now: float) -> str | None:
-        """What to tell all ranks when nobody prepares batches."""
+    def abandoned(self, ledger: Ledger, now: float, *, are_building: bool = False) -> str | None:
+        """What to tell all ranks when nobody prepares batches.
+
+        are_building: workers are connected, and may be silent because they read a large dataset in
+        one call that keeps the interpreter to itself.
+        """
         # A worker that is connected and silent (a frozen or lost host) serves nobody.
         self._last_worker = max([self._last_worker, *ledger.signs_of_life])
         silence = now - self._last_worker
         patience, word = self._start_timeout, "no data worker has registered"
         if self._had_workers:
             patience, word = ABANDONED_AFTER, "every data worker is gone or silent"
+        if are_building:
+            patience = max(patience, self._start_timeout)
         if silence <= patience:
             return None
         return f"{word} for {silence:.0f} s; data hosts: {', '.join(self._hosts)}"

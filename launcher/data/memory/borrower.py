@@ -5,15 +5,14 @@ from __future__ import annotations
 import array
 import collections
 import os
+import select
 import socket
-import struct
 from weakref import WeakSet, finalize
 
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import SlabViews
 from launcher.errors import DataServiceUnavailable
 
-_TIME = struct.Struct("@ll")
 _MESSAGE_BYTES = 4096
 #: Room for the descriptors that may travel with one read of the socket.
 _RIGHTS_BYTES = socket.CMSG_SPACE(250 * array.array("i").itemsize)
@@ -32,6 +31,10 @@ class Borrower:
         self._data = b""  # that has come, and is not heard yet
         self._descriptors: collections.deque[int] = collections.deque()
         self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(None)  # whatever the script has set for its own sockets
+        # It keeps to its time while the script's signals come; SO_RCVTIMEO would begin anew.
+        self._arrival = select.poll()
+        self._arrival.register(self._socket, select.POLLIN)
         try:
             self._socket.connect(f"\0{receiver}")
         except OSError:
@@ -39,7 +42,6 @@ class Borrower:
             raise
         finalize(self, self._socket.close)
         _open.add(self._socket)
-        self._patience = 0.0
 
     def say(self, *messages: m.Message) -> None:
         """Send messages; raises OSError when the receiver is gone."""
@@ -56,10 +58,9 @@ class Borrower:
             if self._data:
                 message, self._data = m.cut(self._data)
             if message is None:
-                if patience != self._patience:
-                    self._set_patience(patience)
-                if not self._read_more():
+                if patience and not self._arrival.poll(1000 * patience):
                     return None
+                self._read_more()
         if isinstance(message, _ABOUT_SLABS):
             if message.new and message.slab is not None:
                 self._views.add(message.slab, self._descriptors.popleft())
@@ -70,17 +71,9 @@ class Borrower:
     def close(self) -> None:
         self._socket.close()
 
-    def _set_patience(self, seconds: float) -> None:
-        self._patience = seconds
-        time = _TIME.pack(int(seconds), int(seconds % 1 * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
-
-    def _read_more(self) -> bool:
-        """Read what has come; False when nothing has."""
-        try:
-            data, rights, flags, _ = self._socket.recvmsg(_MESSAGE_BYTES, _RIGHTS_BYTES)
-        except BlockingIOError:
-            return False
+    def _read_more(self) -> None:
+        """Read what comes next."""
+        data, rights, flags, _ = self._socket.recvmsg(_MESSAGE_BYTES, _RIGHTS_BYTES)
         for _, _, descriptors in rights:
             self._descriptors.extend(array.array("i", descriptors))
         if flags & _TRUNCATED:
@@ -91,7 +84,6 @@ class Borrower:
         if not data:
             raise ConnectionError("the receiver of this host is gone")
         self._data += data
-        return True
 
 
 def _close_in_fork() -> None:

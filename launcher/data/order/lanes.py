@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from launcher.data.batches import structure
 from launcher.data.order import samples, seeding
 from launcher.data.order.current_shard import ShardInHand, in_hand
 from launcher.data.order.laps import End, Portion
+from launcher.data.order.raised import latest_traceback, text_of
 from launcher.data.order.shards import LanePlan
 from launcher.errors import DataError, SampleError
 from launcher.runtime.events import emit
@@ -141,9 +141,9 @@ class Lane:
             raise SampleError(
                 f"{self._plan.spec.dataset} raised {type(error).__name__} in shard "
                 f"{self._hand.index} of {self._hand.count}, after {self._taken} samples of it: "
-                f"{error}",
+                f"{text_of(error)}",
                 index=self._taken,
-                remote_traceback=traceback.format_exc(),
+                remote_traceback=latest_traceback(),
             ) from error
 
     def _batch(self, found: list[Any], step: int) -> tuple[Any, list[structure.Array]]:

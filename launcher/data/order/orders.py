@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.order import references, seeding
+from launcher.data.order.raised import latest_traceback, name_of
 from launcher.errors import DataError
 
 Ids = npt.NDArray[np.int64]
@@ -103,8 +103,8 @@ def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> An
             return np.asarray(given) if hasattr(given, "__array__") else list(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the {what} {reference} raised {error!r}; it is called as {what}(length={length}, "
-            f"epoch={epoch}, seed={seed}), by place\n{traceback.format_exc()}"
+            f"the {what} {reference} raised {name_of(error)}; it is called as "
+            f"{what}(length={length}, epoch={epoch}, seed={seed}), by place\n{latest_traceback()}"
         ) from error
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import traceback
 from typing import Any
 
+from launcher.data.order.raised import latest_traceback, name_of
 from launcher.errors import DataError
 
 
@@ -30,5 +30,5 @@ def resolve(reference: str, what: str) -> Any:
         return getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the {what} {reference} could not be imported: {error!r}\n{traceback.format_exc()}"
+            f"the {what} {reference} could not be imported: {name_of(error)}\n{latest_traceback()}"
         ) from error

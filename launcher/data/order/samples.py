@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from launcher.data.batches.collation import collate
 from launcher.data.order import references, seeding
 from launcher.data.order.plan import Plan
+from launcher.data.order.raised import latest_traceback, name_of, text_of
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, SampleError
 
@@ -37,7 +37,7 @@ def build_dataset(reference: str) -> Any:
         dataset = function()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the dataset {reference} could not be built: {error!r}\n{traceback.format_exc()}"
+            f"the dataset {reference} could not be built: {name_of(error)}\n{latest_traceback()}"
         ) from error
     if not is_iterable(dataset) and not (
         hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
@@ -189,9 +189,9 @@ def _seeded(load: Callable[[], Any], plan: Plan, position: int) -> Any:
 
 def _sample_error(error: BaseException, who: str, what: str, index: int | None) -> SampleError:
     return SampleError(
-        f"{who} {type(error).__name__} for {what}: {error}",
+        f"{who} {type(error).__name__} for {what}: {text_of(error)}",
         index=index,
-        remote_traceback=traceback.format_exc(),
+        remote_traceback=latest_traceback(),
     )
 
 
@@ -222,8 +222,8 @@ def make_batch(
         raise DataError(f"{spec.dataset}: {error} ({named()})") from error
     except Exception as error:  # samples that are not alike fail in many ways
         raise DataError(
-            f"{spec.dataset}: samples that do not make a batch: {error!r} "
-            f"({named()})\n{traceback.format_exc()}"
+            f"{spec.dataset}: samples that do not make a batch: {name_of(error)} "
+            f"({named()})\n{latest_traceback()}"
         ) from error
 
 
@@ -234,5 +234,5 @@ def _called(
         return function(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the collate_fn {reference} raised {error!r} ({named()})\n{traceback.format_exc()}"
+            f"the collate_fn {reference} raised {name_of(error)} ({named()})\n{latest_traceback()}"
         ) from error

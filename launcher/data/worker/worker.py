@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from launcher.data.order import laps, samples
 from launcher.data.order.lanes import Lanes
 from launcher.data.order.laps import Parts
 from launcher.data.order.plan import Plan
+from launcher.data.order.raised import latest_traceback, name_of
 from launcher.data.order.shards import LanePlan
 from launcher.data.worker.flows import Flows
 from launcher.data.worker.holdings import Holdings
@@ -117,7 +117,7 @@ class Worker:
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
-            words = f"{reference}: its length is not known: {error!r}\n{traceback.format_exc()}"
+            words = f"{reference}: its length is not known: {name_of(error)}\n{latest_traceback()}"
             answer = m.Length(dataset=reference, length=-1, error=words)
         self._control.say(answer)
 

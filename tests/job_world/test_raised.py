@@ -1,0 +1,42 @@
+"""What is told of exceptions, whatever their text is."""
+
+from __future__ import annotations
+
+from launcher.data.order import raised
+
+
+class Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+def told(error: Exception) -> tuple[str, str, str]:
+    try:
+        raise error
+    except type(error) as caught:
+        return raised.text_of(caught), raised.name_of(caught), raised.latest_traceback()
+
+
+def test_an_exception_is_told_as_it_says() -> None:
+    text, name, trace = told(ValueError("a word"))
+    assert (text, name) == ("a word", "ValueError('a word')")
+    assert trace.startswith("Traceback")
+    assert trace.endswith("ValueError: a word\n")
+
+
+def test_of_a_long_text_the_beginning_and_the_end_are_told() -> None:
+    whole = "b" * 24_000 + "m" * 7 + "e" * 8_000
+    text, name, trace = told(ValueError(whole))
+    assert text == "b" * 24_000 + " ... (7 characters) ... " + "e" * 8_000
+    assert name.startswith("ValueError('b")
+    assert max(len(name), len(trace)) < len(whole) + 40
+    assert trace.endswith("e\n")
+    assert told(ValueError(whole[7:]))[0] == whole[7:]
+
+
+def test_a_text_that_raises_is_told_to_do_so() -> None:
+    text, name, trace = told(Untellable())
+    assert text == name == "Untellable, whose own text raised RuntimeError"
+    assert "Untellable" in trace
