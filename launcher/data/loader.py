@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import os
 import sys
 import time
@@ -110,8 +111,12 @@ class DataLoader:
         if epochs is not None and epochs < 1:
             raise DataError(f"epochs is {epochs}; it must be at least 1, or None when not known")
         self._epochs = epochs
-        self._rank = int(os.environ.get("RANK", 0)) if rank is None else rank
-        self._world = int(os.environ.get("WORLD_SIZE", 1)) if world_size is None else world_size
+        self._rank = int(os.environ.get("RANK", 0)) if rank is None else _whole("rank", rank)
+        self._world = (
+            int(os.environ.get("WORLD_SIZE", 1))
+            if world_size is None
+            else _whole("world_size", world_size)
+        )
         if world_size == 1 and rank is None:
             self._rank = 0
         if tensors is None and collate_fn is None:
@@ -157,6 +162,7 @@ class DataLoader:
 
         It begins at the epoch's start, or within it where a state of this epoch has been loaded.
         """
+        epoch = _whole("an epoch", epoch)
         if epoch != self._next.epoch:
             self._next = Place(epoch=epoch)
         self._latest = None
@@ -260,6 +266,17 @@ class DataLoader:
             f"a newer iteration over {self._spec.name} has begun, or its place was set, which "
             "ends this one; to read it twice at once, make two loaders with a name= each"
         )
+
+
+def _whole(what: str, number: Any) -> int:
+    """A number of any type of whole numbers, numpy's too; raises DataError."""
+    try:
+        whole = operator.index(number)
+    except TypeError as error:
+        raise DataError(f"{what} is {number!r}; it must be a whole number") from error
+    if whole < 0:
+        raise DataError(f"{what} is {whole}; it must be 0 or more")
+    return whole
 
 
 #: How often this process and those before it were forked. To ask for the process's number before

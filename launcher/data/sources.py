@@ -8,6 +8,7 @@ from typing import Protocol
 
 from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.data.batches import structure
+from launcher.data.batches.structure import Array
 from launcher.data.figures import alone
 from launcher.data.memory.pinning import Pinning
 from launcher.data.order import laps, samples, seeding
@@ -16,6 +17,7 @@ from launcher.data.order.laps import Parts, Step
 from launcher.data.order.plan import Plan
 from launcher.data.order.samples import Description
 from launcher.data.order.shards import ShardPlan
+from launcher.data.order.streams import StreamSpec
 from launcher.data.service import ServiceSource
 from launcher.errors import DataServiceUnavailable
 from launcher.runtime.environment import RECEIVER_VARIABLE, paths_here
@@ -74,7 +76,8 @@ class LocalSource:
 
     def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         if isinstance(plan, ShardPlan):
-            yield from laps.read_parts(plan, LocalLane)
+            for portion, (tree, arrays) in laps.read_parts(plan, LocalLane):
+                yield portion, (tree, self._own(plan.spec, arrays))
             return
         if not self._has_checked:  # where there is no other host to compare with
             plan.check_sampler()
@@ -85,7 +88,15 @@ class LocalSource:
                 batch = samples.load_batch(dataset, plan, step)
             tree, arrays = structure.take_apart(batch)
             del batch
-            yield step, (tree, self._pinning.copies(arrays) if self._pinning else arrays)
+            yield step, (tree, self._own(plan.spec, arrays))
+
+    def _own(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
+        """Arrays that the script may change: not the dataset's own, as if they came from afar."""
+        if self._pinning is not None:
+            return self._pinning.copies(arrays)
+        if spec.collates and spec.collate_fn is None:
+            return arrays  # samples were stacked, in new memory
+        return [array.copy() for array in arrays]
 
     def prepare(self, plan: Plan) -> None:
         """Nothing: this process is busy with the plan that is being read."""

@@ -13,7 +13,8 @@ from launcher.contract import format_event
 def emit(name: str, /, **fields: object) -> None:
     """Print one event line with this process's host, group and rank (when it has them)."""
     line = format_event(name, **_origin(os.environ), **fields)
-    with contextlib.suppress(OSError):  # a full disk must not end a host that has more to say
+    # A full disk must not end a host that has more to say, nor what a script does to its stderr.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         # One write per line: lines of several processes on one pipe do not mix.
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

@@ -120,6 +120,103 @@ for epoch in range(2):
     assert len((tmp_path / "loads").read_text().split()) == 8
 
 
+LARGE = """
+import numpy as np
+
+class Large:
+    def __len__(self):
+        return 100
+    def __getitem__(self, index):
+        return np.full(300_000, index, np.int64)
+
+def train_set():
+    return Large()
+"""
+#: Forks look at their batch when the parent has read all others.
+FORKING = """
+import os
+from launcher.data import DataLoader
+
+children, (reads, writes) = [], os.pipe()
+for number, batch in enumerate(DataLoader("pipeline:train_set", epochs=1)):
+    if number % 30 == 0:
+        child = os.fork()
+        if child == 0:
+            os.close(writes)
+            os.read(reads, 1)  # until the parent has closed its end
+            os._exit(0 if (batch == number).all() else 1)
+        children.append(child)
+os.close(writes)
+print("forks ended with", [os.waitpid(child, 0)[1] for child in children], flush=True)
+"""
+
+
+@pytest.mark.parametrize("data", [0, 1])
+def test_a_fork_keeps_the_batch_that_it_was_given(make_hosts: MakeHosts, data: int) -> None:
+    files = {"pipeline.py": LARGE, "train.py": FORKING}
+    output = finish(make_hosts(files, data=data, prefetch_bytes=8 << 20))
+    assert "forks ended with [0, 0, 0, 0]" in output
+
+
+#: The dataset's samples are views of what it keeps.
+KEPT = """
+import numpy as np
+
+class Views:
+    def __init__(self):
+        self.data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    def __len__(self):
+        return 3
+    def __getitem__(self, index):
+        return self.data[index]
+
+class Stream:
+    def __init__(self):
+        self.views = Views()
+    def __iter__(self):
+        return iter(self.views.data)
+
+views, stream = Views(), Stream()
+
+def train_set():
+    return views
+
+def stream_set():
+    return stream
+
+def first(samples):
+    return samples[0]
+"""
+CHANGING = """
+from launcher.data import DataLoader
+
+for name, settings in (
+    ("one by one", {"batch_size": None}),
+    ("collated", {"collate_fn": "pipeline:first"}),
+    ("stream", {"batch_size": None}),
+):
+    dataset = "pipeline:stream_set" if name == "stream" else "pipeline:train_set"
+    loader = DataLoader(dataset, name=name, epochs=2, **settings)
+    sums = []
+    for epoch in range(2):
+        for batch in loader:
+            sums.append(float(batch.sum()))
+            batch *= 0
+    print(name, sums, flush=True)
+"""
+
+
+@pytest.mark.parametrize("data", [0, 1])
+def test_a_script_that_changes_its_batches_changes_no_sample(
+    make_hosts: MakeHosts, data: int
+) -> None:
+    files = {"pipeline.py": KEPT, "train.py": CHANGING}
+    datasets = ("pipeline:train_set", "pipeline:stream_set")
+    output = finish(make_hosts(files, data=data, datasets=datasets))
+    for name in ("one by one", "collated", "stream"):
+        assert f"{name} [6.0, 22.0, 38.0, 6.0, 22.0, 38.0]" in output
+
+
 #: Sample 0 is not ready before three others have reached the script.
 STRAGGLER = GATED.replace(
     'while (FOLDER / "gate").exists():',

@@ -373,6 +373,9 @@ def test_a_wait_for_data_is_said_in_the_log(first: str) -> None:
         ({"epochs": 0}, "epochs is 0; it must be at least 1, or None"),
         ({"on_error": "ignore"}, "on_error is 'ignore'; it must be one of"),
         ({"seed": None}, "seed is None; it must be an int"),
+        ({"rank": 0.5}, "rank is 0.5; it must be a whole number"),
+        ({"world_size": "2"}, "world_size is '2'; it must be a whole number"),
+        ({"rank": -1}, "rank is -1; it must be 0 or more"),
         ({"batch_sampler": "p:b", "shuffle": True}, "batch_sampler excludes shuffle"),
         (
             {"batch_sampler": "p:b", "batch_size": 2, "sampler": "p:s", "drop_last": True},

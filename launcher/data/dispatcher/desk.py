@@ -115,8 +115,9 @@ class Desk:
                 continue
             plan = m.decode_plan(self._plans[run])
             message = (
-                f"data workers died again and again over one batch of {plan.spec.dataset} "
-                f"({plan.named(step)}); how they ended is in the data hosts' logs: worker_died"
+                f"data workers died again and again over one batch of {plan.spec.dataset}, at or "
+                f"soon after {plan.named(step)}; how they ended is in the data hosts' logs: "
+                "worker_died"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 

@@ -7,7 +7,8 @@ by the size of /dev/shm. Slabs are used again, the latest first: fresh memory fo
 The last byte of a slab is a mark by which a rank says that it has taken the batch, and that it
 gives the slab back. The receiver looks at it when it needs a slab or shows batches, and says in the
 byte before what it has seen; a message would wake a thread for each batch, which fights the one
-that receives.
+that receives. A batch that a fork of the rank may look at, for as long as that likes, is marked as
+well: its slab is not used again.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _MIB = 1 << 20
 #: A slab that is a quarter larger than need be is better than a new one.
 _WASTE = 4
 #: Marks: none yet, and bits of whoever was lent the slab: its script has the batch, and nobody
-#: looks at it any more.
-LENT, TAKEN, RETURNED = 0, 1, 2
+#: looks at it any more; or a fork of it may.
+LENT, TAKEN, RETURNED, FORKED = 0, 1, 2, 4
 #: Where the mark is, and the mark as the receiver has seen it.
 MARK, SEEN = -1, -2
 _MARK_BYTES = 2
@@ -92,8 +93,11 @@ class SlabPool:
         return self._make(number, least)
 
     def give(self, slab: Slab) -> None:
-        """Nobody looks at the slab any more."""
+        """Nobody looks at the slab any more, but for a fork that may."""
         with self._lock:
+            if slab.memory[MARK] & FORKED:
+                self._drop(slab)
+                return
             self._free[slab.number] = slab
             self._free_bytes += slab.size
             if self._free_bytes > self._keep_bytes:
@@ -109,10 +113,13 @@ class SlabPool:
         while self._free and self._free_bytes > free_bytes:
             oldest = self._free.pop(next(iter(self._free)))
             self._free_bytes -= oldest.size
-            self._all_bytes -= oldest.size
-            self._retire(oldest)
-            oldest.memory.release()
-            os.close(oldest.descriptor)
+            self._drop(oldest)
+
+    def _drop(self, slab: Slab) -> None:
+        self._all_bytes -= slab.size
+        self._retire(slab)
+        slab.memory.release()
+        os.close(slab.descriptor)
 
     def _make(self, number: int, capacity: int) -> Slab:
         try:
@@ -160,6 +167,10 @@ class SlabViews:
         """Mark a slab: nobody here looks at it any more."""
         self._memory[number][MARK] |= RETURNED
 
+    def share(self, number: int) -> None:
+        """Mark a slab: a fork of this process may look at it."""
+        self._memory[number][MARK] |= FORKED
+
     def is_seen(self, number: int) -> bool:
         """Whether the receiver knows that the script has the batch; False when in doubt."""
         memory = self._memory.get(number)
@@ -200,3 +211,11 @@ def _end(loan: _Loan) -> None:
 
 #: By their ids: a reference to an array has no hash.
 _loans: dict[int, _Loan] = {}
+
+
+def _share_with_fork() -> None:
+    for loan in list(_loans.values()):
+        loan.views.share(loan.number)
+
+
+os.register_at_fork(before=_share_with_fork)

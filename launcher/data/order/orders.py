@@ -56,7 +56,12 @@ class Order:
         return found
 
 
-@functools.lru_cache(maxsize=8)
+#: Orders that a process keeps of each kind: this epoch's and the next one's of two streams. One of
+#: 100 million samples takes 800 MB.
+_ORDERS = 4
+
+
+@functools.lru_cache(maxsize=_ORDERS)
 def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
     """The built-in order of the sample ids in one epoch, shape (length,)."""
     if not shuffle:
@@ -71,13 +76,13 @@ def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
     return order
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=_ORDERS)
 def sampled_order(sampler: str, epoch: int, seed: int, length: int) -> Order:
     """The order that a sampler gives; raises DataError when it raises or gives no valid ids."""
     return Order(_checked(_called(sampler, "sampler", length, epoch, seed), sampler, length))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=_ORDERS)
 def batched_order(batch_sampler: str, epoch: int, seed: int, length: int) -> Order:
     """The order that a batch_sampler gives; raises DataError as `sampled_order` does."""
     batches = [

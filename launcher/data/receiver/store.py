@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -91,7 +92,12 @@ class Store:
         try:
             return self._pool.take(header.total_bytes)
         except OSError as error:  # the rank would wait
-            self._fail(header.run, f"the receiver has no memory for a batch: {error}")
+            advice = (
+                " (let go of batches, or raise the limit of open files: ulimit -n)"
+                if error.errno == errno.EMFILE
+                else ""
+            )
+            self._fail(header.run, f"the receiver has no memory for a batch: {error}{advice}")
             raise
 
     def give(self, *slabs: Slab) -> None:
