@@ -74,3 +74,26 @@ def test_a_worker_that_gets_faster_says_so() -> None:
         holdings.took("prepare", 0.001)
         batches += 1
     assert batches == 4  # 0.8 ** 4 < 1 / 2
+
+
+def test_what_is_taken_back_is_not_begun_and_what_was_begun_goes_on() -> None:
+    holdings = Holdings("algo-1/0/1", 1)
+    holdings.lease("r", [1, 2, 3])
+    assert holdings.begin("r", 1)
+    holdings.revoke("r", [1, 2])
+    assert not holdings.begin("r", 2)
+    assert holdings.begin("r", 3)
+    (hello,) = holdings.hello()
+    assert isinstance(hello, m.HelloWorker)
+    assert hello.holds == {"r": [1, 3]}
+
+
+def test_what_was_taken_back_and_is_leased_again_is_prepared_once() -> None:
+    """Both orders wait in the worker's queue."""
+    holdings = Holdings("algo-1/0/1", 1)
+    holdings.lease("r", [2])
+    holdings.revoke("r", [2])
+    holdings.lease("r", [2])
+    assert holdings.begin("r", 2)
+    holdings.finish("r", 2)
+    assert not holdings.begin("r", 2)

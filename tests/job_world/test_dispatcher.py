@@ -231,6 +231,35 @@ def test_a_receiver_that_no_worker_reaches_is_named(
     )
 
 
+def test_a_receiver_that_was_reached_with_nothing_new_is_not(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(troubles, "UNREACHABLE_AFTER", 1.5)
+    monkeypatch.setattr(troubles, "COMPLAINS_WITHIN", 0.5)
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    here.wait_for(m.Lease)
+    here.say(m.Unreachable(run="r", why="refused"))
+    here.wait_for(m.Alive, len(here.all(m.Alive)) + 4)
+    assert not there.all(m.RunFailed)
+
+
+def test_a_receiver_that_comes_and_goes_has_its_time_each_time(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "RECEIVER_RETURNS", 2.0)
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    here.wait_for(m.Lease)
+    there.leave()
+    back = meeting.receiver(runs=[opened().encode()])
+    here.wait_for(m.Alive, len(here.all(m.Alive)) + 2)
+    back.leave()
+    here.wait_for(m.Alive, len(here.all(m.Alive)) + 1)
+    assert not here.all(m.CloseRun)
+    assert here.wait_for(m.CloseRun).run == "r"
+
+
 def test_a_rank_that_takes_nothing_is_named_once(
     meeting: Meeting,
     monkeypatch: pytest.MonkeyPatch,

@@ -96,6 +96,46 @@ time.sleep(1000)
     assert slabs() <= window + 1  # and the one that the script holds
 
 
+def test_batches_that_grow_are_held_to_the_budget_but_for_what_was_begun(
+    make_hosts: MakeHosts,
+) -> None:
+    files = {
+        "pipeline.py": """
+import numpy as np
+
+class Growing:
+    def __len__(self):
+        return 200
+    def __getitem__(self, index):
+        return np.zeros(10 if index < 30 else 1_000_000, np.uint8)
+
+def train_set():
+    return Growing()
+""",
+        "train.py": """
+import time
+from launcher.data import DataLoader
+batches = iter(DataLoader("pipeline:train_set", epochs=1))
+for _ in range(8):
+    next(batches)
+time.sleep(3)  # what was leased while batches were small could come
+print("batches", 8 + sum(1 for batch in batches), flush=True)
+""",
+    }
+    hosts = make_hosts(files, data=1, workers_per_host=4, prefetch_bytes=4 << 20)
+    assert set(run(hosts).values()) == {0}, hosts.output()
+    assert "batches 200" in hosts.output()
+    reports = [
+        event["figures"]["algo-2"]
+        for event in hosts["algo-2"].events("data_metrics")
+        if event["of"] == "receivers"
+    ]
+    budget, begun = 4 << 20, 4 * 3 * (1 << 20)
+    # Small batches have small slabs, and the script holds one or two.
+    assert reports[-1]["high"] <= budget + begun + 200 * (64 << 10) + (2 << 20)
+    assert reports[-1]["batches"] == 200
+
+
 def test_the_services_of_a_train_host_never_push_its_script_aside(make_hosts: MakeHosts) -> None:
     waiting = "import time\nprint('here', flush=True)\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": waiting}, data=1)

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from launcher.data.dispatcher.counts import Counts
 from launcher.data.dispatcher.fleet import SILENCE
-from launcher.data.dispatcher.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
+from launcher.data.dispatcher.leases import (
+    AT_WORK_ON,
+    FIRST_LATE_AFTER,
+    LATE_AFTER,
+    LATE_FACTOR,
+)
 from launcher.data.dispatcher.ledger import (
     MOST_DEATHS,
     RETURNS_WITHIN,
@@ -426,6 +431,38 @@ def test_the_window_follows_from_the_size_of_the_batches(ledger: Ledger) -> None
     assert grants(ledger, 0.1) == {}  # until the rank takes something: it may never do
     ledger.taken("run", 0, 0.1)
     assert 1 + len(leased(ledger, 0.1)) == BUDGET // 200  # step 1 is out already
+
+
+def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
+    ledger = Ledger(BUDGET)
+    for name, after in (("run", None), ("next", "run")):
+        ledger.open_run(name, receiver="host", rank=0, steps=30, now=0.0, after=after)
+    ledger.add_worker("one", 0.0, seconds=0.001)
+    ledger.add_worker("two", 0.0, seconds=0.001)
+    grants(ledger, 0.0)
+    arrive(ledger, "run", 0, size=1)
+    ledger.taken("run", 0, 0.1)
+    held = grants(ledger, 0.1)
+    assert ledger.revoked() == []
+    arrive(ledger, "run", 1, size=BUDGET // 4)
+    grown = ledger.revoked()
+    for worker, steps in held.items():
+        # The next of the run, in its window of four, and what the worker has begun stay with it.
+        begun = ledger._fleet.get(worker)
+        assert begun is not None
+        lost = {(a.run, step) for a in grown if a.worker == worker for step in a.steps}
+        assert len(lost) > 5
+        assert begun.leases.keys().isdisjoint(lost)
+        assert len([step for step in steps if ("run", step) in begun.leases]) >= AT_WORK_ON - 1
+    assert grants(ledger, 0.2) == {}
+    ledger.taken("run", 1, 0.3)
+    for step in range(2, 30):  # what was taken back goes out again, by and by
+        grants(ledger, 0.3)
+        (holder,) = ledger._runs["run"].holders[step]
+        arrive(ledger, "run", step, size=BUDGET // 4, worker=holder)
+        ledger.taken("run", step, 0.3)
+    assert ledger.total().received == {0: 30}
+    assert ledger.revoked() == []
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

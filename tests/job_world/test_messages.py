@@ -69,6 +69,7 @@ WIRE: list[dict[str, Any]] = [
     },
     {"type": "DefineRun", "run": "r", "plan": {}, "address": ["127.0.0.1", 7771]},
     {"type": "Lease", "run": "r", "steps": [1, 2]},
+    {"type": "Revoke", "run": "r", "steps": [2]},
     {
         "type": "BatchFailed",
         "run": "r",

@@ -2,8 +2,8 @@
 
 read PORT plain    recv_into with all the room that is left
 read PORT pieces   1 MiB at a time, MSG_WAITALL
-read PORT framed   as our frames are, a length and a JSON header before each batch, received into
-                   three buffers by turns: a pipeline without any bookkeeping
+read PORT framed   a length and a JSON header before each batch, received into three buffers by
+                   turns: a pipeline without any bookkeeping
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long a rank waits when one of two workers is killed, stopped or cut off."""
+"""How long a rank waits when one of two workers is killed or stopped."""
 
 from __future__ import annotations
 

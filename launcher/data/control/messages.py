@@ -4,7 +4,7 @@ worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, 
                            Report
 receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
                            Confirmed, Farewell, Report
-dispatcher -> worker       Describe, DefineRun, Lease, CloseRun, Close, Alive
+dispatcher -> worker       Describe, DefineRun, Lease, Revoke, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Confirm, Alive, Close
 rank      <-> receiver     Describe, OpenRun, Taken, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
@@ -127,6 +127,14 @@ class DefineRun(Message):
 @dataclass(frozen=True, kw_only=True)
 class Lease(Message):
     """Batches for a worker to prepare and send."""
+
+    run: str
+    steps: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revoke(Message):
+    """Batches that a worker was leased, and need not prepare if it has not begun them."""
 
     run: str
     steps: list[int]

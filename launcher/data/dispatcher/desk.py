@@ -59,6 +59,7 @@ class Desk:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._run_receivers: dict[str, str] = {}
+        self._returning: dict[str, asyncio.TimerHandle] = {}  # of receivers that may come back
 
     @property
     def has_receivers(self) -> bool:
@@ -176,6 +177,8 @@ class Desk:
         if before := self._receivers.get(hello.host):
             before.drop()
         peer.name = hello.host
+        if waiting := self._returning.pop(peer.name, None):
+            waiting.cancel()
         self._receivers[peer.name] = peer
         self._addresses[peer.name] = (hello.address[0], hello.address[1])
         self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
@@ -203,7 +206,10 @@ class Desk:
         elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
             self._readers.forget(peer.name)
-            asyncio.get_running_loop().call_later(RECEIVER_RETURNS, self._close_runs, peer.name)
+            loop = asyncio.get_running_loop()
+            self._returning[peer.name] = loop.call_later(
+                RECEIVER_RETURNS, self._close_runs, peer.name
+            )
 
     def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
         closed = [run for run in runs if run not in self._plans]
@@ -211,9 +217,10 @@ class Desk:
         worker.send(*(m.CloseRun(run=run) for run in closed))
 
     def _close_runs(self, receiver: str) -> None:
-        if receiver not in self._receivers:
-            for run in self._ledger.runs_of(receiver):
-                self._close_run(run)
+        """A receiver has not come back."""
+        del self._returning[receiver]
+        for run in self._ledger.runs_of(receiver):
+            self._close_run(run)
 
     # What workers say ---------------------------------------------------------------------
 
@@ -358,6 +365,10 @@ class Desk:
     def assign(self) -> None:
         """Lease what can be leased."""
         said: dict[str, list[m.Message]] = {}
+        for revoked in self._ledger.revoked():
+            if revoked.worker in self._workers:
+                words = said.setdefault(revoked.worker, [])
+                words.append(m.Revoke(run=revoked.run, steps=list(revoked.steps)))
         for assignment in self._ledger.assign(self._now()):
             words = said.setdefault(assignment.worker, [])
             known = self._workers[assignment.worker].known_runs

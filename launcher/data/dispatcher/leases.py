@@ -18,6 +18,8 @@ LATE_AFTER = 0.25
 FIRST_LATE_AFTER = 3.0
 #: Batches ahead of a rank that are looked at for being late.
 FORESIGHT = 8
+#: Leases that a worker has begun, most likely: one is sent, one waits for that, one is prepared.
+AT_WORK_ON = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class Leases:
         self._changed: dict[Run, None] = {}
         self._turns = itertools.count(1)
         self._late: dict[Lease, None] = {}  # to be leased once more, in this order
+        self._revoked: list[Assignment] = []
         #: Leases of batches that others held already, and were late with.
         self.late = 0
 
@@ -52,6 +55,26 @@ class Leases:
                 run.give_back(step, worker.name)
                 self.want(run)
         self._want_lanes(worker)
+
+    def shrink(self, run: Run) -> None:
+        """Take back what the window of a run, which has shrunk, does not hold any more."""
+        beyond = set(run.beyond_window())
+        for name in {name for step in beyond for name in run.holders[step]}:
+            if (worker := self._fleet.get(name)) is None:
+                continue
+            waiting = itertools.islice(worker.leases, AT_WORK_ON, None)
+            steps = [step for of, step in waiting if of == run.name and step in beyond]
+            for step in steps:
+                del worker.leases[run.name, step]
+                run.give_back(step, name)
+            if steps:
+                self._revoked.append(Assignment(worker=name, run=run.name, steps=tuple(steps)))
+                self.offer(worker)
+
+    def revoked(self) -> list[Assignment]:
+        """What was taken back since this was asked last; the workers may have begun it."""
+        revoked, self._revoked = self._revoked, []
+        return revoked
 
     def offer(self, worker: Worker) -> None:
         """A worker may have room for more."""

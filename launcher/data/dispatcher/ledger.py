@@ -249,8 +249,12 @@ class Ledger:
         grew = size > run.largest
         if run.arrive(step, worker, size) and seconds is not None:
             run.learn(seconds)
-        if grew:  # its window has changed
+        if grew:  # its window has changed, and so has that of what is prepared to follow it
             self._leases.want(run)
+            self._leases.shrink(run)
+            if run.follower is not None:
+                run.follower.largest = max(run.follower.largest, size)
+                self._leases.shrink(run.follower)
 
     def damaged(self, run_id: str, worker: str) -> None:
         """A worker's connection was closed: what it has sent of a run may not arrive."""
@@ -308,6 +312,10 @@ class Ledger:
             if now - since > RETURNS_WITHIN:
                 self._note_death(name)
         self._leases.look(now)
+
+    def revoked(self) -> list[Assignment]:
+        """Leases that were taken back since this was asked last, to be told before others."""
+        return self._leases.revoked()
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease what is late, a second time; then what can be leased."""

@@ -105,16 +105,18 @@ class Run:
         return max(1, min(most, self.shelf.share // self.largest))
 
     def next_steps(self) -> Iterator[int]:
-        """The steps to lease next: those that came back, then new ones inside the window.
+        """The steps inside the window to lease next: those that came back, then new ones.
 
         Each must be leased before the next one is asked for.
         """
+        limit = min(self.steps, self.taken + self.window)
         while self.returned:
-            if self._is_missing(self.returned[0]):
+            if not self._is_missing(self.returned[0]):
+                heapq.heappop(self.returned)
+            elif self.returned[0] < limit:
                 yield self.returned[0]
             else:
-                heapq.heappop(self.returned)
-        limit = min(self.steps, self.taken + self.window)
+                break
         while self.fresh < limit:
             yield self.fresh
 
@@ -142,6 +144,11 @@ class Run:
         if step in self.holders and not holders:
             del self.holders[step]
             heapq.heappush(self.returned, step)
+
+    def beyond_window(self) -> list[int]:
+        """The leased steps that the window, which has shrunk, does not hold any more."""
+        limit = self.taken + self.window
+        return [step for step in self.holders if step >= limit]
 
     def awaited(self, count: int) -> Iterator[int]:
         """The leased steps among the next `count` that the rank will want."""

@@ -8,6 +8,9 @@ from launcher.data.dispatcher.ledger import Ledger
 ABANDONED_AFTER = 60.0
 #: Seconds that no worker has reached a receiver, though they try, after which its ranks are told.
 UNREACHABLE_AFTER = 60.0
+#: Seconds in which a worker that cannot reach a receiver says so again: who tries has 10 s to
+#: connect, and a connection that is cut breaks after 30 s.
+COMPLAINS_WITHIN = 45.0
 #: Seconds that a rank leaves a batch lying before a line in the log names it.
 IDLE_AFTER = 60.0
 
@@ -20,7 +23,8 @@ class Troubles:
         self._start_timeout = start_timeout
         self._had_workers = False
         self._last_worker = now
-        self._unreached: dict[str, tuple[float, str]] = {}  # receivers: since when, and why
+        # Receivers: since when and until when workers have said so, and why.
+        self._unreached: dict[str, tuple[float, float, str]] = {}
         self._named: set[str] = set()
 
     def had_workers(self) -> None:
@@ -47,8 +51,8 @@ class Troubles:
 
     def unreachable(self, receiver: str, why: str, now: float) -> None:
         """A worker has tried to reach a receiver in vain."""
-        since, _ = self._unreached.get(receiver, (now, ""))
-        self._unreached[receiver] = (since, why)
+        since, _, _ = self._unreached.get(receiver, (now, now, ""))
+        self._unreached[receiver] = (since, now, why)
 
     def reached(self, receiver: str) -> None:
         """A batch has arrived at a receiver."""
@@ -56,13 +60,13 @@ class Troubles:
 
     def unreached(self, now: float) -> list[tuple[str, str]]:
         """(receiver, what to tell its ranks) for those that nobody has reached for too long."""
-        found = [
-            (name, f"no data worker can reach the receiver of {name}: {why}")
-            for name, (since, why) in self._unreached.items()
-            if now - since > UNREACHABLE_AFTER
-        ]
-        for name, _ in found:
-            del self._unreached[name]
+        found = []
+        for name, (since, until, why) in list(self._unreached.items()):
+            if now - until > COMPLAINS_WITHIN:  # it was reached, but with nothing new
+                del self._unreached[name]
+            elif now - since > UNREACHABLE_AFTER:
+                found.append((name, f"no data worker can reach the receiver of {name}: {why}"))
+                del self._unreached[name]
         return found
 
     def idle(self, ledger: Ledger, now: float) -> list[tuple[int, str]]:

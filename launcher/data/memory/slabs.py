@@ -122,6 +122,7 @@ class SlabPool:
         os.close(slab.descriptor)
 
     def _make(self, number: int, capacity: int) -> Slab:
+        descriptor = None
         try:
             descriptor = os.memfd_create(f"launcher-slab-{number}", os.MFD_CLOEXEC)
             os.ftruncate(descriptor, capacity)
@@ -129,6 +130,8 @@ class SlabPool:
             make_huge(memory)
             return Slab(number, descriptor, memory, capacity)
         except OSError:
+            if descriptor is not None:
+                os.close(descriptor)
             with self._lock:
                 self._all_bytes -= capacity
             raise

@@ -72,6 +72,7 @@ class Receiver:
         deadline = time.monotonic() + patience
         while self._store.neighbours and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._report_figures()  # the last ones
         self._account.leave()
         self._dismissed.wait(max(0.0, deadline - time.monotonic()))
         self._control.close()

@@ -129,7 +129,7 @@ class Store:
     def figures(self) -> dict[str, float]:
         """What has come in, and how much of it is here."""
         with self._lock:
-            for neighbour in self.neighbours:
+            for neighbour in list(self.neighbours):  # others come meanwhile
                 self._look_at(neighbour)
         return self._meter.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
 

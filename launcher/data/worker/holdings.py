@@ -42,9 +42,19 @@ class Holdings:
         with self._lock:
             self._held.update(dict.fromkeys((run, step) for step in steps))
 
-    def begin(self, run: str, step: int) -> None:
+    def revoke(self, run: str, steps: Iterable[int]) -> None:
+        """These are not this worker's any more, but for those that it has begun."""
         with self._lock:
+            for lease in {(run, step) for step in steps} - self._begun:
+                self._held.pop(lease, None)
+
+    def begin(self, run: str, step: int) -> bool:
+        """False for a step that was taken back, or that is done."""
+        with self._lock:
+            if (run, step) not in self._held:
+                return False
             self._begun.add((run, step))
+            return True
 
     def finish(self, run: str, step: int) -> None:
         """A step is sent, or it is not wanted any more."""

@@ -46,7 +46,7 @@ _LEAVING_SECONDS = 30.0
 
 
 class Worker:
-    """The batches of one process. Threads share `_runs` and the queues only."""
+    """The batches of one process. Its threads share what is safe for threads."""
 
     def __init__(self, name: str, environment: Environment) -> None:
         self.name = name
@@ -127,7 +127,8 @@ class Worker:
             self._holdings.finish(run, step)
             return
         plan, _ = definition
-        self._holdings.begin(run, step)
+        if not self._holdings.begin(run, step):
+            return
         try:
             self._check_served(plan.spec.dataset)
             prepare = self._at_work_on(run, plan, step)
@@ -181,6 +182,8 @@ class Worker:
             host, port = message.address
             self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
             self._holdings.define(message.run)
+        elif isinstance(message, m.Revoke):
+            self._holdings.revoke(message.run, message.steps)
         elif isinstance(message, m.CloseRun):
             self._runs.pop(message.run, None)
             self._holdings.forget(message.run)
