@@ -2,6 +2,7 @@
 
 read PORT plain    recv_into with all the room that is left
 read PORT pieces   1 MiB at a time, MSG_WAITALL
+read PORT unsent   the same, from a sender that keeps no more in the kernel than our workers do
 read PORT framed   a length and a JSON header before each batch, received into three buffers by
                    turns: a pipeline without any bookkeeping
 """
@@ -24,16 +25,19 @@ import variables
 
 _PREFIX = struct.Struct("<4sIQ")
 _PIECE = 1 << 20
+_UNSENT = 64 << 10
 
 
-def serve(is_framed: bool) -> None:
+def serve(variant: str) -> None:
     batches = payload.read(Path(os.environ[variables.PAYLOAD]))
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     connection, _ = listener.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if variant == "unsent":
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
     for step, batch in enumerate(itertools.cycle(batches)):
-        if is_framed:
+        if variant == "framed":
             connection.sendall(_head(step, batch))
         connection.sendall(batch)
 
@@ -84,6 +88,6 @@ def _some(count: int) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(sys.argv[2] == "framed")
+        serve(sys.argv[2])
     else:
         consumer.serve(read(int(sys.argv[2]), sys.argv[3]))

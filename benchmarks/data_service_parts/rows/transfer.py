@@ -33,14 +33,14 @@ def measure(bench: Bench) -> Iterator[Figure]:
 
 
 def sides(bench: Bench, size: str) -> list[Side]:
-    """Ours, the limit in three forms, and the peers that can run here."""
+    """Ours, the limit in four forms, and the peers that can run here."""
     folder = bench.folder / f"transfer-{size.replace(' ', '-')}"
     folder.mkdir()
     here, there = sys.executable, bench.peers_python
     found: list[Side] = [Job(folder, "read_ready.py", "pipeline:ready")]
     found += [
         Peer(f"raw {kind}", here, "raw_tcp", folder, [kind])
-        for kind in ("plain", "pieces", "framed")
+        for kind in ("plain", "pieces", "unsent", "framed")
     ]
     if not bench.is_quick:
         found.append(torch_loader(folder, "ready"))
@@ -103,6 +103,9 @@ def _figures(size: str, windows: Windows, bench: Bench) -> Iterator[Figure]:
         target=at_most(3),
     )
     yield figure("that pipeline to raw TCP", ratios(rates["raw framed"], rates[raw]))
+    unsent = "raw TCP whose sender keeps as little unsent as ours"
+    yield figure(f"rate to {unsent}", ratios(rates["ours"], rates["raw unsent"]))
+    yield figure(f"CPU to {unsent}", ratios(cpu["ours"], cpu["raw unsent"]))
     for name, bound in (("tf.data", 1 / 4), ("AWS", 1 / 10)):
         values = ratios(cpu["ours"], cpu.get(name, []))
         yield figure(f"CPU to {name}", values, target=at_most(bound))
