@@ -247,15 +247,15 @@ def test_a_receiver_that_was_reached_with_nothing_new_is_not(
 def test_a_receiver_that_comes_and_goes_has_its_time_each_time(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "RECEIVER_RETURNS", 2.0)
+    monkeypatch.setattr(desk, "RECEIVER_RETURNS", 4.0)
     there, here = meeting.receiver(), meeting.worker()
     there.say(opened())
     here.wait_for(m.Lease)
     there.leave()
     back = meeting.receiver(runs=[opened().encode()])
-    here.wait_for(m.Alive, len(here.all(m.Alive)) + 2)
+    here.wait_for(m.Alive, len(here.all(m.Alive)) + 3)  # one comes each second
     back.leave()
-    here.wait_for(m.Alive, len(here.all(m.Alive)) + 1)
+    here.wait_for(m.Alive, len(here.all(m.Alive)) + 2)
     assert not here.all(m.CloseRun)
     assert here.wait_for(m.CloseRun).run == "r"
 
