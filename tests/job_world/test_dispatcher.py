@@ -132,6 +132,14 @@ def opened(run: str = "r", **parts: Any) -> m.OpenRun:
     return m.OpenRun(run=run, rank=0, plan=plan, **parts)
 
 
+def at_work(meeting: Meeting) -> tuple[Player, Player]:
+    """A receiver with a run that is open, and a worker that was leased batches of it."""
+    there, here = meeting.receiver(), meeting.worker()
+    there.say(opened())
+    here.wait_for(m.Lease)
+    return there, here
+
+
 def shared(rank: int, world: int) -> m.OpenRun:
     """A rank of several begins to read."""
     spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
@@ -206,9 +214,7 @@ def test_a_new_dispatcher_leases_nothing_that_a_worker_holds(meeting: Meeting) -
 
 
 def test_a_worker_that_leaves_keeps_what_it_has_begun(meeting: Meeting) -> None:
-    there, here = meeting.receiver(), meeting.worker()
-    there.say(opened())
-    here.wait_for(m.Lease)
+    _, here = at_work(meeting)
     here.say(m.Leaving(keeps={"r": [0]}))
     other = meeting.worker("data/1")
     assert other.wait_for(m.Lease).steps == [1]
@@ -220,9 +226,7 @@ def test_a_receiver_that_no_worker_reaches_is_named(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(troubles, "UNREACHABLE_AFTER", 0.5)
-    there, here = meeting.receiver(), meeting.worker()
-    there.say(opened())
-    here.wait_for(m.Lease)
+    there, here = at_work(meeting)
     here.say(m.Unreachable(run="r", why="refused"))
     failed = there.wait_for(m.RunFailed)
     assert failed.kind == "unavailable"
@@ -236,9 +240,7 @@ def test_a_receiver_that_was_reached_with_nothing_new_is_not(
 ) -> None:
     monkeypatch.setattr(troubles, "UNREACHABLE_AFTER", 1.5)
     monkeypatch.setattr(troubles, "COMPLAINS_WITHIN", 0.5)
-    there, here = meeting.receiver(), meeting.worker()
-    there.say(opened())
-    here.wait_for(m.Lease)
+    there, here = at_work(meeting)
     here.say(m.Unreachable(run="r", why="refused"))
     here.wait_for(m.Alive, len(here.all(m.Alive)) + 4)
     assert not there.all(m.RunFailed)
@@ -248,9 +250,7 @@ def test_a_receiver_that_comes_and_goes_has_its_time_each_time(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(desk, "RECEIVER_RETURNS", 4.0)
-    there, here = meeting.receiver(), meeting.worker()
-    there.say(opened())
-    here.wait_for(m.Lease)
+    there, here = at_work(meeting)
     there.leave()
     back = meeting.receiver(runs=[opened().encode()])
     here.wait_for(m.Alive, len(here.all(m.Alive)) + 3)  # one comes each second
@@ -266,9 +266,7 @@ def test_a_rank_that_takes_nothing_is_named_once(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(troubles, "IDLE_AFTER", 0.5)
-    there, here = meeting.receiver(), meeting.worker()
-    there.say(opened())
-    here.wait_for(m.Lease)
+    there, _ = at_work(meeting)
     there.say(arrived(0, 1))
     there.say(taken(0))
     there.wait_for(m.Alive, 3)

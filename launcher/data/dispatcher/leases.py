@@ -70,6 +70,8 @@ class Leases:
             if steps:
                 self._revoked.append(Assignment(worker=name, run=run.name, steps=tuple(steps)))
                 self.offer(worker)
+        if run.follower is not None:  # it has what this one leaves
+            self.shrink(run.follower)
 
     def revoked(self) -> list[Assignment]:
         """What was taken back since this was asked last; the workers may have begun it."""

@@ -249,12 +249,9 @@ class Ledger:
         grew = size > run.largest
         if run.arrive(step, worker, size) and seconds is not None:
             run.learn(seconds)
-        if grew:  # its window has changed, and so has that of what is prepared to follow it
+        if grew:  # its window has changed
             self._leases.want(run)
             self._leases.shrink(run)
-            if run.follower is not None:
-                run.follower.largest = max(run.follower.largest, size)
-                self._leases.shrink(run.follower)
 
     def damaged(self, run_id: str, worker: str) -> None:
         """A worker's connection was closed: what it has sent of a run may not arrive."""

@@ -104,12 +104,17 @@ class Run:
         most = self.shelf.window if self.active else FIRST_WINDOW
         return max(1, min(most, self.shelf.share // self.largest))
 
+    @property
+    def _limit(self) -> int:
+        """The step that the window ends before."""
+        return min(self.steps, self.taken + self.window)
+
     def next_steps(self) -> Iterator[int]:
         """The steps inside the window to lease next: those that came back, then new ones.
 
         Each must be leased before the next one is asked for.
         """
-        limit = min(self.steps, self.taken + self.window)
+        limit = self._limit
         while self.returned:
             if not self._is_missing(self.returned[0]):
                 heapq.heappop(self.returned)
@@ -147,7 +152,7 @@ class Run:
 
     def beyond_window(self) -> list[int]:
         """The leased steps that the window, which has shrunk, does not hold any more."""
-        limit = self.taken + self.window
+        limit = self._limit
         return [step for step in self.holders if step >= limit]
 
     def awaited(self, count: int) -> Iterator[int]:
