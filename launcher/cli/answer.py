@@ -77,6 +77,11 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(_finite(value), indent=2, default=_plain))
 
 
+def print_json_line(value: object) -> None:
+    """The same in one line, of which there may be many."""
+    click.echo(json.dumps(_finite(value), default=_plain))
+
+
 def group_prefix(group: str, host: str, groups: list[str], width: int) -> str:
     """ "data_group/algo-1  |" in the group's colour; the width counts the name."""
     colour = GROUP_COLOURS[groups.index(group) % len(GROUP_COLOURS)] if group in groups else None

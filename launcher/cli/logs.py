@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from datetime import datetime, timezone
 
 import click
 
 from launcher.cli import candidates
-from launcher.cli.answer import answers
+from launcher.cli.answer import answers, print_json_line
 from launcher.cli.ctrl_c import tell_detached
 from launcher.cli.follow import LinePrinter, tell_notice
 from launcher.cli.options import cloud_option
+from launcher.following.lines import LogLine
 from launcher.job import Job
 from launcher.sessions.finding import session_of
 
@@ -28,16 +29,28 @@ def logs(
     """Print what the hosts of job NAME printed.
 
     The lines of all hosts come by time, each behind its group and host. With -o json every line is
-    one JSON object.
+    one JSON object, and one of Launcher's own has its name as "event" and its "fields".
     """
     job = Job(name, session_of(name, in_cloud=cloud))
     show = LinePrinter(job, to_stderr=False)
     try:
         for line in job.logs(follow=follow, group=group, host=host, notices=tell_notice):
             if output == "json":
-                click.echo(json.dumps({"group": line.group, "host": line.host, "text": line.text}))
+                print_json_line(_described(line))
             else:
                 show(line)
     except KeyboardInterrupt:
         tell_detached(name)
     return 0
+
+
+def _described(line: LogLine) -> dict[str, object]:
+    described: dict[str, object] = {
+        "time": datetime.fromtimestamp(line.time, tz=timezone.utc),
+        "group": line.group,
+        "host": line.host,
+        "text": line.text,
+    }
+    if (event := line.event) is not None:
+        described["event"], described["fields"] = event
+    return described

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.contract import parse_event
 from launcher.following.lines import LogLine
 
 #: How many of a host's last lines are shown.
@@ -53,7 +52,7 @@ def to_plain(failed: FailedHost | None) -> dict[str, Any] | None:
 
 
 def _tells_failure(line: LogLine) -> bool:
-    event = parse_event(line.text)
+    event = line.event
     return event is not None and event[0] == "host_failed"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from launcher.contract import format_event, parse_event
 
@@ -20,9 +21,14 @@ class LogLine:
     time: float
 
     @property
+    def event(self) -> tuple[str, dict[str, Any]] | None:
+        """Name and fields of a line of Launcher's own; of others None."""
+        return parse_event(self.text)
+
+    @property
     def readable(self) -> str:
         """The text for a person who sees group and host beside it already."""
-        event = parse_event(self.text)
+        event = self.event
         if event is None:
             return self.text
         name, fields = event
@@ -32,4 +38,4 @@ class LogLine:
     @property
     def is_event(self) -> bool:
         """Whether the line is Launcher's own."""
-        return parse_event(self.text) is not None
+        return self.event is not None

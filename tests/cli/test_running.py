@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from datetime import datetime, timezone
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -129,11 +130,25 @@ def test_a_job_can_be_looked_at_afterwards(terminal):
     assert "job-2" in listed
     assert "job-1" not in listed
 
-    lines = terminal("logs", "job-1", "--host", "algo-2", "-o", "json").stdout.splitlines()
-    assert {"group": "homogeneousCluster", "host": "algo-2", "text": "hello"} in [
-        json.loads(line) for line in lines
-    ]
-    assert {json.loads(line)["host"] for line in lines} == {"algo-2"}
+    printed = terminal("logs", "job-1", "--host", "algo-2", "-o", "json").stdout
+    lines = [json.loads(line) for line in printed.splitlines()]
+    times = [datetime.fromisoformat(line.pop("time")) for line in lines]
+    assert times == sorted(times)
+    assert abs((datetime.now(timezone.utc) - times[-1]).total_seconds()) < 600
+    assert {"group": "homogeneousCluster", "host": "algo-2", "text": "hello"} in lines
+    assert {line["host"] for line in lines} == {"algo-2"}
+
+
+def test_the_lines_of_launcher_itself_come_with_their_fields_as_json(terminal):
+    terminal("run", terminal.write(), "--local", "--name", "job-1")
+    printed = terminal("logs", "job-1", "-o", "json").stdout
+    lines = [json.loads(line) for line in printed.splitlines()]
+    own = [line for line in lines if line["text"].startswith("launcher: ")]
+    assert own
+    for line in own:
+        assert line["text"].startswith(f"launcher: {line['event']} ")
+        assert line["fields"]["host"] == line["host"] == "algo-1"
+    assert all("event" not in line and "fields" not in line for line in lines if line not in own)
 
 
 @pytest.mark.parametrize("verb", ["status", "logs", "stop"])
