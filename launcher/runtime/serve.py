@@ -44,7 +44,7 @@ def play(host: Host) -> None:
                     emit("worker_drained", worker=index, pid=worker.pid)
                     del workers[index]
                 elif worker.poll() is not None:
-                    deaths.append(_died(host, index, worker, deaths, CRASH_LIMIT * count))
+                    _note_death(host, index, worker, deaths, CRASH_LIMIT * count)
                     workers[index] = _start(host, index)
             host.pause()
     except JobOver:
@@ -76,16 +76,15 @@ def _start(host: Host, index: int) -> subprocess.Popen[bytes]:
     return host.start(_MODULE, [str(index)], _VARIABLES)
 
 
-def _died(
+def _note_death(
     host: Host, index: int, worker: subprocess.Popen[bytes], deaths: list[float], limit: int
-) -> float:
-    """Note a death; HostFailed when there have been too many lately."""
+) -> None:
+    """deaths: when workers died lately; HostFailed when that is too often."""
     now = time.monotonic()
     how = processes.describe_exit(worker.returncode)
     emit("worker_died", worker=index, pid=worker.pid, how=how)
-    recent = 1 + sum(now - moment < CRASH_WINDOW for moment in deaths)
-    if recent >= limit:
+    deaths[:] = [moment for moment in deaths if now - moment < CRASH_WINDOW] + [now]
+    if len(deaths) >= limit:
         raise host.failure(
-            f"data workers died {recent} times within {CRASH_WINDOW:.0f} s, last: {how}"
+            f"data workers died {len(deaths)} times within {CRASH_WINDOW:.0f} s, last: {how}"
         )
-    return now

@@ -455,8 +455,7 @@ def test_the_host_gives_up_those_that_die_fast() -> None:
     lengths = Lengths(("a",))
     assert lengths.ask("train", "a") is None
     for pid in range(10):
-        lengths.lost(f"data/0/{pid}")
-        lengths.joined(f"data/0/{pid + 1}", now=float(pid))
+        lengths.died(f"data/0/{pid}", now=float(pid))
     assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS - 1)
     assert lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
     assert not lengths.are_deadly([], now=served.DYING_SECONDS)

@@ -83,6 +83,7 @@ class Desk:
         for dispute in self._disputes:
             self._look_at(dispute)
         self._ledger.look(self._now())
+        self._note_deaths()
 
     def report(self) -> None:
         """Print what has been served."""
@@ -105,6 +106,10 @@ class Desk:
         if word := self._troubles.abandoned(self._ledger, self._now(), are_building=are_building):
             self._fail_runs(self._ledger.runs, word)
             self._give_up_lengths(word, unavailable=True)
+
+    def _note_deaths(self) -> None:
+        for worker in self._ledger.died():
+            self._lengths.died(worker, self._now())
 
     def _give_up_lengths(self, why: str, *, unavailable: bool = False) -> None:
         for asker, answer in self._lengths.give_up(why, unavailable=unavailable):
@@ -161,7 +166,7 @@ class Desk:
             receiver=host if host in self._local_hosts else None,
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
-        self._lengths.joined(peer.name, self._now())
+        self._note_deaths()
         if self._lengths.are_deadly(self._workers.keys(), self._now()):
             asked = " and ".join(question.dataset for question in self._lengths.asked)
             self._give_up_lengths(
@@ -199,8 +204,6 @@ class Desk:
             lost_at = None if peer.leaving else self._now()
             leases = self._ledger.remove_worker(peer.name, lost_at=lost_at)
             self._metrics.forget_worker(peer.name)
-            if not peer.leaving:
-                self._lengths.lost(peer.name)
             self._metrics.count("lost_leases", len(leases))
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
         elif self._receivers.get(peer.name) is peer:

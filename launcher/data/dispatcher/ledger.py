@@ -39,7 +39,9 @@ class Ledger:
         self._leases = Leases(self._fleet, self._owners, self._runs)
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # of runs not open yet
         self._poisoned: list[Lease] = []
-        self._missing: dict[str, tuple[float, Lease]] = {}  # since when, and at work on what
+        # Workers that come back or have died: since when, and at work on what.
+        self._missing: dict[str, tuple[float, Lease | None]] = {}
+        self._died: list[str] = []
         self.counts: defaultdict[str, Counts] = defaultdict(Counts)
 
     # Workers ------------------------------------------------------------------------------
@@ -92,9 +94,9 @@ class Ledger:
         worker = self._fleet.remove(name)
         if worker is None:
             return []
-        if lost_at is not None and worker.leases:
+        if lost_at is not None:
             # The first lease is what it was at work on; the others only waited behind it.
-            at_work_on = min(worker.leases, key=worker.leases.__getitem__)
+            at_work_on = min(worker.leases, key=worker.leases.__getitem__, default=None)
             self._missing[name] = (lost_at, at_work_on)
         self._leases.give_back(worker, worker.leases)
         return sorted(worker.leases)
@@ -107,11 +109,20 @@ class Ledger:
             self._leases.give_back(worker, worker.leases.keys() - kept)
 
     def _note_death(self, name: str) -> None:
-        _, (run_id, step) = self._missing.pop(name)
+        _, at_work_on = self._missing.pop(name)
+        self._died.append(name)
+        if at_work_on is None:
+            return
+        run_id, step = at_work_on
         if run := self._runs.get(run_id):
             run.deaths[step] += 1
             if run.deaths[step] == MOST_DEATHS:
                 self._poisoned.append((run_id, step))
+
+    def died(self) -> list[str]:
+        """Workers that have died, since this was asked last."""
+        died, self._died = self._died, []
+        return died
 
     def poisoned(self) -> list[Lease]:
         """Batches that workers died of, again and again, since this was asked last."""

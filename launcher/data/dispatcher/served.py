@@ -7,11 +7,11 @@ from collections.abc import Collection
 
 from launcher.data.control import messages as m
 from launcher.data.control.names import place_of
+from launcher.data.dispatcher.ledger import MOST_DEATHS
 from launcher.errors import DataError
 
-#: Workers that die in the place of each other, over a question, before it is given up; and the
-#: seconds from the first death on. Those that die faster are their host's to give up.
-MOST_DEATHS = 3
+#: Seconds from the first of MOST_DEATHS in each place over a question until it is given up. Workers
+#: that die faster are their host's to give up.
 DYING_SECONDS = 30.0
 
 
@@ -22,8 +22,7 @@ class Lengths:
         self._datasets = datasets
         self._known: dict[str, m.Length] = {}
         self._askers: dict[str, set[str]] = {}
-        self._lost: set[str] = set()  # workers that have died over a question, or will come back
-        self._deaths: Counter[str] = Counter()  # by place
+        self._deaths: Counter[str] = Counter()  # of workers over a question, by place
         self._dying_since = 0.0
 
     def check(self, dataset: str) -> None:
@@ -53,22 +52,15 @@ class Lengths:
         askers = self._askers.pop(length.dataset, set())
         if askers:
             self._known[length.dataset] = length
-            self._forget_deaths()
+            self._deaths.clear()
         return askers
 
-    def lost(self, worker: str) -> None:
-        """The connection of a worker has ended; it may have died of what is asked."""
+    def died(self, worker: str, now: float) -> None:
+        """A worker has died, perhaps of what is asked."""
         if self._askers:
-            self._lost.add(worker)
-
-    def joined(self, worker: str, now: float) -> None:
-        """A worker has come, or come back: those in whose place it is have died."""
-        self._lost.discard(worker)
-        for other in [other for other in self._lost if place_of(other) == place_of(worker)]:
-            self._lost.discard(other)
             if not self._deaths:
                 self._dying_since = now
-            self._deaths[place_of(other)] += 1
+            self._deaths[place_of(worker)] += 1
 
     def are_deadly(self, workers: Collection[str], now: float) -> bool:
         """Whether none of these workers can be expected to live until it has answered."""
@@ -82,13 +74,9 @@ class Lengths:
         unavailable: that is because nobody is there.
         """
         askers, self._askers = self._askers, {}
-        self._forget_deaths()
+        self._deaths.clear()
         return [
             (name, m.Length(dataset=dataset, length=-1, error=message, unavailable=unavailable))
             for dataset, names in askers.items()
             for name in names
         ]
-
-    def _forget_deaths(self) -> None:
-        self._lost.clear()
-        self._deaths.clear()

@@ -53,7 +53,7 @@ def _middle(place: int) -> float:
 class EpochClock:
     """One pass over an epoch: seconds of waits, and in all. Moments are of time.perf_counter."""
 
-    def __init__(self, meter: StreamMeter | None = None) -> None:
+    def __init__(self, meter: StreamMeter) -> None:
         self._meter = meter
         self._made = self._left = time.perf_counter()
         self._waits = Waits()
@@ -73,7 +73,7 @@ class EpochClock:
         self.steps += 1
         if self.steps == 1:
             self.first = until - since
-        if self._meter is not None and until >= self._meter.due:
+        if until >= self._meter.due:
             self._meter.report(self, until)
 
     @property
