@@ -153,6 +153,7 @@ class _Member:
                     environment.token,
                     patience=environment.document.start_timeout,
                     what=f"the leader {cluster.leader}",
+                    is_told=True,
                 )
             )
             with self._lock:

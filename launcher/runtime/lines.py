@@ -21,6 +21,8 @@ MESSAGE_LIMIT = 64 * 1024 * 1024
 #: Seconds without an answer from the other side's kernel after which a connection is broken. Linux
 #: would wait for 2 hours and more (tcp(7): tcp_keepalive_time, tcp_retries2).
 SILENCE = 30
+#: Seconds between two lines in the log of a host that waits for another.
+SAY_EVERY = 30.0
 #: json.dumps makes one for each call, which costs as much again.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _DECODER = json.JSONDecoder()
@@ -103,14 +105,17 @@ def from_json(data: bytes | bytearray) -> Any:
     return value
 
 
-def connect(address: tuple[str, int], token: str, *, patience: float, what: str) -> socket.socket:
+def connect(
+    address: tuple[str, int], token: str, *, patience: float, what: str, is_told: bool = False
+) -> socket.socket:
     """Connect and shake hands, trying for `patience` seconds.
 
     Hosts of a job start minutes apart and their names resolve late, so refusals and unknown names
     are waited out. Raises DataServiceUnavailable when the time is over, and AuthenticationError at
-    once when whoever answers does not know the token.
+    once when whoever answers does not know the token. is_told: the log says what is waited for.
     """
-    deadline = time.monotonic() + patience
+    began = told = time.monotonic()
+    deadline = began + patience
     pause = 0.05
     while True:
         try:
@@ -123,6 +128,9 @@ def connect(address: tuple[str, int], token: str, *, patience: float, what: str)
                     f"{what} at {address[0]}:{address[1]} could not be reached for "
                     f"{patience:.0f} s: {error}"
                 ) from error
+            if is_told and (now := time.monotonic()) - told >= SAY_EVERY:
+                told = now
+                emit("not_reached_yet", what=what, seconds=round(now - began), why=str(error))
         time.sleep(pause * _coin.uniform(0.5, 1.0))  # many wait for the same host
         pause = min(pause * 1.5, 2.0)
 
