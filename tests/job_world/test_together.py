@@ -22,7 +22,8 @@ from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
 from launcher.data.receiver import neighbours, store
 from launcher.data.receiver.account import Account
 from launcher.data.receiver.arrivals import Arrivals
-from launcher.data.receiver.neighbours import TOGETHER, Neighbour
+from launcher.data.receiver.grouping import TOGETHER
+from launcher.data.receiver.neighbours import Neighbour
 from launcher.data.receiver.receiver import Receiver
 from launcher.data.receiver.store import Store
 

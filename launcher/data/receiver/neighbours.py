@@ -16,10 +16,8 @@ from launcher.data.memory.slabs import LENT, MARK, RETURNED, SEEN, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
-#: Batches that come within so many seconds of each other are shown so many at a time: whenever a
-#: rank wakes, it finds little of what it needs in the caches, and the receiver afterwards.
+#: Batches that come within so many seconds of each other are quick: some can be shown together.
 QUICK = 0.003
-TOGETHER = 12
 #: Seconds after which a rank is shown something again, be it fewer.
 SOON = 0.015
 #: A message, or the end of one, and the descriptor that travels with its first byte.

@@ -13,8 +13,9 @@ from launcher.data.figures.meters import ReceiverMeter
 from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
 from launcher.data.order.steps import StepSet
 from launcher.data.receiver.account import Account
+from launcher.data.receiver.grouping import Grouping
 from launcher.data.receiver.limits import memory_bytes
-from launcher.data.receiver.neighbours import TOGETHER, Neighbour
+from launcher.data.receiver.neighbours import Neighbour
 from launcher.runtime.events import emit
 
 #: Damaged batches of a run before it is given up.
@@ -70,6 +71,7 @@ class Store:
         self._runs: dict[str, _Run] = {}
         # For each rank, the runs of the batches that are held back, to be shown together.
         self._held: dict[Neighbour, list[_Run]] = {}
+        self._grouping = Grouping()
         #: Processes that share the slabs now.
         self.neighbours: set[Neighbour] = set()
 
@@ -122,7 +124,10 @@ class Store:
             if run.has_turns:
                 held = self._held.setdefault(run.rank, [])
                 held.append(run)
-                if not run.rank.comes_quickly() or not self._may_wait(run.rank, slab, len(held)):
+                is_quick = run.rank.comes_quickly()
+                if is_quick:
+                    self._grouping.came(slab.size)
+                if not is_quick or not self._may_wait(run.rank, slab, len(held)):
                     self._show(run.rank)
         return True
 
@@ -144,7 +149,7 @@ class Store:
     def _may_wait(self, rank: Neighbour, slab: Slab, count: int) -> bool:
         """Whether the latest of so many batches can be held back, and those before it still."""
         return (
-            count < TOGETHER
+            self._grouping.has_room(count, slab.size)
             and slab.size <= _SMALL
             and slab.number in rank.seen
             # They must not take the room of those that they are held back for.
@@ -155,6 +160,7 @@ class Store:
         """Show a rank what is held back for it."""
         self._look_at(rank)
         runs = dict.fromkeys(self._held.pop(rank, ()))
+        self._grouping.woke()
         rank.show([self._lend(rank, *batch) for run in runs for batch in run.turns()])
 
     def _lend(self, rank: Neighbour, header: wire.Header, slab: Slab) -> tuple[m.Batch, Slab]:
