@@ -39,6 +39,45 @@ def test_every_mode_gives_the_same_bytes_and_types_with_and_without_data_hosts(
     assert seen[0] == seen[1]
 
 
+#: Two samples make a batch of 2.3 GiB; their rows are windows of the same noise, none like another.
+LARGER_THAN_2_GIB = """
+import numpy as np
+
+class Large:
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        noise = np.random.default_rng(index).integers(0, 256, 2 << 20, np.uint8)
+        return np.lib.stride_tricks.as_strided(noise, (1177, 1 << 20), (797, 1))
+
+def train_set():
+    return Large()
+"""
+
+READS_IT = """
+import hashlib
+from launcher.data import DataLoader
+
+for batch in DataLoader("pipeline:train_set", batch_size=2):
+    print(f"bytes={batch.nbytes} sha256={hashlib.sha256(batch.data).hexdigest()}")
+"""
+
+
+@pytest.mark.slow
+def test_a_batch_above_2_gib_is_the_same_from_a_data_host(make_hosts: MakeHosts) -> None:
+    seen = [
+        re.findall(
+            r"^bytes=\d+ sha256=\w+$",
+            finish(make_hosts({"pipeline.py": LARGER_THAN_2_GIB, "train.py": READS_IT}, data=data)),
+            re.MULTILINE,
+        )
+        for data in (0, 1)
+    ]
+    assert seen[0] == seen[1]
+    assert [line.split()[0] for line in seen[1]] == [f"bytes={2 * 1177 << 20}"]
+
+
 #: Notes each sample that it has loaded; while there is a gate, no sample is loaded.
 GATED = """
 import os, pathlib, time

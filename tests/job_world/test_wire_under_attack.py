@@ -8,7 +8,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -98,6 +98,19 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     assert hosts.processes() == []
 
 
+def test_a_run_whose_batches_come_damaged_again_and_again_fails(make_hosts: MakeHosts) -> None:
+    slower = PIPELINE.replace("noise = ", "import time; time.sleep(0.1)\n        noise = ")
+    hosts = make_hosts({**FILES, "pipeline.py": slower}, data=1, train=1, checksums=True)
+    hosts.start()
+    Saboteur(hosts).damage(10)
+    assert hosts.wait(60)["algo-2"] == 1, hosts.output()
+    assert "10 batches were refused by this host, the last from the worker saboteur/0/" in (
+        hosts["algo-2"].failure or ""
+    )
+    assert len(hosts["algo-2"].events("batch_damaged")) == 10
+    assert hosts.processes() == []
+
+
 # Who does not know the token -------------------------------------------------------------------
 
 
@@ -159,23 +172,36 @@ class Saboteur:
         self._token = hosts.token
         self._address = hosts.addresses["algo-2"]
         self._ports = Ports(hosts.port_base)
+        self._name = f"saboteur/0/{os.getpid()}"
         self._sent = 0
         self._done = False
 
     def work(self) -> None:
         if self._done:
             return
-        dispatcher = self._connect(self._ports.dispatcher)
-        dispatcher.settimeout(10)
-        with contextlib.closing(lines.LineConnection(dispatcher)) as control:
-            name = f"saboteur/0/{os.getpid()}"
-            control.send(m.HelloWorker(worker=name, pid=os.getpid()).encode())
-            lease = self._next_lease(control)
-            for data in sabotage(name, lease.run, lease.steps[0])[self._sent :]:
+        with self._employed() as (control, lease):
+            for data in sabotage(self._name, lease.run, lease.steps[0])[self._sent :]:
                 self._send(data)
                 self._sent += 1
             control.send({"type": "Beat", "seconds": 0.1, "done": {lease.run: {"a": []}}})
         self._done = True
+
+    def damage(self, count: int) -> None:
+        """Send batches that no other worker has sent, none as its checksum says."""
+        tree, arrays = structure.take_apart({"image": np.zeros(1000)})
+        with self._employed() as (_, lease):
+            for step in range(1000, 1000 + count):
+                frame = wire.Frame.pack(lease.run, step, self._name, tree, arrays, checksums=True)
+                self._send(bytes_of(frame)[:-5] + b"other")
+
+    @contextlib.contextmanager
+    def _employed(self) -> Iterator[tuple[lines.LineConnection, m.Lease]]:
+        """A worker's connection to the dispatcher, and what it is leased first."""
+        dispatcher = self._connect(self._ports.dispatcher)
+        dispatcher.settimeout(10)
+        with contextlib.closing(lines.LineConnection(dispatcher)) as control:
+            control.send(m.HelloWorker(worker=self._name, pid=os.getpid()).encode())
+            yield control, self._next_lease(control)
 
     @staticmethod
     def _next_lease(control: lines.LineConnection) -> m.Lease:
@@ -185,7 +211,7 @@ class Saboteur:
         raise ConnectionError("the end, and no lease")
 
     def _connect(self, port: int) -> socket.socket:
-        return lines.connect((self._address, port), self._token, patience=5, what="the job")
+        return lines.connect((self._address, port), self._token, patience=20, what="the job")
 
     def _send(self, data: bytes) -> None:
         with self._connect(self._ports.receiver) as connection:
