@@ -125,8 +125,7 @@ class Store:
                 held = self._held.setdefault(run.rank, [])
                 held.append(run)
                 is_quick = run.rank.comes_quickly()
-                if is_quick:
-                    self._grouping.came(slab.size)
+                self._grouping.came(slab.size, is_quick=is_quick)
                 if not is_quick or not self._may_wait(run.rank, slab, len(held)):
                     self._show(run.rank)
         return True
