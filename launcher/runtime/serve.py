@@ -79,7 +79,7 @@ def _start(host: Host, index: int) -> subprocess.Popen[bytes]:
 def _note_death(
     host: Host, index: int, worker: subprocess.Popen[bytes], deaths: list[float], limit: int
 ) -> None:
-    """deaths: when workers died lately; HostFailed when that is too often."""
+    """Note a death among those of late; raises HostFailed when there are too many."""
     now = time.monotonic()
     how = processes.describe_exit(worker.returncode)
     emit("worker_died", worker=index, pid=worker.pid, how=how)

@@ -16,6 +16,7 @@ from launcher.data.control import messages as m
 from launcher.data.dispatcher import desk, served, troubles
 from launcher.data.dispatcher.desk import Desk
 from launcher.data.dispatcher.dispatcher import Dispatcher
+from launcher.data.dispatcher.ledger import Ledger
 from launcher.data.dispatcher.served import Lengths
 from launcher.data.figures.publishing import Publisher
 from launcher.data.order.plan import Plan
@@ -383,11 +384,11 @@ def test_what_a_receiver_said_before_it_was_lost_binds_nobody(meeting: Meeting) 
 def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
     """Ranks that differ in it would read different samples, without a word."""
     lengths = Lengths(("a",))
-    assert lengths.ask("train", "a") is None
+    assert lengths.ask("train", "a", 0.0) is None
     first = m.Length(dataset="a", length=10)
     assert lengths.answer(first) == {"train"}
     assert lengths.answer(m.Length(dataset="a", length=9)) == set()
-    assert lengths.ask("other", "a") == first
+    assert lengths.ask("other", "a", 1.0) == first
 
 
 @pytest.fixture
@@ -453,14 +454,38 @@ def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, pa
 
 def test_the_host_gives_up_those_that_die_fast() -> None:
     lengths = Lengths(("a",))
-    assert lengths.ask("train", "a") is None
+    assert lengths.ask("train", "a", 0.0) is None
     for pid in range(10):
-        lengths.died(f"data/0/{pid}", now=float(pid))
+        lengths.note_death(f"data/0/{pid}", float(pid))
     assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS - 1)
     assert lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
     assert not lengths.are_deadly([], now=served.DYING_SECONDS)
     lengths.answer(m.Length(dataset="a", length=10))
     assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
+
+
+def test_who_died_before_the_question_or_comes_back_late_has_not_died_of_it() -> None:
+    lengths = Lengths(("a",))
+    assert lengths.ask("train", "a", 10.0) is None
+    for pid in range(served.MOST_DEATHS):
+        lengths.note_death(f"data/0/{pid}", 9.0)
+    assert not lengths.are_deadly(["data/0/9"], now=100.0)
+    for pid in range(served.MOST_DEATHS):
+        lengths.note_death(f"data/0/{pid}", 11.0)
+    assert lengths.are_deadly(["data/0/9"], now=100.0)
+    lengths.note_return("data/0/0")
+    assert not lengths.are_deadly(["data/0/9"], now=100.0)
+
+
+def test_workers_that_are_silent_while_they_build_a_dataset_are_given_up_in_time() -> None:
+    ledger = Ledger(1 << 20)
+    ledger.add_worker("data/0/1", now=0.0)
+    judge = troubles.Troubles(("data",), start_timeout=300.0, now=0.0)
+    judge.had_workers()
+    assert judge.abandoned(ledger, 100.0) is not None
+    assert judge.abandoned(ledger, 100.0, are_building=True) is None
+    word = judge.abandoned(ledger, 301.0, are_building=True)
+    assert word == "every data worker is gone or silent for 301 s; data hosts: data"
 
 
 def test_workers_that_build_a_dataset_may_be_silent_for_long(

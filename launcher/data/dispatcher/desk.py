@@ -108,8 +108,8 @@ class Desk:
             self._give_up_lengths(word, unavailable=True)
 
     def _note_deaths(self) -> None:
-        for worker in self._ledger.died():
-            self._lengths.died(worker, self._now())
+        for worker, moment in self._ledger.deaths():
+            self._lengths.note_death(worker, moment)
 
     def _give_up_lengths(self, why: str, *, unavailable: bool = False) -> None:
         for asker, answer in self._lengths.give_up(why, unavailable=unavailable):
@@ -167,6 +167,7 @@ class Desk:
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
         self._note_deaths()
+        self._lengths.note_return(peer.name)
         if self._lengths.are_deadly(self._workers.keys(), self._now()):
             asked = " and ".join(question.dataset for question in self._lengths.asked)
             self._give_up_lengths(
@@ -299,7 +300,7 @@ class Desk:
 
     def _describe(self, peer: Peer, question: m.Describe) -> None:
         is_asked = question in self._lengths.asked
-        answer = self._lengths.ask(peer.name, question.dataset)
+        answer = self._lengths.ask(peer.name, question.dataset, self._now())
         if answer is not None:
             peer.send(answer)
         elif not is_asked:

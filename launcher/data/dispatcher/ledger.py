@@ -21,7 +21,7 @@ from launcher.data.dispatcher.leases import Assignment, Leases
 from launcher.data.dispatcher.owners import Owners
 from launcher.data.dispatcher.runs import Progress, Run, Shelf, window_for
 
-#: Workers that die over one batch before its run is given up.
+#: Workers that die over one batch, or in each place over a dataset, before it is given up.
 MOST_DEATHS = 3
 #: Seconds in which a worker that lost its connection comes back; else it has died.
 RETURNS_WITHIN = 5.0
@@ -41,7 +41,7 @@ class Ledger:
         self._poisoned: list[Lease] = []
         # Workers that come back or have died: since when, and at work on what.
         self._missing: dict[str, tuple[float, Lease | None]] = {}
-        self._died: list[str] = []
+        self._died: list[tuple[str, float]] = []
         self.counts: defaultdict[str, Counts] = defaultdict(Counts)
 
     # Workers ------------------------------------------------------------------------------
@@ -109,8 +109,8 @@ class Ledger:
             self._leases.give_back(worker, worker.leases.keys() - kept)
 
     def _note_death(self, name: str) -> None:
-        _, at_work_on = self._missing.pop(name)
-        self._died.append(name)
+        lost_at, at_work_on = self._missing.pop(name)
+        self._died.append((name, lost_at))
         if at_work_on is None:
             return
         run_id, step = at_work_on
@@ -119,8 +119,8 @@ class Ledger:
             if run.deaths[step] == MOST_DEATHS:
                 self._poisoned.append((run_id, step))
 
-    def died(self) -> list[str]:
-        """Workers that have died, since this was asked last."""
+    def deaths(self) -> list[tuple[str, float]]:
+        """Workers that are known to have died, since this was asked last, and when."""
         died, self._died = self._died, []
         return died
 

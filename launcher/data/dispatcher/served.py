@@ -22,8 +22,8 @@ class Lengths:
         self._datasets = datasets
         self._known: dict[str, m.Length] = {}
         self._askers: dict[str, set[str]] = {}
-        self._deaths: Counter[str] = Counter()  # of workers over a question, by place
-        self._dying_since = 0.0
+        self._asked_at = 0.0  # the first question that is open
+        self._dead: dict[str, float] = {}  # workers since then, and when
 
     def check(self, dataset: str) -> None:
         """Raises DataError for a dataset that the job does not serve."""
@@ -35,7 +35,7 @@ class Lengths:
         """Questions that no worker has answered yet."""
         return [m.Describe(dataset=dataset) for dataset in self._askers]
 
-    def ask(self, asker: str, dataset: str) -> m.Length | None:
+    def ask(self, asker: str, dataset: str, now: float) -> m.Length | None:
         """The answer, or None when it must be asked of the workers first."""
         if dataset not in self._datasets:
             error = (
@@ -44,6 +44,8 @@ class Lengths:
             )
             return m.Length(dataset=dataset, length=-1, error=error)
         if dataset not in self._known:
+            if not self._askers:
+                self._asked_at = now
             self._askers.setdefault(dataset, set()).add(asker)
         return self._known.get(dataset)
 
@@ -52,21 +54,23 @@ class Lengths:
         askers = self._askers.pop(length.dataset, set())
         if askers:
             self._known[length.dataset] = length
-            self._deaths.clear()
+            self._dead.clear()
         return askers
 
-    def died(self, worker: str, now: float) -> None:
+    def note_death(self, worker: str, moment: float) -> None:
         """A worker has died, perhaps of what is asked."""
-        if self._askers:
-            if not self._deaths:
-                self._dying_since = now
-            self._deaths[place_of(worker)] += 1
+        if self._askers and moment >= self._asked_at:
+            self._dead[worker] = moment
+
+    def note_return(self, worker: str) -> None:
+        """A worker is there: if it was lost, it had not died."""
+        self._dead.pop(worker, None)
 
     def are_deadly(self, workers: Collection[str], now: float) -> bool:
         """Whether none of these workers can be expected to live until it has answered."""
-        deaths = [self._deaths[place_of(worker)] for worker in workers]
-        is_sure = bool(deaths) and min(deaths) >= MOST_DEATHS
-        return is_sure and now - self._dying_since >= DYING_SECONDS
+        deaths = Counter(map(place_of, self._dead))
+        is_sure = all(deaths[place_of(worker)] >= MOST_DEATHS for worker in workers)
+        return bool(workers) and is_sure and now - min(self._dead.values()) >= DYING_SECONDS
 
     def give_up(self, message: str, *, unavailable: bool = False) -> list[tuple[str, m.Length]]:
         """Nobody can answer: (asker, answer) for all who wait.
@@ -74,7 +78,7 @@ class Lengths:
         unavailable: that is because nobody is there.
         """
         askers, self._askers = self._askers, {}
-        self._deaths.clear()
+        self._dead.clear()
         return [
             (name, m.Length(dataset=dataset, length=-1, error=message, unavailable=unavailable))
             for dataset, names in askers.items()
