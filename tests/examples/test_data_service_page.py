@@ -22,9 +22,10 @@ def test_promises_are_numbered_in_order_and_each_has_its_tests() -> None:
 
 @pytest.mark.parametrize("number", PROOFS)
 def test_the_tests_of_a_promise_exist(number: str) -> None:
-    files = re.findall(r"\[(\w+\.py)\]\((\S+)\): ((?:`\w+`(?:, )?)+)", PROOFS[number])
-    assert len(files) == PROOFS[number].count(".py)")
-    for name, link, tests in files:
+    for proof in PROOFS[number].strip().split(";\n"):
+        found = re.fullmatch(r"\s*\[(\w+\.py)\]\((\S+)\): (`\w+`(?:, `\w+`)*)", proof)
+        assert found, proof
+        name, link, tests = found.groups()
         path = DOCS / link
         assert path.name == name
         defined = re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)

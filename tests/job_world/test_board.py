@@ -370,15 +370,15 @@ def test_nobody_at_an_address_is_said_with_the_address() -> None:
 def test_a_host_that_waits_for_another_says_so(
     is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lines, "SAY_EVERY", 0.1)
+    monkeypatch.setattr(lines, "SAY_EVERY", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(DataServiceUnavailable):
-        lines.connect(address, "secret", patience=1.0, what="the leader algo-2", is_told=is_told)
+        lines.connect(address, "secret", patience=3.5, what="the leader algo-2", is_told=is_told)
     events = list(filter(None, map(parse_event, capsys.readouterr().err.splitlines())))
     assert {name for name, _ in events} == ({"not_reached_yet"} if is_told else set())
     assert {fields["what"] for _, fields in events} <= {"the leader algo-2"}
-    assert len(events) < 10
+    assert len(events) <= 3
 
 
 def test_messages_are_lines_of_json_whatever_the_pieces() -> None:

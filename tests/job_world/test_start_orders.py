@@ -11,6 +11,8 @@ from hosts import Hosts
 from signed import FILES, check_received
 from waiting import wait_until
 
+from launcher.runtime import lines
+
 #: The hosts of each job, by their part in it; "train" is a train host that is not the leader.
 NAMES = {"data": "algo-1", "leader": "algo-2", "train": "algo-3"}
 Order = tuple[str, ...]
@@ -45,3 +47,5 @@ def test_hosts_may_start_in_any_order_long_apart(
     for order, hosts in jobs.items():
         assert hosts.wait() == dict.fromkeys(NAMES.values(), 0), f"{order}\n{hosts.output()}"
         check_received(hosts)
+        first, waited = hosts[NAMES[order[0]]], skew * order.index("leader") / 2
+        assert bool(first.events("not_reached_yet")) == (waited > lines.SAY_EVERY), order

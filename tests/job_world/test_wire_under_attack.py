@@ -163,10 +163,7 @@ STRANGERS = [
 
 
 class Saboteur:
-    """A worker that takes a lease, sends anything but the batch, and is gone.
-
-    Each frame is sent once: a run whose batches are damaged again and again is given up.
-    """
+    """A worker that takes a lease, sends anything but the batch, and is gone."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._token = hosts.token
@@ -177,6 +174,7 @@ class Saboteur:
         self._done = False
 
     def work(self) -> None:
+        """Send each frame once, though it is called again: runs that are damaged often end."""
         if self._done:
             return
         with self._employed() as (control, lease):
@@ -189,15 +187,15 @@ class Saboteur:
     def damage(self, count: int) -> None:
         """Send batches that no other worker has sent, none as its checksum says."""
         tree, arrays = structure.take_apart({"image": np.zeros(1000)})
-        with self._employed() as (_, lease):
+        with self._employed(patience=20) as (_, lease):
             for step in range(1000, 1000 + count):
                 frame = wire.Frame.pack(lease.run, step, self._name, tree, arrays, checksums=True)
                 self._send(bytes_of(frame)[:-5] + b"other")
 
     @contextlib.contextmanager
-    def _employed(self) -> Iterator[tuple[lines.LineConnection, m.Lease]]:
+    def _employed(self, patience: float = 5) -> Iterator[tuple[lines.LineConnection, m.Lease]]:
         """A worker's connection to the dispatcher, and what it is leased first."""
-        dispatcher = self._connect(self._ports.dispatcher)
+        dispatcher = self._connect(self._ports.dispatcher, patience)
         dispatcher.settimeout(10)
         with contextlib.closing(lines.LineConnection(dispatcher)) as control:
             control.send(m.HelloWorker(worker=self._name, pid=os.getpid()).encode())
@@ -210,8 +208,9 @@ class Saboteur:
                 return message
         raise ConnectionError("the end, and no lease")
 
-    def _connect(self, port: int) -> socket.socket:
-        return lines.connect((self._address, port), self._token, patience=20, what="the job")
+    def _connect(self, port: int, patience: float = 5) -> socket.socket:
+        address = (self._address, port)
+        return lines.connect(address, self._token, patience=patience, what="the job")
 
     def _send(self, data: bytes) -> None:
         with self._connect(self._ports.receiver) as connection:
