@@ -8,10 +8,10 @@ import time
 from launcher.runtime import processes
 from launcher.runtime.events import emit
 from launcher.runtime.host import STOP_GRACE, Host, JobOver
+from launcher.runtime.services import DEATH_WINDOW, with_this_death
 
-#: Workers that die this often, each, within CRASH_WINDOW seconds will not get better.
+#: Workers that die this often, each, within DEATH_WINDOW seconds will not get better.
 CRASH_LIMIT = 5
-CRASH_WINDOW = 30.0
 _MODULE = "launcher.data.worker"
 _VARIABLES = {
     # One process per CPU: libraries that start a thread per CPU each would only get in the way.
@@ -44,7 +44,8 @@ def play(host: Host) -> None:
                     emit("worker_drained", worker=index, pid=worker.pid)
                     del workers[index]
                 elif worker.poll() is not None:
-                    _note_death(host, index, worker, deaths, CRASH_LIMIT * count)
+                    deaths = with_this_death(deaths, time.monotonic())
+                    _tell_death(host, index, worker, len(deaths), CRASH_LIMIT * count)
                     workers[index] = _start(host, index)
             host.pause()
     except JobOver:
@@ -76,15 +77,13 @@ def _start(host: Host, index: int) -> subprocess.Popen[bytes]:
     return host.start(_MODULE, [str(index)], _VARIABLES)
 
 
-def _note_death(
-    host: Host, index: int, worker: subprocess.Popen[bytes], deaths: list[float], limit: int
+def _tell_death(
+    host: Host, index: int, worker: subprocess.Popen[bytes], deaths: int, limit: int
 ) -> None:
-    """Note a death among those of late; raises HostFailed when there are too many."""
-    now = time.monotonic()
+    """deaths: of late, with this one. Raises HostFailed when they reach the limit."""
     how = processes.describe_exit(worker.returncode)
     emit("worker_died", worker=index, pid=worker.pid, how=how)
-    deaths[:] = [moment for moment in deaths if now - moment < CRASH_WINDOW] + [now]
-    if len(deaths) >= limit:
+    if deaths >= limit:
         raise host.failure(
-            f"data workers died {len(deaths)} times within {CRASH_WINDOW:.0f} s, last: {how}"
+            f"data workers died {deaths} times within {DEATH_WINDOW:.0f} s, last: {how}"
         )

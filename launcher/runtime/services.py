@@ -9,8 +9,13 @@ from collections.abc import Callable
 from launcher.runtime import processes
 from launcher.runtime.events import emit
 
-#: A service that ends more often than it may within so many seconds will not get better.
+#: What ends more often than it may within so many seconds will not get better.
 DEATH_WINDOW = 30.0
+
+
+def with_this_death(deaths: list[float], now: float) -> list[float]:
+    """The moments of the deaths within DEATH_WINDOW, of which one is now."""
+    return [moment for moment in deaths if now - moment < DEATH_WINDOW] + [now]
 
 
 class ServiceFailed(Exception):
@@ -45,9 +50,8 @@ class Service:
         code = self._child.poll()
         if code is None:
             return
-        now = time.monotonic()
         how = processes.describe_exit(code)
-        self._deaths = [moment for moment in self._deaths if now - moment < DEATH_WINDOW] + [now]
+        self._deaths = with_this_death(self._deaths, time.monotonic())
         if len(self._deaths) > self._restarts:
             again = f" {len(self._deaths)} times within {DEATH_WINDOW:.0f} s, last"
             raise ServiceFailed(f"the {self._name} ended{again if self._restarts else ''}: {how}")
