@@ -379,6 +379,15 @@ def test_a_dataset_module_that_does_not_import_fails_the_job(make_hosts: MakeHos
     assert "No module named 'no_such_module'" in (hosts["algo-2"].failure or "")
 
 
+def test_workers_that_die_as_fast_as_they_start_fail_the_job(make_hosts: MakeHosts) -> None:
+    dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    hosts = make_hosts({**FILES, "pipeline.py": dies}, data=1)
+    assert run(hosts)["algo-2"] == 1
+    assert "data workers died 5 times within 30 s, last: killed by SIGKILL" in (
+        hosts["algo-1"].failure or ""
+    )
+
+
 def test_an_unreachable_data_group_fails_the_job_and_is_never_replaced(
     make_hosts: MakeHosts,
 ) -> None:
