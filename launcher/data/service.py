@@ -35,6 +35,8 @@ _QUICK = 3
 _TOGETHER = 12
 _SAY_WHEN_STARVED = 0.02  # longer than quick batches are kept back for each other
 _GONE = "the receiver of this host is gone"
+#: How many times this process has begun to read each stream.
+_readings: collections.Counter[str] = collections.Counter()
 
 
 @dataclass(eq=False)
@@ -84,7 +86,10 @@ class ServiceSource:
         if isinstance(plan, ShardPlan):
             yield from read_parts(plan, lambda lane: _ServiceLane(self, lane, plan.rank))
             return
-        run = self._current = self._prepared_for(plan) or self._open(plan, plan.rank)
+        _readings[plan.spec.name] += 1
+        run = self._current = self._prepared_for(plan) or self._open(
+            plan, plan.rank, reading=_readings[plan.spec.name]
+        )
         try:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
@@ -109,7 +114,9 @@ class ServiceSource:
 
     # ---------------------------------------------------------------------------------------
 
-    def _open(self, plan: Plan | LanePlan, rank: int, after: _Run | None = None) -> _Run:
+    def _open(
+        self, plan: Plan | LanePlan, rank: int, after: _Run | None = None, reading: int = 0
+    ) -> _Run:
         rank = int(os.environ.get("RANK", rank))
         name = f"{rank}-{plan.epoch}-{secrets.token_hex(6)}"
         run = _Run(name, plan, f"a batch of {plan.spec.name}")
@@ -121,6 +128,7 @@ class ServiceSource:
                 plan=m.encode_plan(plan),
                 after=after.name if after else None,
                 in_order=plan.spec.in_order,
+                reading=reading,
             )
         )
         return run

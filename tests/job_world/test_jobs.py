@@ -426,6 +426,25 @@ time.sleep(1000)  # and goes on reading, as far as the other can tell
     assert "is read in two ways, batch_size=" in failures
 
 
+def test_ranks_that_do_not_load_the_same_state_are_refused(make_hosts: MakeHosts) -> None:
+    script = """
+import os, time
+from launcher.data import DataLoader
+
+loader = DataLoader("pipeline:train_set", batch_size=8)
+if os.environ["RANK"] == "0":  # it alone has what was saved
+    loader.load_state_dict({**loader.state_dict(), "position": 16})
+batches = iter(loader)
+next(batches)
+time.sleep(1000)
+"""
+    hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
+    codes = run(hosts)
+    assert (codes["algo-2"], codes["algo-3"]) == (1, 1)
+    failures = "".join(host.failure or "" for host in hosts.hosts.values())
+    assert "load the same state on every rank" in failures
+
+
 #: Its second life reads with another batch size, and a fork outlives the first.
 TWO_LIVES = """
 import subprocess, sys

@@ -62,6 +62,7 @@ WIRE: list[dict[str, Any]] = [
         "plan": {},
         "after": "q",
         "in_order": False,
+        "reading": 1,
         "taken": 3,
         "early": [5],
         "arrived": [[4, "algo-1/0/7"]],

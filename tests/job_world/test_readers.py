@@ -17,10 +17,11 @@ SPEC = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=8)
 SAMPLED = replace(SPEC, sampler="pipeline:order")
 
 
-def reader(rank: int, spec: StreamSpec = SPEC, receiver: str | None = None, **plan: Any) -> Reader:
+def reader(rank: int, spec: StreamSpec = SPEC, reading: int = 1, **plan: Any) -> Reader:
     """A rank of two, as a rule, that reads 100 samples."""
     parts = {"length": 100, "epoch": 0, "rank": rank, "world": 2, **plan}
-    return Reader(rank=rank, receiver=receiver or f"host-{rank}", plan=Plan(spec=spec, **parts))
+    plan_of_it = Plan(spec=spec, **parts)
+    return Reader(rank=rank, receiver=f"host-{rank}", plan=plan_of_it, reading=reading)
 
 
 def lane(rank: int, spec: StreamSpec) -> Reader:
@@ -64,6 +65,16 @@ def readers() -> Readers:
         ),
         (reader(0, replace(SPEC, drop_last=True)), "drop_last=True on rank 0 and False on rank 0"),
         (reader(1, length=50, dataset_length=99), "len.dataset.=99 on rank 1 and 100 on rank 0"),
+        (
+            reader(1, position=32),
+            "place='position 32 of epoch 0' on rank 1 and 'position 0 of epoch 0' on rank 0: "
+            "load the same state on every rank",
+        ),
+        (reader(1, epoch=1), "place='position 0 of epoch 1' on rank 1"),
+        (
+            reader(1, holes=((2, 4),), position=8),
+            r"place='position 8 of epoch 0, \(\(2, 4\),\) before it'",
+        ),
     ],
 )
 def test_a_rank_that_reads_otherwise_is_refused(
@@ -76,7 +87,8 @@ def test_a_rank_that_reads_otherwise_is_refused(
 def test_a_sampler_that_gives_two_orders_is_refused() -> None:
     readers = Readers()
     assert admitted(readers, "0-0", reader(0, SAMPLED, dataset_length=100, digest="aa"))
-    assert admitted(readers, "1-1", reader(1, SAMPLED, dataset_length=100, epoch=1, digest="bb"))
+    next_epoch = reader(1, SAMPLED, 2, dataset_length=100, epoch=1, digest="bb")
+    assert admitted(readers, "1-1", next_epoch)
     words = objection(readers, reader(1, SAMPLED, dataset_length=100, digest="bb"))
     assert "of epoch 0='bb' on rank 1 and 'aa' on rank 0: a sampler" in words
 
@@ -95,13 +107,24 @@ def test_lanes_are_held_to_the_arguments() -> None:
     "other",
     [
         reader(1),
-        reader(1, epoch=1),
-        reader(1, position=32),
+        reader(1, reading=2, epoch=1),
+        reader(1, reading=0, epoch=1),
+        reader(1, reading=2, position=32),
+        reader(1, done=((3, 5),)),
         reader(1, replace(SPEC, name="other", batch_size=4)),
         reader(0, world=1, length=50),
         reader(0, length=50, epoch=3),
     ],
-    ids=["alike", "next epoch", "another place", "another name", "by itself", "same rank"],
+    ids=[
+        "alike",
+        "next epoch",
+        "opened early",
+        "read before",
+        "in any order",
+        "another name",
+        "by itself",
+        "same rank",
+    ],
 )
 def test_who_reads_alike_or_something_else_is_not(readers: Readers, other: Reader) -> None:
     assert admitted(readers, "run", other)

@@ -99,6 +99,8 @@ class OpenRun(Message):
 
     after: the run that this one follows, when it is opened before that one ends.
     in_order: whether batches are handed over in the order of their steps.
+    reading: how many times its process has begun to read the stream, with this one; 0 when it is
+    opened before the script asks for it.
 
     The rest is said when a receiver comes back. taken: every step below is taken; early: and these,
     beyond it. arrived: [step, worker] of batches not taken. largest: bytes of the largest so far.
@@ -109,6 +111,7 @@ class OpenRun(Message):
     plan: dict[str, Any]
     after: str | None = None
     in_order: bool = True
+    reading: int = 0
     taken: int = 0
     early: list[int] = field(default_factory=list)
     arrived: list[tuple[int, str]] = field(default_factory=list)

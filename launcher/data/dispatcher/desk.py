@@ -314,7 +314,7 @@ class Desk:
         except DataError as error:
             self._refuse(peer, opened.run, str(error))
             return
-        reader = Reader(rank=opened.rank, receiver=peer.name, plan=plan)
+        reader = Reader(rank=opened.rank, receiver=peer.name, plan=plan, reading=opened.reading)
         if objections := self._readers.objections(reader):
             self._dispute(peer, opened, objections)
             return
