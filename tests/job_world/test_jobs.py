@@ -426,23 +426,29 @@ time.sleep(1000)  # and goes on reading, as far as the other can tell
     assert "is read in two ways, batch_size=" in failures
 
 
-def test_ranks_that_do_not_load_the_same_state_are_refused(make_hosts: MakeHosts) -> None:
+def test_ranks_that_do_not_load_the_same_state_are_named(
+    make_hosts: MakeHosts, tmp_path: Path
+) -> None:
     script = """
 import os, time
+from pathlib import Path
 from launcher.data import DataLoader
 
 loader = DataLoader("pipeline:train_set", batch_size=8)
 if os.environ["RANK"] == "0":  # it alone has what was saved
     loader.load_state_dict({**loader.state_dict(), "position": 16})
-batches = iter(loader)
-next(batches)
-time.sleep(1000)
+for batch in loader:
+    (Path(os.environ["MEETING"]) / os.environ["RANK"]).touch()
+    while len(os.listdir(os.environ["MEETING"])) < 2:
+        time.sleep(0.01)
 """
-    hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
-    codes = run(hosts)
-    assert (codes["algo-2"], codes["algo-3"]) == (1, 1)
-    failures = "".join(host.failure or "" for host in hosts.hosts.values())
-    assert "load the same state on every rank" in failures
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    files = {**FILES, "train.py": script}
+    hosts = make_hosts(files, data=1, train=2, environment={"MEETING": str(meeting)})
+    assert set(run(hosts).values()) == {0}, hosts.output()
+    (event,) = hosts["algo-2"].events("ranks_begin_apart")
+    assert "position 16 of epoch 0" in str(event["why"])
 
 
 #: Its second life reads with another batch size, and a fork outlives the first.

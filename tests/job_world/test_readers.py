@@ -65,16 +65,6 @@ def readers() -> Readers:
         ),
         (reader(0, replace(SPEC, drop_last=True)), "drop_last=True on rank 0 and False on rank 0"),
         (reader(1, length=50, dataset_length=99), "len.dataset.=99 on rank 1 and 100 on rank 0"),
-        (
-            reader(1, position=32),
-            "place='position 32 of epoch 0' on rank 1 and 'position 0 of epoch 0' on rank 0: "
-            "load the same state on every rank",
-        ),
-        (reader(1, epoch=1), "place='position 0 of epoch 1' on rank 1"),
-        (
-            reader(1, holes=((2, 4),), position=8),
-            r"place='position 8 of epoch 0, \(\(2, 4\),\) before it'",
-        ),
     ],
 )
 def test_a_rank_that_reads_otherwise_is_refused(
@@ -87,8 +77,7 @@ def test_a_rank_that_reads_otherwise_is_refused(
 def test_a_sampler_that_gives_two_orders_is_refused() -> None:
     readers = Readers()
     assert admitted(readers, "0-0", reader(0, SAMPLED, dataset_length=100, digest="aa"))
-    next_epoch = reader(1, SAMPLED, 2, dataset_length=100, epoch=1, digest="bb")
-    assert admitted(readers, "1-1", next_epoch)
+    assert admitted(readers, "1-1", reader(1, SAMPLED, dataset_length=100, epoch=1, digest="bb"))
     words = objection(readers, reader(1, SAMPLED, dataset_length=100, digest="bb"))
     assert "of epoch 0='bb' on rank 1 and 'aa' on rank 0: a sampler" in words
 
@@ -107,27 +96,56 @@ def test_lanes_are_held_to_the_arguments() -> None:
     "other",
     [
         reader(1),
-        reader(1, reading=2, epoch=1),
-        reader(1, reading=0, epoch=1),
-        reader(1, reading=2, position=32),
-        reader(1, done=((3, 5),)),
+        reader(1, epoch=1),
+        reader(1, position=32),
         reader(1, replace(SPEC, name="other", batch_size=4)),
         reader(0, world=1, length=50),
         reader(0, length=50, epoch=3),
     ],
-    ids=[
-        "alike",
-        "next epoch",
-        "opened early",
-        "read before",
-        "in any order",
-        "another name",
-        "by itself",
-        "same rank",
-    ],
+    ids=["alike", "next epoch", "another place", "another name", "by itself", "same rank"],
 )
 def test_who_reads_alike_or_something_else_is_not(readers: Readers, other: Reader) -> None:
     assert admitted(readers, "run", other)
+
+
+@pytest.mark.parametrize(
+    ("other", "place"),
+    [
+        (reader(1, position=32), "position 32 of epoch 0,"),
+        (reader(1, epoch=1), "position 0 of epoch 1,"),
+        (reader(1, holes=((2, 4),), position=8), "position 8 of epoch 0, with 1 stretches left"),
+    ],
+)
+def test_ranks_that_begin_at_two_places_are_named_once(
+    readers: Readers, other: Reader, place: str
+) -> None:
+    words = readers.apart(other)
+    assert words is not None
+    assert words.startswith(f"rank 1 begins at {place}")
+    assert "rank 0 at position 0 of epoch 0: where only some" in words
+    assert readers.apart(other) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        reader(1),
+        reader(1, reading=2, epoch=1),
+        reader(1, reading=0, epoch=1),
+        reader(0, world=1, position=8),
+        reader(1, replace(SPEC, name="other"), position=8),
+        lane(1, replace(SPEC, shards=2)),
+    ],
+    ids=["alike", "read once more", "opened early", "by itself", "another name", "a shard"],
+)
+def test_who_may_begin_elsewhere_is_not(readers: Readers, other: Reader) -> None:
+    assert readers.apart(other) is None
+
+
+def test_in_any_order_each_rank_has_a_place_of_its_own() -> None:
+    readers, spec = Readers(), replace(SPEC, in_order=False)
+    readers.open("0-0", reader(0, spec))
+    assert readers.apart(reader(1, spec, epoch=1)) is None
 
 
 def test_ranks_that_are_started_again_may_read_otherwise(readers: Readers) -> None:

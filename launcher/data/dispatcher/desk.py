@@ -318,6 +318,8 @@ class Desk:
         if objections := self._readers.objections(reader):
             self._dispute(peer, opened, objections)
             return
+        if why := self._readers.apart(reader):
+            emit("ranks_begin_apart", stream=plan.spec.name, why=why)
         self._readers.open(opened.run, reader)
         self._plans[opened.run] = opened.plan
         self._run_receivers[opened.run] = peer.name

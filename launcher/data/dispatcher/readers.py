@@ -19,7 +19,6 @@ _ARGUMENTS = (
     "different ways need a name= each"
 )
 _LENGTH = "all ranks must see one dataset, of one length"
-_PLACE = "load the same state on every rank, and give set_epoch() the same number"
 _SAMPLER = "a sampler must be a pure function of (length, epoch, seed), the same on every host"
 
 
@@ -47,6 +46,7 @@ class Readers:
 
     def __init__(self) -> None:
         self._open: dict[str, Reader] = {}
+        self._told: set[frozenset[str]] = set()  # pairs of places
 
     def __contains__(self, run: str) -> bool:
         return run in self._open
@@ -62,6 +62,23 @@ class Readers:
             if other.plan.spec.name == reader.plan.spec.name
             and (differences := list(_differences(reader, other)))
         }
+
+    def apart(self, reader: Reader) -> str | None:
+        """That another rank has begun at another place, in words; each two places are told once.
+
+        It may be meant: who was started again by itself is where its own state says.
+        """
+        for other in self._open.values():
+            mine, theirs = _places(reader, other)
+            pair = frozenset((reader.plan.spec.name, mine, theirs))
+            if mine != theirs and pair not in self._told:
+                self._told.add(pair)
+                return (
+                    f"rank {reader.rank} begins at {mine}, and rank {other.rank} at {theirs}: "
+                    "where only some ranks have loaded a state, or were given another number by "
+                    "set_epoch(), samples are left out and doubled"
+                )
+        return None
 
     def open(self, run: str, reader: Reader) -> None:
         """From now on a run binds others; there must be no objections."""
@@ -91,15 +108,26 @@ def _differences(reader: Reader, other: Reader) -> Iterator[Difference]:
     if mine.epoch == theirs.epoch and mine.digest != theirs.digest:
         what = f"the digest of the order of epoch {mine.epoch}"
         yield Difference(what, mine.digest, theirs.digest, _SAMPLER)
-    # Ranks that are one reading apart may be anywhere.
-    if reader.reading == other.reading > 0 and _place(mine) != _place(theirs):
-        yield Difference("place", _place(mine), _place(theirs), _PLACE)
+
+
+def _places(reader: Reader, other: Reader) -> tuple[str, str]:
+    """Where two ranks begin that should begin at one place; the same of those that need not."""
+    mine, theirs = reader.plan, other.plan
+    if (
+        isinstance(mine, LanePlan)
+        or isinstance(theirs, LanePlan)
+        or mine.spec != theirs.spec
+        or not mine.spec.in_order  # each rank has a state of its own
+        or not mine.world == theirs.world > 1
+        or not reader.reading == other.reading > 0  # who has read once more may be anywhere
+    ):
+        return "", ""
+    return _place(mine), _place(theirs)
 
 
 def _place(plan: Plan) -> str:
-    """Where all ranks begin; in any order, each has done other steps from there on."""
-    before = f", {plan.holes} before it" if plan.holes else ""
-    return f"position {plan.position} of epoch {plan.epoch}{before}"
+    left = f", with {len(plan.holes)} stretches left before it" if plan.holes else ""
+    return f"position {plan.position} of epoch {plan.epoch}{left}"
 
 
 def _samples(plan: Plan) -> int:
