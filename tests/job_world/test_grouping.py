@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.data.receiver.grouping import (
+    CLEARLY,
     FEW,
     FIRST,
     LASTING,
@@ -79,6 +80,18 @@ def test_both_are_tried_again_when_it_has_lasted() -> None:
     receiver.many = 0.1
     receiver.take(LASTING + TRYING + TOGETHER)
     assert set(receiver.take(LASTING - 3 * TOGETHER)) == {TOGETHER}
+
+
+@pytest.mark.parametrize("at_first", [0.5, 1.5])
+def test_a_way_that_lasts_gives_way_only_to_one_that_is_clearly_cheaper(at_first: float) -> None:
+    receiver = Receiver(LARGE, many=1.0, few=at_first)
+    receiver.take(FIRST + TRYING)
+    receiver.few = 1.0 + CLEARLY / 2 if at_first < 1 else 1.0 - CLEARLY / 2
+    receiver.take(LASTING + TRYING + TOGETHER)
+    assert set(receiver.take(LASTING - 3 * TOGETHER)) == {1 if at_first < 1 else TOGETHER}
+    receiver.few = 1.0 + 2 * CLEARLY if at_first < 1 else 1.0 - 2 * CLEARLY
+    receiver.take(2 * TOGETHER + TRYING + TOGETHER)
+    assert set(receiver.take(LASTING - 3 * TOGETHER)) == {TOGETHER if at_first < 1 else 1}
 
 
 def test_a_try_that_was_disturbed_decides_nothing() -> None:

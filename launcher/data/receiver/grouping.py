@@ -20,6 +20,9 @@ FIRST = 200
 TRY, TRIES = 32, 3
 #: Batches that are shown the cheaper way, until both are tried again: the script may have changed.
 LASTING = 3_000
+#: The share by which the other way must be cheaper to take its place: the cheapest of three tries of
+#: one way was seen to differ by as much from one time to the next.
+CLEARLY = 0.03
 
 
 class Grouping:
@@ -33,6 +36,7 @@ class Grouping:
         self._many: list[float] = []  # seconds per byte, of each try
         self._few: list[float] = []
         self._is_settled = True
+        self._keeps_few = False
         self._begin(shows_few=False, batches=FIRST)
 
     def has_room(self, count: int, size: int) -> bool:
@@ -60,7 +64,9 @@ class Grouping:
             costs.append((self._clock() - self._began + WAKING * self._wakes) / self._bytes)
         self._is_settled = len(self._few) == TRIES
         if self._is_settled:  # whatever disturbs a try makes it dearer
-            self._begin(shows_few=min(self._few) < min(self._many), batches=LASTING)
+            bound = 1 + CLEARLY if self._keeps_few else 1 - CLEARLY
+            self._keeps_few = min(self._few) < bound * min(self._many)
+            self._begin(shows_few=self._keeps_few, batches=LASTING)
         else:
             self._begin(shows_few=len(self._few) < len(self._many), batches=TRY)
 
