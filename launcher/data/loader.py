@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
-from weakref import finalize
+from weakref import WeakMethod, finalize
 
 from launcher.data.batches import structure
 from launcher.data.figures.meters import StreamMeter, epochs_so_far
@@ -126,7 +126,11 @@ class DataLoader:
         self._process, self._forks = os.getpid(), _forks
         self._source: Source | None = None
         self._dataset: Description | None = None
-        self._meter = StreamMeter(epochs_so_far(self._spec.name), self._report)
+        # Weak, for a loader that is let go of to end at once: what it has prepared is still read.
+        report = WeakMethod(self._report)
+        self._meter = StreamMeter(
+            epochs_so_far(self._spec.name), lambda figures: (say := report()) and say(figures)
+        )
         self._next = Place(epoch=0)  # where the next `for` begins
         self._latest: Reading | None = None
         self._batches: Generator[Any, None, None] | None = None  # of the latest reading

@@ -274,6 +274,22 @@ def test_a_rank_that_takes_nothing_is_named_once(
     assert capfd.readouterr().err.count("rank_takes_nothing") == 1
 
 
+def test_a_batch_that_a_worker_does_not_bring_is_named_once(
+    meeting: Meeting,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(troubles, "OVERDUE_AFTER", 0.5)
+    there, here = at_work(meeting)
+    there.say(arrived(0))
+    there.say(taken(0))  # the next is awaited
+    here.wait_for(m.Alive, 4)
+    named = [event for event in map(parse_event, capfd.readouterr().err.splitlines()) if event]
+    (overdue,) = [fields for name, fields in named if name == "batch_overdue"]
+    assert overdue["workers"] == ["data/0"]
+    assert overdue["batch"] == "samples 1 of pipeline:train_set"
+
+
 def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     for words in (b"{}\n", b"garbage\n", b'{"type": "Lease"}\n', b'["type"]\n'):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from itertools import chain
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from programs import PIPELINE
 
 from launcher.contract import parse_event
 from launcher.data import DataLoader
+from launcher.data.order.samples import Datasets
+from launcher.data.order.seeding import seed_everything
 from launcher.errors import DataError, SampleError
 
 
@@ -50,6 +54,19 @@ def test_the_length_is_the_number_of_steps(module: str) -> None:
     assert len(loader(module, rank=1, world_size=4)) == 4
 
 
+def test_a_loader_that_is_let_go_of_ends_at_once(module: str) -> None:
+    """No collector of cycles has to find it: until then it would count as reading."""
+    reading = loader(module)
+    list(reading)
+    gone = weakref.ref(reading)
+    gc.disable()
+    try:
+        del reading
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_ranks_share_an_epoch(module: str) -> None:
     shares = [labels(loader(module, rank=rank, world_size=2, uneven="drop")) for rank in (0, 1)]
     together = list(chain(*chain(*shares)))
@@ -73,6 +90,23 @@ def test_the_random_states_of_the_script_are_left_alone(module: str) -> None:
     np.random.seed(5)
     list(loader(module))
     assert (random.random(), np.random.rand()) == undisturbed
+
+
+def test_what_a_dataset_draws_while_it_is_made_is_the_same_each_time(
+    module: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    source = "import random, numpy, torch\ndef train_set():\n    return [random.random(), "
+    drawing = f"{module}_drawing"
+    (tmp_path / f"{drawing}.py").write_text(f"{source}numpy.random.rand(), float(torch.rand(()))]")
+    made = []
+    for seed in (1, 2):
+        seed_everything(seed)
+        made.append(Datasets()[f"{drawing}:train_set"])
+        after = random.random(), np.random.rand()
+        seed_everything(seed)
+        assert after == (random.random(), np.random.rand())
+    assert made[0] == made[1]
 
 
 def test_the_torch_state_of_the_script_is_left_alone(module: str) -> None:

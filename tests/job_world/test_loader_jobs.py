@@ -41,6 +41,52 @@ def test_every_mode_gives_the_same_bytes_and_types_with_and_without_data_hosts(
     assert seen[0] == seen[1]
 
 
+#: Each function splits anew, in each process; torch is not there until it does.
+SPLITS = """
+def halves():
+    from torch.utils.data import TensorDataset, random_split
+    import torch
+    return random_split(TensorDataset(torch.arange(64)), [0.75, 0.25])
+
+def train_set():
+    return halves()[0]
+
+def validation_set():
+    return halves()[1]
+"""
+
+READS_SPLITS = """
+from launcher.data import DataLoader
+
+for name in "train", "validation":
+    for (batch,) in DataLoader(f"pipeline:{name}_set", batch_size=4, epochs=1):
+        print(f"{name}={batch.tolist()}", flush=True)
+"""
+
+
+def test_a_random_split_is_the_same_in_every_process(make_hosts: MakeHosts) -> None:
+    pytest.importorskip("torch")
+    seen = []
+    for data in (0, 2):
+        hosts = make_hosts(
+            {"pipeline.py": SPLITS, "train.py": READS_SPLITS},
+            data=data,
+            workers_per_host=2,
+            datasets=("pipeline:train_set", "pipeline:validation_set"),
+        )
+        output = finish(hosts)
+        seen.append(
+            {
+                name: [json.loads(found) for found in re.findall(rf"^{name}=(.*)$", output, re.M)]
+                for name in ("train", "validation")
+            }
+        )
+    assert seen[0] == seen[1]
+    ids = [index for batches in seen[1].values() for batch in batches for index in batch]
+    assert sorted(ids) == list(range(64))
+    assert sum(map(len, seen[1]["train"])) == 48
+
+
 #: Two samples make a batch of 2.3 GiB; their rows are windows of the same noise, none like another.
 LARGER_THAN_2_GIB = """
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from launcher.contract import DataPart
@@ -16,7 +17,7 @@ from launcher.data.dispatcher.peer import Peer
 from launcher.data.dispatcher.readers import Reader, Readers
 from launcher.data.dispatcher.runs import LAST_WINDOW, Progress
 from launcher.data.dispatcher.served import Lengths
-from launcher.data.dispatcher.troubles import IDLE_AFTER, Troubles
+from launcher.data.dispatcher.troubles import IDLE_AFTER, OVERDUE_AFTER, Troubles
 from launcher.data.figures.metrics import Metrics, Snapshot
 from launcher.data.order.shards import LanePlan
 from launcher.errors import DataError, WireError
@@ -100,6 +101,12 @@ class Desk:
             peer.send(m.Alive())
         for rank, run in self._troubles.idle(self._ledger, self._now()):
             emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
+        for late, step, workers in self._troubles.overdue(self._ledger, self._now()):
+            plan = m.decode_plan(self._plans[late.name])
+            batch = f"{plan.named(step)} of {plan.spec.dataset}"
+            emit(
+                "batch_overdue", rank=late.rank, batch=batch, workers=workers, seconds=OVERDUE_AFTER
+            )
         for name, message in self._troubles.unreached(self._now()):
             self._fail_runs(self._ledger.runs_of(name), message)
         are_building = bool(self._workers and self._lengths.asked)
@@ -236,6 +243,8 @@ class Desk:
             return
         self._ledger.seen(peer.name, now)
         if isinstance(message, m.Length):
+            if message.error:
+                message = replace(message, error=_with_host(message.error, host_of(peer.name)))
             for asker in self._lengths.answer(message):
                 self._tell_receiver(asker, message)
         elif isinstance(message, m.BatchFailed):
@@ -252,7 +261,7 @@ class Desk:
             m.RunFailed(
                 run=failed.run,
                 kind="sample" if failed.index is not None else "dataset",
-                message=f"{failed.message} (on data host {host})",
+                message=_with_host(failed.message, host),
                 index=failed.index,
                 remote_traceback=failed.remote_traceback,
             )
@@ -389,6 +398,12 @@ class Desk:
     def _definition(self, run: str) -> m.DefineRun:
         address = self._addresses[self._run_receivers[run]]
         return m.DefineRun(run=run, plan=self._plans[run], address=address)
+
+
+def _with_host(error: str, host: str) -> str:
+    """An error with the host that it is of, before its traceback."""
+    line, end, traceback = error.partition("\n")
+    return f"{line} (on data host {host}){end}{traceback}"
 
 
 def _progress(opened: m.OpenRun, steps: int) -> Progress:

@@ -310,6 +310,17 @@ class Ledger:
             if not (run.is_lane and (run.receiver, run.rank) in waiting)
         ]
 
+    def overdue(self, now: float, seconds: float) -> list[tuple[Run, list[str]]]:
+        """Runs whose rank needs a batch that has been leased for so long, and to which workers."""
+        found = []
+        for run in self._runs.values():
+            holders = run.holders.get(run.head, set()) if run.after is None else set()
+            workers = [worker for name in holders if (worker := self._fleet.get(name))]
+            since = [worker.leases.get((run.name, run.head), now) for worker in workers]
+            if since and now - min(since) > seconds:
+                found.append((run, sorted(holders)))
+        return found
+
     # Leases -------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.data.dispatcher.ledger import Ledger
+from launcher.data.dispatcher.runs import Run
 
 #: Seconds without any worker, once there have been some, after which the ranks are told.
 ABANDONED_AFTER = 60.0
@@ -13,6 +14,8 @@ UNREACHABLE_AFTER = 60.0
 COMPLAINS_WITHIN = 45.0
 #: Seconds that a rank leaves a batch lying before a line in the log names it.
 IDLE_AFTER = 60.0
+#: Seconds that a batch which a rank needs next is in the hands of workers before a line names it.
+OVERDUE_AFTER = 30.0
 
 
 class Troubles:
@@ -26,6 +29,7 @@ class Troubles:
         # Receivers: since when and until when workers have said so, and why.
         self._unreached: dict[str, tuple[float, float, str]] = {}
         self._named: set[str] = set()
+        self._overdue: dict[str, int] = {}  # the latest step of a run that was named
 
     def had_workers(self) -> None:
         """There has been a worker: none is worse from now on."""
@@ -74,3 +78,13 @@ class Troubles:
         found = [run for run in ledger.idle(now, IDLE_AFTER) if run.name not in self._named]
         self._named.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
+
+    def overdue(self, ledger: Ledger, now: float) -> list[tuple[Run, int, list[str]]]:
+        """Batches that ranks need next and that workers do not bring, and which; each once."""
+        found = [
+            (run, run.head, workers)
+            for run, workers in ledger.overdue(now, OVERDUE_AFTER)
+            if self._overdue.get(run.name) != run.head
+        ]
+        self._overdue.update((run.name, step) for run, step, _ in found)
+        return found

@@ -18,11 +18,22 @@ from launcher.errors import DataError, SampleError
 _MOST_NAMED = 8
 
 
+#: For what is drawn while a dataset with indices is made, by all functions alike: those for
+#: training and for validation may each draw the same split, and take a side of it.
+_MAKING = seeding.sample_seed(0, 0, 0, purpose=b"making")
+
+
 class Datasets(dict[str, Any]):
-    """Datasets by their references, each built when it is first asked for."""
+    """Datasets by their references, each built when it is first asked for.
+
+    What is drawn meanwhile is the same in every process; its own random states are left alone.
+    """
 
     def __missing__(self, reference: str) -> Any:
-        self[reference] = build_dataset(reference)
+        with seeding.states_kept():
+            seeding.seed_everything(_MAKING)
+            references.resolve(reference, "dataset")  # it may import torch
+            self[reference] = seeding.seeded(lambda: build_dataset(reference), _MAKING)
         return self[reference]
 
 
@@ -176,15 +187,7 @@ def _load_at_once(dataset: Any, plan: Plan, step: int) -> Sequence[Any]:
 
 def _seeded(load: Callable[[], Any], plan: Plan, position: int) -> Any:
     """What `load` returns, with the random states of a position in the order."""
-    had_torch = "torch" in sys.modules
-    seed = seeding.sample_seed(plan.spec.seed, plan.epoch, position)
-    seeding.seed_everything(seed)
-    loaded = load()
-    if not had_torch and "torch" in sys.modules:
-        # The user's own code has just imported torch, whose generator had no seed yet.
-        seeding.seed_everything(seed)
-        loaded = load()
-    return loaded
+    return seeding.seeded(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
 
 
 def _sample_error(error: BaseException, who: str, what: str, index: int | None) -> SampleError:

@@ -11,11 +11,13 @@ import hashlib
 import random
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+_T = TypeVar("_T")
 
 
 def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> int:
@@ -31,6 +33,18 @@ def seed_everything(seed: int) -> None:
     np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
     if torch := sys.modules.get("torch"):
         torch.default_generator.manual_seed(seed)
+
+
+def seeded(call: Callable[[], _T], seed: int) -> _T:
+    """What a function of the user's returns with these random states."""
+    had_torch = "torch" in sys.modules
+    seed_everything(seed)
+    result = call()
+    if not had_torch and "torch" in sys.modules:
+        # It has just imported torch, whose generator had no seed yet.
+        seed_everything(seed)
+        result = call()
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +79,5 @@ def states_kept() -> Iterator[None]:
         yield
     finally:
         states.restore()
+        if states.torch is None and (torch := sys.modules.get("torch")):
+            torch.default_generator.seed()  # as it is where torch has just been imported

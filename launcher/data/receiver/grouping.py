@@ -20,8 +20,8 @@ FIRST = 200
 TRY, TRIES = 32, 3
 #: Batches that are shown the cheaper way, until both are tried again: the script may have changed.
 LASTING = 3_000
-#: The share by which the other way must be cheaper to take its place: the cheapest of three tries of
-#: one way was seen to differ by as much from one time to the next.
+#: The share by which the other way must be cheaper to take its place: the cheapest of three tries
+#: of one way was seen to differ by as much from one time to the next.
 CLEARLY = 0.03
 
 
