@@ -41,6 +41,7 @@ FILES = {
         "no_train_group": "One group trains",
         "two_train_groups": "Only one group trains",
         "nothing_served": "A data group has datasets to serve",
+        "local_workers_idle": "Local workers have datasets to read",
         "distribution": "A distribution is one of Launcher's, or one of AWS's libraries",
         "distribution_misspelled": "A distribution has a known name",
         "two_distributions": "A job has one distribution",

@@ -146,6 +146,13 @@ def _role_problems(spec: JobSpec) -> Iterator[Finding]:
                 fix='list what the data hosts serve: data_service: {datasets: ["module:function"]}',
             )
             return
+    service = spec.data_service
+    if service is not None and service.local_workers > 0 and not service.datasets:
+        yield Finding(
+            path=("data_service", "local_workers"),
+            what=f"{service.local_workers} local workers have no dataset to prepare",
+            fix='list what they read: data_service: {datasets: ["module:function"]}',
+        )
 
 
 def _trainers(
