@@ -100,6 +100,9 @@ def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
     if prepared and received:
         by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
         yield f"{sum(received.values())} batches received ({by_rank})"
+    if data["skipped"]:
+        yield f"{data['skipped']} times a sample was left out, as it raised: data_epoch in the logs"
+    yield from data["warnings"]
     if data["verdict"] is not None:
         yield data["verdict"]["text"]
     elif data["wait_share"] is not None:

@@ -37,7 +37,6 @@ def summarise(
             metric["MetricName"]: metric["Value"]
             for metric in description.get("FinalMetricDataList", [])
             if "MetricName" in metric and "Value" in metric
-            if "MetricName" in metric and "Value" in metric
         },
         "data": _DataMeasure.of(lines).summary(),
     }
@@ -59,13 +58,19 @@ def _group(
 
 @dataclass
 class _DataMeasure:
-    """Who prepared how many batches, who received them, and how long the ranks waited."""
+    """Who prepared how many batches, who received them, and how long the ranks waited.
+
+    skipped: how many times a sample raised and was left out. warnings: what may be a mistake, in
+    words.
+    """
 
     prepared: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
     epochs: int = 0
     wait_seconds: float = 0.0
     total_seconds: float = 0.0
+    skipped: int = 0
+    warnings: list[str] = field(default_factory=list)
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
     verdict: dict[str, Any] | None = None
 
@@ -89,10 +94,14 @@ class _DataMeasure:
             # each rank's own count, so that it can be held against what the hosts prepared
             rank, steps = str(fields["rank"]), int(fields["steps"])
             waited, took = float(fields["wait_seconds"]), float(fields["total_seconds"])
+            skipped = int(fields.get("skipped", 0))
             self.received[rank] += steps
             self.epochs += 1
             self.wait_seconds += waited
             self.total_seconds += took
+            self.skipped += skipped
+        elif name == "ranks_begin_apart":
+            self.warnings.append(f"{fields['stream']}: {fields['why']}")
         elif name == "data_metrics":
             self.metrics.setdefault(str(fields["of"]), {}).update(**fields["figures"])
         elif name == "data_verdict":
@@ -107,6 +116,8 @@ class _DataMeasure:
             "batches_by_host": dict(self.prepared),
             "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
             "wait_share": share and round(share, 4),
+            "skipped": self.skipped,
+            "warnings": self.warnings,
             "metrics": self.metrics,
             "verdict": self.verdict,
         }

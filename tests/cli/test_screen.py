@@ -17,6 +17,8 @@ RUNNING = {
         "batches_by_host": {},
         "batches_received": {"0": 64},
         "wait_share": 0.2,
+        "skipped": 0,
+        "warnings": [],
         "metrics": {},
         "verdict": None,
     },
@@ -40,6 +42,13 @@ def test_the_verdict_stands_in_the_place_of_the_bare_share():
     screen = summary_screen(RUNNING | {"data": data})
     assert f"\nData     {text}\n" in screen
     assert "of step time" not in screen
+
+
+def test_what_was_left_out_and_what_may_be_wrong_is_told():
+    data = RUNNING["data"] | {"skipped": 3, "warnings": ["train: ranks begin apart"]}
+    screen = summary_screen(RUNNING | {"data": data})
+    assert "3 times a sample was left out, as it raised" in screen
+    assert "\n         train: ranks begin apart\n" in screen
 
 
 COST = {

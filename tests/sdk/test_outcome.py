@@ -91,6 +91,8 @@ def test_the_data_measure():
         "batches_by_host": {"algo-1": 20, "algo-2": 21},
         "batches_received": {"0": 20, "1": 20},
         "wait_share": 0.1,
+        "skipped": 0,
+        "warnings": [],
         "metrics": {},
         "verdict": None,
     }
@@ -106,9 +108,19 @@ def test_in_process_loading_has_a_wait_and_no_data_hosts():
         "batches_by_host": {},
         "batches_received": {"0": 20},
         "wait_share": 0.25,
+        "skipped": 0,
+        "warnings": [],
         "metrics": {},
         "verdict": None,
     }
+
+
+def test_what_was_left_out_and_what_may_be_wrong_is_told():
+    skips = format_event("data_epoch", rank=0, steps=2, wait_seconds=0, total_seconds=1, skipped=3)
+    apart = format_event("ranks_begin_apart", stream="train", why="rank 1 begins elsewhere")
+    found = data(skips, skips, apart)
+    assert found["skipped"] == 6
+    assert found["warnings"] == ["train: rank 1 begins elsewhere"]
 
 
 def test_metrics_are_the_latest_of_each_kind_and_the_verdict_is_the_last():
