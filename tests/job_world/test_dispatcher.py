@@ -156,6 +156,12 @@ def taken(*steps: int, run: str = "r") -> m.Progress:
     return m.Progress(arrived={}, taken={run: list(steps)})
 
 
+def events(capfd: pytest.CaptureFixture[str], name: str) -> list[dict[str, Any]]:
+    """The fields of the event lines of one name since this was asked last."""
+    parsed = filter(None, map(parse_event, capfd.readouterr().err.splitlines()))
+    return [fields for event, fields in parsed if event == name]
+
+
 def test_a_worker_is_told_what_a_run_is_before_its_first_lease(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     there.say(opened())
@@ -192,8 +198,7 @@ def test_a_receiver_that_comes_back_goes_on_where_its_ranks_are(
     after.say(m.CloseRun(run="r"))
     here.wait_for(m.CloseRun)
     meeting.end()
-    parsed = filter(None, map(parse_event, capfd.readouterr().err.splitlines()))
-    (counts,) = [fields for name, fields in parsed if name == "batches_served"]
+    (counts,) = events(capfd, "batches_served")
     assert (counts["by_host"], counts["received"]) == ({"data": 3}, {"0": 3})
 
 
@@ -284,8 +289,7 @@ def test_a_batch_that_a_worker_does_not_bring_is_named_once(
     there.say(arrived(0))
     there.say(taken(0))  # the next is awaited
     here.wait_for(m.Alive, 4)
-    named = [event for event in map(parse_event, capfd.readouterr().err.splitlines()) if event]
-    (overdue,) = [fields for name, fields in named if name == "batch_overdue"]
+    (overdue,) = events(capfd, "batch_overdue")
     assert overdue["workers"] == ["data/0"]
     assert overdue["batch"] == "samples 1 of pipeline:train_set"
 

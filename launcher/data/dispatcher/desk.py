@@ -101,9 +101,9 @@ class Desk:
             peer.send(m.Alive())
         for rank, run in self._troubles.idle(self._ledger, self._now()):
             emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
-        for late, step, workers in self._troubles.overdue(self._ledger, self._now()):
+        for late, workers in self._troubles.overdue(self._ledger, self._now()):
             plan = m.decode_plan(self._plans[late.name])
-            batch = f"{plan.named(step)} of {plan.spec.dataset}"
+            batch = f"{plan.named(late.head)} of {plan.spec.dataset}"
             emit(
                 "batch_overdue", rank=late.rank, batch=batch, workers=workers, seconds=OVERDUE_AFTER
             )

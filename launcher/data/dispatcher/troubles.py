@@ -79,12 +79,12 @@ class Troubles:
         self._named.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
 
-    def overdue(self, ledger: Ledger, now: float) -> list[tuple[Run, int, list[str]]]:
-        """Batches that ranks need next and that workers do not bring, and which; each once."""
+    def overdue(self, ledger: Ledger, now: float) -> list[tuple[Run, list[str]]]:
+        """Runs whose next batch workers do not bring, and which workers; each batch once."""
         found = [
-            (run, run.head, workers)
+            (run, workers)
             for run, workers in ledger.overdue(now, OVERDUE_AFTER)
             if self._overdue.get(run.name) != run.head
         ]
-        self._overdue.update((run.name, step) for run, step, _ in found)
+        self._overdue.update((run.name, run.head) for run, _ in found)
         return found
