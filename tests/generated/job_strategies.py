@@ -289,12 +289,14 @@ def _inputs(draw: st.DrawFn, data: Path, groups: list[str]) -> TrainingInput:
 def _data_services(draw: st.DrawFn, *, needed: bool) -> DataService | None:
     if not needed and draw(st.booleans()):
         return None
-    datasets = st.lists(st.sampled_from(DATASETS), min_size=int(needed), unique=True)
+    local_workers = draw(st.integers(0, 2))
+    least = int(needed or local_workers > 0)  # who prepares data has a dataset to read
+    datasets = st.lists(st.sampled_from(DATASETS), min_size=least, unique=True)
     return DataService(
         datasets=tuple(draw(datasets)),
         workers_per_host=draw(st.none() | st.integers(1, 2)),
         prefetch_bytes=draw(st.integers(2**20, 2**30)),
-        local_workers=draw(st.integers(0, 2)),
+        local_workers=local_workers,
         checksums=draw(st.booleans()),
         metrics_port=draw(st.none() | st.integers(20000, 65535)),
         start_timeout=draw(st.integers(60, 3600)),

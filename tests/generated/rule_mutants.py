@@ -394,6 +394,7 @@ MUTANTS = (
     _set("workers_per_host is 0", data_service=_typed(SERVICE, workers_per_host=0)),
     _set("start_timeout is 0", data_service=_typed(SERVICE, start_timeout=0)),
     _set("too little to hold batches", data_service=_typed(SERVICE, prefetch_bytes=1)),
+    _one_type("no dataset to prepare", data_service=DataService(local_workers=1)),
     _set("local_workers is 1025", data_service=_typed(SERVICE, local_workers=1025)),
     _set("metrics_port is 0", data_service=_typed(SERVICE, metrics_port=0)),
     _set("Launcher itself listens on", data_service=_typed(SERVICE, metrics_port=7771)),
