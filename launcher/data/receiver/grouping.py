@@ -1,47 +1,67 @@
-"""How many quick batches a rank is shown at once: whichever way costs less, as was tried."""
+"""How many quick batches a rank is shown at once: as many as cost least, as was tried.
+
+Whenever a rank wakes, it finds little of what it needs in the caches, and so does the receiver
+afterwards; but the more batches are shown at once, the more slabs go round, and the fewer of them
+are still in the caches when they are filled again. Where the least lies differs between machines,
+and between a script that holds one batch and one that holds four.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-#: Batches that are shown at once, at most: whenever a rank wakes, it finds little of what it needs
-#: in the caches, and the receiver afterwards.
+#: Batches that are shown at once, at most.
 TOGETHER = 12
-#: Bytes for one rank that are shown at once where few are. Two or three times as many go round, and
-#: may still be in the caches when their slabs are filled again: with 24 MiB of cache the processor
-#: time of batches of 4.8 MB was measured to be 0.8x, and 1.04x when the script holds four of them.
-FEW = 6 << 20
+#: Bytes for one rank that are shown at once where fewest are, one batch at least; the levels above
+#: show twice, four times and eight times as many batches. Of batches of 4.8 MB, two at once were
+#: measured to take 0.93x of the processor time of one at once, and 0.83x of that of twelve.
+FEWEST = 6 << 20
+#: The level at first.
+FIRST_LEVEL = 1
 #: Processor seconds that it costs a rank to wake, as was measured.
 WAKING = 1e-4
 #: Batches before the first try, while slabs are made.
 FIRST = 200
-#: Batches that are shown one way, and then as many the other way; and how often that is done.
+#: Batches that are shown at one level, and then as many at the one beside it; and how often.
 TRY, TRIES = 32, 3
-#: Batches that are shown the cheaper way, until both are tried again: the script may have changed.
+#: Batches that are shown at the level that was kept, until the one on its other side is tried, or
+#: the next one where that was the cheaper: the script may have changed.
 LASTING = 3_000
-#: The share by which the other way must be cheaper to take its place: the cheapest of three tries
-#: of one way was seen to differ by as much from one time to the next.
+#: The share by which another level must be cheaper to be kept: the cheapest of three tries of one
+#: way was seen to differ by as much from one time to the next.
 CLEARLY = 0.03
 
 
+def at_once(size: int, level: int) -> int:
+    """How many batches of a size are shown at once at a level."""
+    return min(TOGETHER, max(1, FEWEST // size) << level)
+
+
+def highest_level(size: int) -> int:
+    """The first level at which as many batches of a size are shown at once as at any."""
+    level = 0
+    while at_once(size, level) < TOGETHER:
+        level += 1
+    return level
+
+
 class Grouping:
-    """Tries both ways by turns, and keeps the cheaper one for a while. Not safe for threads.
+    """Keeps a level for a while, then tries one beside it by turns. Not safe for threads.
 
     clock: processor seconds of the receiver, so far.
     """
 
     def __init__(self, clock: Callable[[], float] = time.process_time) -> None:
         self._clock = clock
-        self._many: list[float] = []  # seconds per byte, of each try
-        self._few: list[float] = []
-        self._is_settled = True
-        self._keeps_few = False
-        self._begin(shows_few=False, batches=FIRST)
+        self._kept = FIRST_LEVEL
+        self._step = 1  # to the level that is tried next
+        self._costs: dict[int, list[float]] = {}  # seconds per byte, by level; of each try
+        self._begin(FIRST_LEVEL, batches=FIRST)
 
     def has_room(self, count: int, size: int) -> bool:
         """Whether one more batch of a size can be shown with so many others."""
-        return count < TOGETHER and not (self._shows_few and (count + 1) * size > FEW)
+        return count < at_once(size, self._level)
 
     def woke(self) -> None:
         """A rank was shown something."""
@@ -50,28 +70,40 @@ class Grouping:
     def came(self, size: int, *, is_quick: bool) -> None:
         """A batch has come."""
         self._bytes += size
-        # Where twelve are no more bytes than few, there is nothing to be tried.
-        if is_quick and TOGETHER * size > FEW:
+        # Where all levels are one, there is nothing to be tried.
+        if is_quick and at_once(size, 0) < TOGETHER:
             self._left -= 1
-        if self._left == 0:
-            self._judge()
+            if self._left == 0:
+                self._judge(size)
 
-    def _judge(self) -> None:
-        if self._is_settled:
-            self._many, self._few = [], []
+    def _judge(self, size: int) -> None:
+        """What was to come at a level has come: go on to the next try, or keep the cheaper one."""
+        if self._costs:
+            cost = (self._clock() - self._began + WAKING * self._wakes) / self._bytes
+            self._costs[self._level].append(cost)
         else:
-            costs = self._few if self._shows_few else self._many
-            costs.append((self._clock() - self._began + WAKING * self._wakes) / self._bytes)
-        self._is_settled = len(self._few) == TRIES
-        if self._is_settled:  # whatever disturbs a try makes it dearer
-            bound = 1 + CLEARLY if self._keeps_few else 1 - CLEARLY
-            self._keeps_few = min(self._few) < bound * min(self._many)
-            self._begin(shows_few=self._keeps_few, batches=LASTING)
+            self._costs = {self._kept: [], self._beside(highest_level(size)): []}
+        kept, other = self._costs.values()
+        if len(other) < TRIES:
+            first, second = self._costs
+            self._begin(second if len(other) < len(kept) else first, batches=TRY)
+            return
+        if min(other) < (1 - CLEARLY) * min(kept):  # whatever disturbs a try makes it dearer
+            self._kept += self._step
         else:
-            self._begin(shows_few=len(self._few) < len(self._many), batches=TRY)
+            self._step = -self._step
+        self._costs = {}
+        self._begin(self._kept, batches=LASTING)
 
-    def _begin(self, *, shows_few: bool, batches: int) -> None:
-        self._shows_few = shows_few
+    def _beside(self, highest: int) -> int:
+        """The level to try next, of 0 and more that differ."""
+        self._kept = min(self._kept, highest)
+        if not 0 <= self._kept + self._step <= highest:
+            self._step = -self._step
+        return self._kept + self._step
+
+    def _begin(self, level: int, *, batches: int) -> None:
+        self._level = level
         self._left = batches
         self._bytes = 0
         self._wakes = 0
