@@ -109,6 +109,8 @@ def _figures(size: str, windows: Windows, bench: Bench) -> Iterator[Figure]:
     for name, bound in (("tf.data", 1 / 4), ("AWS", 1 / 10)):
         values = ratios(cpu["ours"], cpu.get(name, []))
         yield figure(f"CPU to {name}", values, target=at_most(bound))
+        limit = ratios(cpu[raw], cpu.get(name, []))
+        yield figure(f"raw TCP's own CPU to {name}", limit)
     for name in reference.peers(size):
         values = ratios(rates.get(name, []), rates[raw])
         least = reference.least_ratio(name, size)
