@@ -13,15 +13,21 @@ LENGTH = 2_000_000
 
 
 class Ready:
-    """Whole batches that are in memory already: nothing but transport is left to do."""
+    """Whole batches that are in memory already: nothing but transport is left to do.
 
-    def __init__(self):
+    seconds: to sleep before each, where they are not to come as fast as they can.
+    """
+
+    def __init__(self, seconds):
         self._batches = payload.read(Path(os.environ[variables.PAYLOAD]))
+        self._seconds = seconds
 
     def __len__(self):
         return LENGTH
 
     def __getitem__(self, index):
+        if self._seconds:
+            time.sleep(self._seconds)
         return self._batches[index % len(self._batches)]
 
 
@@ -64,7 +70,7 @@ def burn(rounds):
 
 
 def ready():
-    return Ready()
+    return Ready(float(os.environ.get(variables.SLEEP, 0)))
 
 
 def sleeping():
