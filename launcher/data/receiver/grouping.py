@@ -28,9 +28,10 @@ TRY, TRIES = 32, 3
 #: Batches that are shown at the level that was kept, until the one on its other side is tried, or
 #: the next one where that was the cheaper: the script may have changed.
 LASTING = 3_000
-#: The share by which another level must be cheaper to be kept: the cheapest of three tries of one
-#: way was seen to differ by as much from one time to the next.
-CLEARLY = 0.03
+#: The share by which another level must be cheaper to be kept. The cheapest of three tries of one
+#: level was seen to differ by more from one time to the next; but where that misleads, it is to a
+#: level that costs about the same, and waking a rank half as often may not save more.
+CLEARLY = 0.01
 
 
 def at_once(size: int, level: int) -> int:
