@@ -83,25 +83,24 @@ class Grouping:
             cost = (self._clock() - self._began + WAKING * self._wakes) / self._bytes
             self._costs[self._level].append(cost)
         else:
-            self._costs = {self._kept: [], self._beside(highest_level(size)): []}
-        kept, other = self._costs.values()
-        if len(other) < TRIES:
-            first, second = self._costs
-            self._begin(second if len(other) < len(kept) else first, batches=TRY)
+            self._compare(highest_level(size))
+        (kept, of_kept), (other, of_other) = self._costs.items()
+        if len(of_other) < TRIES:
+            self._begin(other if len(of_other) < len(of_kept) else kept, batches=TRY)
             return
-        if min(other) < (1 - CLEARLY) * min(kept):  # whatever disturbs a try makes it dearer
-            self._kept += self._step
+        if min(of_other) < (1 - CLEARLY) * min(of_kept):  # whatever disturbs a try makes it dearer
+            self._kept = other
         else:
             self._step = -self._step
         self._costs = {}
         self._begin(self._kept, batches=LASTING)
 
-    def _beside(self, highest: int) -> int:
-        """The level to try next, of 0 and more that differ."""
+    def _compare(self, highest: int) -> None:
+        """From now on, compare the level that is kept, one of those that differ, with the next."""
         self._kept = min(self._kept, highest)
         if not 0 <= self._kept + self._step <= highest:
             self._step = -self._step
-        return self._kept + self._step
+        self._costs = {self._kept: [], self._kept + self._step: []}
 
     def _begin(self, level: int, *, batches: int) -> None:
         self._level = level
