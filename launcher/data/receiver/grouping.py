@@ -29,9 +29,10 @@ TRY, TRIES = 32, 3
 #: the next one where that was the cheaper: the script may have changed.
 LASTING = 3_000
 #: The share by which another level must be cheaper to be kept. The cheapest of three tries of one
-#: level was seen to differ by more from one time to the next; but where that misleads, it is to a
-#: level that costs about the same, and waking a rank half as often may not save more.
-CLEARLY = 0.01
+#: level was seen to differ by as much from one time to the next; waking a rank half as often saves
+#: little more. Against 3 %, batches of 4.8 MB took 0.985x by it, and 0.987x with four held; by 1 %
+#: 0.991x and 1.029x.
+CLEARLY = 0.02
 
 
 def at_once(size: int, level: int) -> int:
