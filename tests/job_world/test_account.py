@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.data.control import messages as m
+from launcher.data.receiver import account as accounts
 from launcher.data.receiver.account import Account
 
 BUDGET = 100
@@ -69,6 +70,23 @@ def test_what_was_taken_of_a_run_counts_when_it_is_closed_and_nothing_after_that
     assert progress == m.Progress(arrived={"r": [(0, "algo-1/0/7", 10)]}, taken={"r": [0]})
     assert closed == m.CloseRun(run="r")
     assert standing(account).received == {"0": 1}
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(11, True), (10, False)])
+def test_only_a_batch_that_is_larger_than_those_before_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_told: bool
+) -> None:
+    """Workers may hold more leases than there is room for batches of that size."""
+    account = account_of("r")
+    account.arrived("r", 0, "algo-1/0/7", 10)
+    account.news()
+    monkeypatch.setattr(accounts, "_PAUSE", 3600.0)
+    account.arrived("r", 1, "algo-1/0/7", size)
+    told: list[m.Message] = []
+    teller = threading.Thread(target=lambda: told.extend(account.news()), daemon=True)
+    teller.start()
+    teller.join(20.0 if is_told else 0.2)
+    assert bool(told) is is_told
 
 
 def test_the_order_of_what_happened_is_kept_between_other_news() -> None:

@@ -71,6 +71,10 @@ class Account:
         self._progress = m.Progress(arrived={}, taken={})
         self._steps = 0  # in the progress
         self._freed = 0  # bytes, at most, that are free again by it
+        # The largest batch of each run, and whether one of the progress is larger: what workers
+        # were leased before may be more than there is room for, until the dispatcher hears of it.
+        self._largest: dict[str, int] = {}
+        self._has_grown = False
         self._is_idle = False  # who tells the news
         self._told = 0.0  # when there was news last
         self._is_leaving = False
@@ -84,6 +88,7 @@ class Account:
         with self._changed:
             self._enter()
             self._runs.pop(run, None)
+            self._largest.pop(run, None)
             self._tell(m.CloseRun(run=run))
 
     def confirm(self, run: str) -> None:
@@ -104,6 +109,8 @@ class Account:
     def arrived(self, run: str, step: int, worker: str, size: int) -> None:
         """The first copy of a batch is here, in shared memory of so many bytes."""
         self._events.append((run, step, worker, size))
+        if size > self._largest.get(run, 0):
+            self._largest[run], self._has_grown = size, True
         # A thread that is woken in vain fights the receiving one.
         if self._is_idle or self._is_due():
             with self._changed:
@@ -172,7 +179,8 @@ class Account:
 
     def _is_due(self) -> bool:
         noted = len(self._events) + self._steps
-        return bool(self._news) or noted >= _MANY or self._freed >= self._much
+        is_much = noted >= _MANY or self._freed >= self._much
+        return is_much or self._has_grown or bool(self._news)
 
     def _enter(self) -> None:
         """Enter what was noted, in order."""
@@ -204,6 +212,7 @@ class Account:
         self._changed.notify()
 
     def _close_progress(self) -> None:
+        self._has_grown = False
         self._enter()
         self._freed = 0
         if self._steps:
