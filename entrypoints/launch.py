@@ -1,7 +1,7 @@
 """The one script that every host of a job runs.
 
-It unpacks the code that came with the job, and then reads its environment, finds its role, plays
-it, and leaves with an exit code that tells the truth. Nothing is installed and no network is
+It unpacks the code that came with the job. The runtime then reads the environment, runs the host's
+role, and returns an exit code that reflects the outcome. Nothing is installed and no network is
 needed: the bundle holds the user's code and all of Launcher that a job uses.
 """
 
@@ -14,7 +14,7 @@ ROOT = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
 
 
 def unpack(bundle: Path) -> None:
-    """The user's code to /opt/ml/code, ours to /opt/ml/lib."""
+    """Unpack the user's code to /opt/ml/code and ours to /opt/ml/lib."""
     with tarfile.open(bundle) as archive:
         if hasattr(tarfile, "data_filter"):  # Python >= 3.10.12: refuse links out of the tree
             archive.extractall(ROOT, filter="data")
@@ -23,9 +23,10 @@ def unpack(bundle: Path) -> None:
 
 
 def main() -> int:
+    """Run this host and return its exit code."""
     unpack(ROOT / "input" / "data" / "code" / "bundle.tar.gz")
     sys.path.insert(0, str(ROOT / "lib"))
-    from launcher.runtime.main import run  # it exists only now
+    from launcher.runtime.main import run  # it exists only after unpacking
 
     return run(ROOT)
 

@@ -1,7 +1,7 @@
 """Launcher: managed training jobs on heterogeneous clusters, and the same jobs on a laptop.
 
-The public names are imported on first use, so `import launcher` costs next to nothing and works
-inside a job too, where only the errors, the contract, the runtime and the data service exist.
+The public names are imported on first use, so `import launcher` costs next to nothing. It also
+works inside a job, where only the errors and the job's own packages exist.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """Every error that Launcher raises, in one tree.
 
 LauncherError                     exit code
-├── SpecError                     2   the description of the job is wrong; every problem
-├── PlatformError                 2   this machine cannot do what was asked of it
-├── JobNotFound                   2   no job of that name
+├── SpecError                     2   the job's description is wrong; lists every problem
+├── PlatformError                 2   this machine cannot do what was requested
+├── JobNotFound                   2   there is no job of that name
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
 ├── StillRunning                  1   the job had not ended when a wait for it was over
-├── NotSent                       3   the user said no before the job was sent
+├── NotSent                       3   the user declined before the job was submitted
 ├── CloudError                    4   credentials, permissions, or an answer of AWS
 │   ├── Refused                       AWS answered with an error; keeps its code and request id
-│   ├── Unreachable                   no answer: the network, or an AWS that is silent
-│   ├── CredentialsExpired            they were good once, and must be renewed
+│   ├── Unreachable                   no answer: the network is down or AWS is silent
+│   ├── CredentialsExpired            the credentials were valid and must be renewed
 │   └── CapacityError             5   AWS has no instance of the type now
 └── RuntimeFault                  1   raised inside a job
-    ├── ContractError                 the platform's files or the job document are not as agreed
-    ├── ParallelError                 what cannot be trained in parallel, or not exactly
+    ├── ContractError                 the platform's files or the job document are invalid
+    ├── ParallelError                 a model cannot be trained in parallel, or not exactly
     └── DataError                     the data service or the loader
-        ├── DataServiceUnavailable    a declared data service cannot be reached, or went away
+        ├── DataServiceUnavailable    a declared data service cannot be reached or went away
         ├── AuthenticationError       the other side does not know the job's token
         ├── WireError                 bytes that are not the protocol
         └── SampleError               the user's dataset raised; carries the remote traceback
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that is wrong, where it is, and how to mend it."""
+    """One problem of a job's description, its location, and how to fix it."""
 
     what: str
     where: str
@@ -42,13 +42,13 @@ class Problem:
 
 
 class LauncherError(Exception):
-    """The root of the tree; `exit_code` is what the command line returns for it."""
+    """The root of the tree; `exit_code` is the command line's exit code for it."""
 
     exit_code = 1
 
 
 class SpecError(LauncherError):
-    """The description of a job is wrong. `problems` has every one that was found."""
+    """The job's description is wrong. `problems` lists every problem that was found."""
 
     exit_code = 2
 
@@ -58,13 +58,13 @@ class SpecError(LauncherError):
 
 
 class PlatformError(LauncherError):
-    """This machine cannot do what was asked of it."""
+    """This machine cannot do what was requested."""
 
     exit_code = 2
 
 
 class JobNotFound(LauncherError):
-    """No job of that name is known to the session."""
+    """The session has no job of that name."""
 
     exit_code = 2
 
@@ -72,8 +72,8 @@ class JobNotFound(LauncherError):
 class JobFailed(LauncherError):
     """The job ended as Failed.
 
-    reason: its FailureReason; host: where the failure began, None when that is not known;
-    last_lines: what that host printed last.
+    reason: its FailureReason; host: where the failure began, None if unknown; last_lines: what that
+        host printed last.
     """
 
     exit_code = 1
@@ -103,11 +103,11 @@ class JobStopped(LauncherError):
 
 
 class StillRunning(LauncherError):
-    """A job had not ended when a wait for it was over; it goes on."""
+    """A job had not ended when a wait for it was over; it is still running."""
 
 
 class NotSent(LauncherError):
-    """The user said no, or pressed Ctrl-C, before the job was sent."""
+    """The user declined, or pressed Ctrl-C, before the job was submitted."""
 
     exit_code = 3
 
@@ -116,9 +116,9 @@ class NotSent(LauncherError):
 
 
 class CloudError(LauncherError):
-    """AWS refused, or could not be reached, or cannot be asked with what is configured here.
+    """AWS refused, could not be reached, or cannot be asked with the current configuration.
 
-    code, request_id: AWS's own, where AWS has answered.
+    code, request_id: AWS's own, if AWS has answered.
     """
 
     exit_code = 4
@@ -132,11 +132,11 @@ class CloudError(LauncherError):
 
     @property
     def headline(self) -> str:
-        """What is wrong, without how to mend it."""
+        """The first line of the message: what is wrong, without how to fix it."""
         return str(self).partition("\n")[0]
 
     def add(self, line: str) -> None:
-        """Say one thing more at the end of the message."""
+        """Append a line to the message."""
         self.args = (f"{self}\n{line}",)
 
 
@@ -145,11 +145,11 @@ class Refused(CloudError):
 
 
 class Unreachable(CloudError):
-    """AWS did not answer; whether it has heard the question is not known."""
+    """AWS did not answer; the request may or may not have arrived."""
 
 
 class CredentialsExpired(CloudError):
-    """The credentials were good once and must be renewed; the next call reads them again."""
+    """The credentials were valid and must be renewed; the next call reads them again."""
 
 
 class CapacityError(CloudError):
@@ -159,15 +159,15 @@ class CapacityError(CloudError):
 
 
 class RuntimeFault(LauncherError):
-    """Something inside a running job is wrong."""
+    """A fault inside a running job."""
 
 
 class ContractError(RuntimeFault):
-    """The platform's files or the job document are not as agreed."""
+    """The platform's files or the job document are invalid."""
 
 
 class ParallelError(RuntimeFault):
-    """What cannot be trained in parallel as it is asked for, or not exactly."""
+    """The requested parallel training is impossible, or would not be exact."""
 
 
 class DataError(RuntimeFault):
@@ -175,7 +175,7 @@ class DataError(RuntimeFault):
 
 
 class DataServiceUnavailable(DataError):
-    """A data service was declared for this job but cannot be reached, or went away."""
+    """A data service was declared for this job but cannot be reached or went away."""
 
 
 class AuthenticationError(DataError):
@@ -183,7 +183,7 @@ class AuthenticationError(DataError):
 
 
 class WireError(DataError):
-    """Bytes that are not the data service's protocol."""
+    """Received bytes that are not the data service's protocol."""
 
 
 class SampleError(DataError):

@@ -1,4 +1,4 @@
-"""A job that was created: its state, logs, outcome and artifacts, on whatever platform it runs."""
+"""A job that was created: its state, logs, outcome and artifacts, on any platform."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from launcher.outcome.hosts import group_of_hosts
 from launcher.outcome.summary import summarise
 from launcher.sessions.base import TERMINAL_STATUSES, Session
 
-#: How long a platform may give no answer before waiting for its job ends with an error.
+#: How long a platform may not answer before waiting for a job ends with an error.
 GIVE_UP_SECONDS = 30 * 60.0
 
 
 class Job:
     """A handle on a job by its name; any process can make one, at any time.
 
-    poll_seconds: how often the platform is asked while waiting (None: as its session says);
-    give_up_seconds: how long it may give no answer before waiting ends with an error.
+    poll_seconds: the polling interval while waiting (None: the session's own);
+    give_up_seconds: how long the platform may not answer before waiting ends with an error.
     """
 
     def __init__(
@@ -55,22 +55,22 @@ class Job:
         return f"Job({self.name!r})"
 
     def description(self) -> dict[str, Any]:
-        """The DescribeTrainingJob document as it is now; JobNotFound when there is none."""
+        """Return the current DescribeTrainingJob document; JobNotFound if there is no such job."""
         return self.session.describe_training_job(TrainingJobName=self.name)
 
     @property
     def status(self) -> str:
-        """InProgress, Completed, Failed, Stopping or Stopped."""
+        """One of InProgress, Completed, Failed, Stopping or Stopped."""
         return str(self.description()["TrainingJobStatus"])
 
     @property
     def secondary_status(self) -> str:
-        """The platform's finer word: Starting, Downloading, Training, Uploading, ..."""
+        """The platform's finer status: Starting, Downloading, Training, Uploading, ..."""
         return str(self.description()["SecondaryStatus"])
 
     @property
     def model_data(self) -> str:
-        """The URI of model.tar.gz; waits for the end of the job, without a word.
+        """The URI of model.tar.gz; waits silently for the end of the job.
 
         Raises JobFailed or JobStopped when the job did not complete, and LauncherError when it left
         no model.
@@ -83,7 +83,7 @@ class Job:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric of the spec that the logs contained."""
+        """The last value in the logs of each metric that the spec defines."""
         metrics: dict[str, float] = self.summary()["metrics"]
         return metrics
 
@@ -99,14 +99,15 @@ class Job:
         *,
         timeout: float | None = None,
     ) -> Job:
-        """Return when the job has ended, well or badly.
+        """Wait until the job has ended, whatever its outcome.
 
         logs: called with each line as it appears; states: with each change of state; notices: with
         a sentence about every minute in which nothing happens, and when the platform does not
-        answer; timeout: seconds to wait at most.
+        answer; timeout: maximum seconds to wait.
 
-        Raises StillRunning when the timeout is over; Unreachable, CredentialsExpired or what else
-        the platform last said when it gave no answer for `give_up_seconds`. The job goes on.
+        Raises StillRunning at the timeout. After `give_up_seconds` without an answer, raises
+        Unreachable, CredentialsExpired or the platform's last error. The job continues in all
+        cases.
         """
         for event in self._watch(
             read_logs=logs is not None, notices=notices or _silent, timeout=timeout
@@ -119,7 +120,7 @@ class Job:
         return self
 
     def raise_for_status(self) -> None:
-        """Raise JobFailed or JobStopped when the job ended so; return when it did not."""
+        """Raise JobFailed or JobStopped if the job ended that way; otherwise return."""
         now = self.description()
         if now["TrainingJobStatus"] == "Failed":
             failed = self._failed_host(now)
@@ -133,7 +134,7 @@ class Job:
             raise JobStopped(self.name, now["SecondaryStatus"])
 
     def failed_host(self) -> FailedHost | None:
-        """Where a failed job failed first, with that host's last lines; None: not to be told."""
+        """Return the host where a failed job failed first, with its last lines; None if unknown."""
         return self._failed_host(self.description())
 
     def logs(
@@ -144,9 +145,9 @@ class Job:
         host: str | None = None,
         notices: Callable[[str], None] | None = None,
     ) -> Iterator[LogLine]:
-        """The hosts' lines by time, of one group or host when named.
+        """Yield the hosts' lines by time, optionally of one group or host.
 
-        follow: go on until the end of the job; notices: as of `wait`.
+        follow: continue until the end of the job; notices: as in `wait`.
         """
         hosts = None
         if group or host:
@@ -160,10 +161,10 @@ class Job:
                 yield event
 
     def summary(self) -> dict[str, Any]:
-        """The outcome in plain values: what `-o json` prints."""
+        """Return the outcome as plain values, as `-o json` prints it."""
         now = self.description()
         document, cost = self._document(now), bill(now)
-        # only those that train say how the data came
+        # only training hosts report how the data arrived
         lines = self._lines(now, training_hosts(group_of_hosts(now), document))
         return {
             **summarise(now, document, (line.text for line in lines)),
@@ -172,22 +173,22 @@ class Job:
         }
 
     def cost(self) -> Bill | None:
-        """What the job costs, an estimate; None on this machine, where it costs nothing."""
+        """Return the estimated cost; None for a job on this machine, which costs nothing."""
         return bill(self.description())
 
     def download_artifacts(
         self, folder: str | Path = ".", progress: FileProgress | None = None
     ) -> list[Path]:
-        """Fetch model.tar.gz and output.tar.gz, as far as the job left them; the files fetched.
+        """Download whichever of model.tar.gz and output.tar.gz the job left; return the files.
 
-        progress: told of a file's name, the bytes copied so far, and all that there are.
+        progress: called with a file's name, the bytes copied so far, and its size.
         """
         return download_artifacts(self.session, self.description(), Path(folder), progress)
 
     def document(self) -> JobDocument | None:
-        """The job document that was uploaded with the code.
+        """Return the job document that was uploaded with the code.
 
-        None when it is there no more, or is of another tool, or of a version that we do not read.
+        None when it is gone, belongs to another tool, or has a version that this code cannot read.
         """
         return self._document(self.description())
 
@@ -217,7 +218,7 @@ class Job:
     def _lines(
         self, now: Mapping[str, Any], hosts: frozenset[str] | None = None
     ) -> Iterator[LogLine]:
-        """What the hosts of a described job have printed so far."""
+        """Return the lines that the hosts of a described job have printed so far."""
         log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
         return log.rest() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.present()
 
@@ -227,7 +228,7 @@ class Job:
         host = host_of_reason(now.get("FailureReason", ""), group_of_hosts(now))
         try:
             return find_failed_host(self._lines(now, frozenset([host]) if host else None))
-        except LauncherError:  # whoever may not read the logs is told the reason all the same
+        except LauncherError:  # without access to the logs, the failure reason still stands
             return None
 
     def _document(self, now: Mapping[str, Any]) -> JobDocument | None:
@@ -246,4 +247,4 @@ class Job:
 
 
 def _silent(_notice: str) -> None:
-    """Nobody is there to hear it."""
+    """Discard a notice."""

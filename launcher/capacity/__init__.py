@@ -1,1 +1,1 @@
-"""When AWS has no instances of a type: which types to try next, and for how long."""
+"""Retries when AWS has no instances of a type: which types to try next, and for how long."""

@@ -1,4 +1,4 @@
-"""What to do after AWS had no instances: decided from what happened so far, and nothing else."""
+"""The next step after a capacity shortage, as a pure function of the attempts so far."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from launcher.spec import CapacityRetry, JobSpec
 
 _ONCE = CapacityRetry(attempts=1, wait_seconds=0)
-#: How DescribeTrainingJob's FailureReason begins, and how it goes on.
+#: The beginning of DescribeTrainingJob's FailureReason, and the text that follows it.
 _WORDS = ("CapacityError", "Unable to provision requested ML compute capacity")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """The next thing to try.
+    """The next attempt.
 
-    types: the instance type of each group; wait_seconds: to let pass before; reason: why, for the
-    user.
+    types: the instance type of each group; wait_seconds: the delay before it; reason: an
+    explanation for the user.
     """
 
     types: Mapping[str, str]
@@ -28,9 +28,10 @@ class Step:
 
 
 def choices_of(spec: JobSpec) -> list[dict[str, str]]:
-    """The types of all groups that may be tried, the ones nearest to the first wish first.
+    """Return all combinations of types to try, those nearest to the first choice first.
 
-    With two groups of one alternative each: both as wished, then one of them changed, then both.
+    With two groups of one alternative each: both first choices, then one of them changed, then
+    both.
     """
     groups = [(group.instance_type, *group.alternatives) for group in spec.instance_groups]
     places = itertools.product(*(range(len(types)) for types in groups))
@@ -46,7 +47,7 @@ def choices_of(spec: JobSpec) -> list[dict[str, str]]:
 def next_step(
     choices: Sequence[Mapping[str, str]], shortages: int, retry: CapacityRetry | None
 ) -> Step | None:
-    """What to try after so many shortages in a row; None when all that was allowed was tried."""
+    """Return the attempt after this many shortages in a row; None when all allowed ones failed."""
     retry = retry or _ONCE
     attempt, number = divmod(shortages, len(choices))
     if attempt >= retry.attempts:
@@ -60,7 +61,7 @@ def next_step(
 
 
 def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
-    """The spec with these types in its groups, and no others to choose from."""
+    """Return the spec with these types in its groups, and without alternatives."""
     groups = tuple(
         replace(group, instance_type=types[group.instance_group_name], alternatives=())
         for group in spec.instance_groups
@@ -69,7 +70,7 @@ def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
 
 
 def shortage_of(description: Mapping[str, Any]) -> str | None:
-    """What AWS said, when a job failed for want of instances before it ever trained; else None."""
+    """Return AWS's reason if a job failed for lack of instances before it trained; else None."""
     reason = str(description.get("FailureReason", ""))
     changes = description.get("SecondaryStatusTransitions", [])
     has_trained = any(change["Status"] == "Training" for change in changes)

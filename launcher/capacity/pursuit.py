@@ -1,4 +1,4 @@
-"""One try after the other, until a job has its instances."""
+"""Retry a job until AWS has instances for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.job import Job
 from launcher.request.names import NAME_LIMIT
 from launcher.spec import JobSpec
 
-#: Makes a job of a spec under a name, and follows it as long as somebody wants to.
+#: Creates a job from a spec under a name, and follows it until the user detaches.
 Attempt = Callable[[JobSpec, str], Job]
 
 
@@ -25,9 +25,9 @@ def pursue(
     tell: Callable[[str], None],
     pause: Callable[[float], None] = time.sleep,
 ) -> Job:
-    """The job of the first try for which AWS had instances; its name ends with the try's number.
+    """Return the job of the first attempt that got instances; later attempts get a numbered name.
 
-    Raises CapacityError when there were none for anything that the spec allows.
+    Raises CapacityError when nothing that the spec allows got any.
     """
     choices, shortages, lack = choices_of(spec), 0, ""
     while step := next_step(choices, shortages, spec.capacity_retry):
@@ -50,7 +50,7 @@ def pursue(
 
 
 def needs_somebody_who_waits(spec: JobSpec) -> str | None:
-    """What to say to one who leaves at once a job that has a second choice; None: nothing."""
+    """Return a warning for a user who detaches from a job that has retries; None if not needed."""
     has_alternatives = any(group.alternatives for group in spec.instance_groups)
     if spec.is_local or not (has_alternatives or spec.capacity_retry):
         return None
@@ -61,7 +61,7 @@ def needs_somebody_who_waits(spec: JobSpec) -> str | None:
 
 
 def _numbered(name: str, number: int) -> str:
-    """The name of a try: "rings", "rings-2", "rings-3"."""
+    """Return the name of an attempt: "rings", "rings-2", "rings-3"."""
     if number == 1:
         return name
     tail = f"-{number}"

@@ -1,4 +1,4 @@
-"""The instance types that a training job may use: size, accelerators, and dated prices."""
+"""The instance types available to training jobs: size, accelerators and dated prices."""
 
 from launcher.catalogue.instances import InstanceType, find, instance_types, near
 from launcher.catalogue.prices import Price, PriceList, price_list

@@ -1,6 +1,6 @@
-"""What a job's instances cost: estimates, from prices per hour and seconds.
+"""Cost estimates for a job's instances, from hourly prices and seconds.
 
-A price that is not known stays unknown (None), and so does every sum that it belongs to.
+An unknown price is None, and so is every sum that includes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HOUR = 3600
 
 @dataclass(frozen=True, kw_only=True)
 class GroupCost:
-    """The instances of one group; price: of one of them, None when it is not known."""
+    """The instances of one group, and the price of one instance (None if unknown)."""
 
     name: str
     instance_type: str
@@ -25,24 +25,24 @@ class GroupCost:
 
     @property
     def per_hour(self) -> float | None:
-        """USD per hour of all its instances."""
+        """USD per hour for all its instances."""
         return None if self.price is None else self.count * self.price.per_hour
 
     def dollars(self, seconds: float) -> float | None:
-        """USD for all its instances over so many seconds."""
+        """Return the USD for all its instances over the given seconds."""
         return None if self.per_hour is None else self.per_hour * (seconds / _HOUR)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What the groups of a job cost in a region (None: it is not known which)."""
+    """The cost of a job's groups in a region (None if the region is unknown)."""
 
     groups: tuple[GroupCost, ...]
     region: str | None
 
     @property
     def per_hour(self) -> float | None:
-        """USD per hour of all groups."""
+        """USD per hour for all groups."""
         return _sum(group.per_hour for group in self.groups)
 
     @property
@@ -53,12 +53,12 @@ class Estimate:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Whose prices these are, of when, and of where, for a person to read."""
+        """The origins of the prices, with month and region, as text."""
         prices = (group.price for group in self.groups if group.price)
         return tuple(dict.fromkeys(word for price in prices for word in self._source(price)))
 
     def dollars(self, seconds: float) -> float | None:
-        """USD for all groups over so many seconds."""
+        """Return the USD for all groups over the given seconds."""
         return _sum(group.dollars(seconds) for group in self.groups)
 
     def _source(self, price: Price) -> Iterator[str]:
@@ -73,7 +73,7 @@ class Estimate:
 def estimate(
     groups: Iterable[tuple[str, str, int]], prices: PriceList, region: str | None
 ) -> Estimate:
-    """The cost of groups given as (name, instance type, count).
+    """Estimate the cost of groups given as (name, instance type, count).
 
     >>> cost = estimate([("data", "ml.g5.16xlarge", 2)], PriceList(), region=None)
     >>> cost.per_hour, cost.dollars(1800)
@@ -87,9 +87,9 @@ def estimate(
 
 
 def spot_saving(training_seconds: float | None, billable_seconds: float | None) -> float | None:
-    """The share that spot instances saved, 0 to 1; None when the seconds are not known.
+    """Return the share saved by spot instances, 0 to 1, or None if the seconds are unknown.
 
-    As AWS counts it: https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html
+    AWS's formula: https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html
     """
     if not training_seconds or billable_seconds is None:
         return None
@@ -97,7 +97,7 @@ def spot_saving(training_seconds: float | None, billable_seconds: float | None) 
 
 
 def dollars_text(dollars: float | None) -> str:
-    """ "$12.31"; "unknown" for None, and "<$0.01" for what rounds to nothing."""
+    """Format dollars as "$12.31", None as "unknown", and less than half a cent as "<$0.01"."""
     if dollars is None:
         return "unknown"
     return "<$0.01" if 0 < dollars < 0.005 else f"${dollars:,.2f}"
@@ -109,7 +109,7 @@ def _sum(amounts: Iterable[float | None]) -> float | None:
 
 
 def _month(as_of: str | None) -> str:
-    """ "November 2026" from "2026-11"."""
+    """Format "2026-11" as "November 2026"."""
     if as_of is None:
         return "an unknown date"
     year, month = as_of.split("-")

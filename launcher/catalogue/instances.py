@@ -1,4 +1,4 @@
-"""instances.csv as values. The file's head says where each number comes from."""
+"""The instance types of instances.csv, whose header names the source of each number."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from launcher.catalogue.table import read_table
 class InstanceType:
     """One instance type of SageMaker training.
 
-    vcpu, memory_gib: of one instance; None for the local types, which have what this machine has.
-    accelerators: how many of `accelerator_name` it has, each with `accelerator_memory_gib` and
-        taking `accelerator_cores` processes.
-    nvme_gb: its own NVMe disks together; 0 when it has none, None when that is not known.
+    vcpu, memory_gib: per instance; None for the local types, where they depend on this machine.
+    accelerators: the number of accelerators of type `accelerator_name`, each with
+        `accelerator_memory_gib` of memory and `accelerator_cores` cores, one process per core.
+    nvme_gb: total size of its own NVMe disks; 0 if it has none, None if unknown.
     """
 
     name: str
@@ -32,17 +32,17 @@ class InstanceType:
 
     @property
     def processes(self) -> int:
-        """How many trainer processes fill the instance: one per accelerator core, at least one."""
+        """The number of trainer processes: one per accelerator core, at least one."""
         return max(1, self.accelerators * self.accelerator_cores)
 
     @property
     def has_local_storage(self) -> bool | None:
-        """Whether it has NVMe disks of its own, in place of a volume; None when not known."""
+        """True if it has NVMe disks of its own instead of a volume; None if unknown."""
         return None if self.nvme_gb is None else self.nvme_gb > 0
 
 
 def find(name: str) -> InstanceType | None:
-    """The instance type of that exact name (such as "ml.c5.2xlarge"), or None.
+    """Return the instance type with exactly that name (such as "ml.c5.2xlarge"), or None.
 
     >>> find("ml.p3.8xlarge").accelerators
     4
@@ -51,7 +51,7 @@ def find(name: str) -> InstanceType | None:
 
 
 def near(name: str) -> tuple[str, ...]:
-    """Up to three names of the catalogue that look like `name`, the nearest first."""
+    """Return up to three names in the catalogue that resemble `name`, the most similar first."""
     wanted = name.strip().lower()
     if f"ml.{wanted}" in instance_types():
         return (f"ml.{wanted}",)
@@ -60,7 +60,7 @@ def near(name: str) -> tuple[str, ...]:
 
 @functools.cache
 def instance_types() -> Mapping[str, InstanceType]:
-    """Every type of the catalogue, by name, in the order of the file."""
+    """Return every type in the catalogue, by name, in the order of the file."""
     file = importlib.resources.files("launcher.catalogue") / "instances.csv"
     rows = read_table(file.read_text(encoding="utf-8"))
     return {row["instance_type"]: _read(row) for _, row in rows}

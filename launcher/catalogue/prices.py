@@ -1,4 +1,4 @@
-"""What an instance costs per hour: the dated prices.csv, and before it a file of the user's own."""
+"""Hourly prices of instances: the dated prices.csv, overridden by a file of the user's own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 from launcher.catalogue.table import read_table
 from launcher.errors import Problem, SpecError
 
-#: Names the user's own file; without it, prices.csv in the folder of Launcher's jobs is read.
+#: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
 PRICES_VARIABLE = "LAUNCHER_PRICES"
 _COLUMNS = ("instance_type", "price_per_hour")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What one instance costs per hour, in USD, on demand and without storage.
+    """The price of one instance per hour, in USD, on demand and without storage.
 
-    region: where that holds; None: everywhere. as_of: the month of the price, "2026-11"; None when
-    it is not known. file: the user's own file that says so; None for Launcher's.
+    region: the region it applies to; None means all. as_of: the month of the price, such as
+    "2026-11", or None if unknown. file: the user's file with the price; None for Launcher's own.
     """
 
     instance_type: str
@@ -34,15 +34,15 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceList:
-    """Launcher's prices, and the user's own, which win."""
+    """Launcher's prices, overridden by the user's own."""
 
     own: Mapping[tuple[str, str | None], Price] = field(default_factory=dict)
 
     def find(self, instance_type: str, region: str | None) -> Price | None:
-        """The price of a type, or None when nobody knows it.
+        """Return the price of a type, or None if it is unknown.
 
-        Launcher has the prices of one region; for another they are what comes nearest, and
-        `Price.region` tells.
+        Launcher has the prices of one region only. They approximate those of other regions, and
+        `Price.region` names the region they are from.
         """
         return (
             self.own.get((instance_type, region))
@@ -52,7 +52,7 @@ class PriceList:
 
 
 def price_list() -> PriceList:
-    """Launcher's prices with the user's own; SpecError has every bad line of their file."""
+    """Return all prices; raise SpecError with every bad line of the user's own file."""
     file = own_file()
     if not os.environ.get(PRICES_VARIABLE) and not file.exists():
         return PriceList()
@@ -68,13 +68,13 @@ def price_list() -> PriceList:
 
 
 def own_file() -> Path:
-    """Where the user's own prices are, if they have any: $LAUNCHER_PRICES, or beside the jobs."""
+    """Return the path of the user's own prices: $LAUNCHER_PRICES, or prices.csv beside the jobs."""
     home = os.environ.get("LAUNCHER_HOME") or "~/.launcher"
     return Path(os.environ.get(PRICES_VARIABLE) or f"{home}/prices.csv").expanduser()
 
 
 def bring_a_price(instance_type: str) -> str:
-    """How a user says what an instance type costs."""
+    """Return the instruction for adding the price of an instance type."""
     return (
         f'write the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '
         f"{own_file()}"

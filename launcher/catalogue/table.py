@@ -1,4 +1,4 @@
-"""A CSV file with a head, and lines that start with # for the reader."""
+"""Reading of CSV files with a header row and comment lines that start with #."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 
 def read_table(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Each row with the number of its line; a cell that is missing is empty."""
+    """Yield each row with its line number; a missing cell is empty."""
     numbered = [
         (number, line)
         for number, line in enumerate(text.splitlines(), start=1)

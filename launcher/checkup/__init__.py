@@ -1,6 +1,6 @@
-"""What works here and what does not, each with how to mend it; nothing is created, here or on AWS.
+"""Checks of what works here and what does not, each with a fix; nothing is created, here or on AWS.
 
-The three parts: this machine, AWS as far as it can be seen from here, and a job file.
+The three parts: this machine, AWS as far as it is visible from here, and a job file.
 """
 
 from __future__ import annotations

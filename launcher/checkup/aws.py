@@ -1,4 +1,4 @@
-"""Short questions to AWS: a few seconds each, asked once, and nothing is ever created."""
+"""Short requests to AWS: a few seconds each, without retries, and nothing is ever created."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from launcher.sessions.aws.translation import translated
 
 _SECONDS = 3
-#: For global services, and for an answer to "who am I" where no region is configured.
+#: For global services, and for GetCallerIdentity where no region is configured.
 _SOME_REGION = "us-east-1"
 
 
 class Connection:
-    """What boto3 finds on this machine: credentials, a region, and clients that do not wait.
+    """Credentials and region that boto3 finds on this machine, and clients with short timeouts.
 
-    ask_instance: look for an EC2 instance's own role too; elsewhere that takes seconds to fail.
+    ask_instance: also look for an EC2 instance's own role; elsewhere that takes seconds to fail.
     """
 
     def __init__(self, *, ask_instance: bool) -> None:
@@ -23,16 +23,19 @@ class Connection:
 
     @property
     def region(self) -> str | None:
+        """The configured region; None if there is none."""
         with translated():
             region: str | None = self._session.region_name
         return region
 
     @property
     def has_credentials(self) -> bool:
+        """True if boto3 finds credentials."""
         with translated():
             return self._session.get_credentials() is not None
 
     def client(self, service: str, region: str | None = None) -> Any:
+        """Return boto3's client of a service, with short timeouts and without retries."""
         from botocore.config import Config
 
         return self._session.client(

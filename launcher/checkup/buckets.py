@@ -1,4 +1,4 @@
-"""The buckets that a job reads and writes: there, in the job's region, and open to us."""
+"""The buckets that a job reads and writes: they must exist, in the job's region, open to us."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from launcher.spec import JobSpec
 
 
 def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
-    """A finding for each bucket; a job that names none gets the account's default one."""
+    """Yield a finding for each bucket; a job that names none gets the account's default one."""
     for bucket, field in _named(spec).items():
         yield _looked_at(connection, bucket, field)
 
 
 def _named(spec: JobSpec) -> dict[str, str]:
-    """The field that names each bucket first."""
+    """Return each bucket with the first field that names it."""
     named: dict[str, str] = {}
     for field, uri in spec.uris.items():
         if is_s3(uri):

@@ -1,4 +1,4 @@
-"""AWS as far as it can be seen from here: who we are there, and then what the job needs."""
+"""AWS as far as it is visible from here: first our identity, then what the job needs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from launcher.errors import CloudError, Refused, Unreachable
 from launcher.sessions.aws.translation import translated
 from launcher.spec import JobSpec
 
-#: For the first answer. A resolver of names that is silent holds longer than boto's own timeouts.
+#: For the first answer. A silent DNS resolver blocks longer than boto's own timeouts.
 _FIRST_CONTACT_SECONDS = 10
 
 
 def check(spec: JobSpec | None, *, ask_instance: bool) -> Iterator[Finding]:
-    """Region and credentials; where those do, what the job names, and its quotas."""
+    """Check region and credentials; if they work, also what the job names, and its quotas."""
     connection = Connection(ask_instance=ask_instance)
     try:
         yield _region(connection)
@@ -36,7 +36,7 @@ def check(spec: JobSpec | None, *, ask_instance: bool) -> Iterator[Finding]:
             yield image.check(connection, spec.image_uri)
         yield from buckets.check(connection, spec)
         yield from network.check(connection, spec)
-        if connection.region is not None:  # each region has its own
+        if connection.region is not None:  # quotas are per region
             yield from quotas.check(connection, spec)
 
 
@@ -52,7 +52,7 @@ def _region(connection: Connection) -> Finding:
 
 
 def _caller(connection: Connection) -> str:
-    """Our own ARN; Unreachable when nothing is heard of AWS in time."""
+    """Return our own ARN; raise Unreachable if AWS does not answer in time."""
     answers: queue.Queue[str | CloudError] = queue.Queue()
 
     def ask() -> None:

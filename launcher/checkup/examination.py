@@ -1,4 +1,4 @@
-"""The examination as a whole."""
+"""The whole examination: this machine, AWS and the job file."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from launcher.spec import JobSpec
 
 
 def examine(job_file: Path | None, changes: Iterable[str] = (), *, cloud: bool = False) -> Checkup:
-    """Look at this machine, at AWS and at a job file.
+    """Examine this machine, AWS and a job file.
 
-    changes: of the job file, as "path=value".
-    cloud: the job is meant for AWS, so that what is wrong there is a problem; else it is a warning.
+    changes: to the job file, as "path=value".
+    cloud: the job is meant for AWS, so that failures there are problems; otherwise warnings.
     """
     return Checkup(findings=tuple(_findings(job_file, changes, cloud)))
 
 
 def examine_aws(spec: JobSpec) -> Iterator[Finding]:
-    """Ask AWS about a job that is meant for it: who we are there, and all that the job names."""
+    """Check a job that is meant for AWS: our identity there, and all that the job names."""
     return aws.check(spec, ask_instance=True)
 
 
@@ -36,7 +36,7 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
         *isolations.check(),
         machine.check_home(),
     ]
-    # A machine that only submits needs no torch and no place for jobs.
+    # A machine that only submits needs no torch and no job folder.
     yield from map(_softened, of_machine) if cloud else of_machine
     of_aws = tuple(aws.check(spec, ask_instance=cloud))
     yield from of_aws if cloud else map(_softened, of_aws)
@@ -46,7 +46,7 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
 
 
 def _where_to_run(cloud: bool, of_aws: Iterable[Finding]) -> Session | None:
-    """This machine; or AWS, where it answers; None: AWS, as far as the job says all itself."""
+    """Return the local session, or AWS's if it answers; None for AWS without calling it."""
     if not cloud:
         return local_session()
     answers = any(f.subject == "credentials" and f.level is Level.OK for f in of_aws)
@@ -55,7 +55,7 @@ def _where_to_run(cloud: bool, of_aws: Iterable[Finding]) -> Session | None:
 
 
 def _softened(finding: Finding) -> Finding:
-    """A problem in the way of other jobs than the one that is asked about."""
+    """Downgrade a problem to a warning if it does not affect the job in question."""
     if finding.level is not Level.PROBLEM or finding.subject == "python":
         return finding
     return dataclasses.replace(finding, level=Level.WARNING)

@@ -1,4 +1,4 @@
-"""What was found, one thing at a time."""
+"""Findings of a check, one for each thing that was checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Level(str, enum.Enum):
-    """How bad it is: WARNING may be in the way of some job, PROBLEM is."""
+    """Severity: a WARNING may prevent some job, a PROBLEM does."""
 
     OK = "ok"
     WARNING = "warning"
@@ -15,7 +15,7 @@ class Level(str, enum.Enum):
 
 
 class Part(str, enum.Enum):
-    """What a finding is about."""
+    """Subject area of a finding."""
 
     MACHINE = "machine"
     JOB = "job"
@@ -24,9 +24,9 @@ class Part(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was checked.
 
-    subject: a word for it ("torch"); where: in the job file; fix: None where nothing is to mend.
+    subject: a word for it ("torch"); where: in the job file; fix: None if nothing is to be fixed.
     """
 
     part: Part
@@ -39,15 +39,16 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkup:
-    """All that was found, in the order in which it is told."""
+    """All findings, in output order."""
 
     findings: tuple[Finding, ...]
 
     @property
     def problems(self) -> tuple[Finding, ...]:
+        """The findings that are problems."""
         return tuple(finding for finding in self.findings if finding.level is Level.PROBLEM)
 
     @property
     def exit_code(self) -> int:
-        """0 when the job can run, or a local one where none was named; 2 when not."""
+        """0 if the job can run (or a local job, if none was named); else 2."""
         return 2 if self.problems else 0

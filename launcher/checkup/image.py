@@ -1,4 +1,4 @@
-"""The training image, where it lies in ECR."""
+"""The training image in ECR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ECR = re.compile(
 
 
 def check(connection: Connection, uri: str) -> Finding:
-    """Whether the image is there; only ECR can be asked."""
+    """Check that the image exists; only ECR can be asked."""
     place = _ECR.fullmatch(uri)
     if place is None:
         return _finding(

@@ -1,4 +1,4 @@
-"""Which isolations of local hosts work here."""
+"""The isolations of local hosts that work here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MENDS = {
 
 
 def check() -> Iterator[Finding]:
-    """Each isolation. One that does not work is a warning, as long as another does."""
+    """Yield a finding for each isolation; a broken one is a warning as long as another works."""
     if not sys.platform.startswith("linux"):
         what = f"local jobs need Linux, and this is {sys.platform}"
         yield Finding(part=Part.MACHINE, subject="isolation", level=Level.PROBLEM, what=what)

@@ -1,4 +1,4 @@
-"""The job file: held against every rule, and against the place where it is to run."""
+"""The job file, checked against every rule and against the platform where it is to run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.spec import JobSpec
 
 
 def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[Finding]]:
-    """The job; or None, and why it cannot be read."""
+    """Return the job; or None, with the reasons why it cannot be read."""
     try:
         return JobSpec.from_yaml(job_file, changes), ()
     except SpecError as error:
@@ -26,19 +26,22 @@ def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequen
 def judge(
     job_file: Path, spec: JobSpec, find_session: Callable[[], Session | None]
 ) -> Sequence[Finding]:
-    """What is to say of a job that a session is to run; None: AWS, which cannot be asked now."""
+    """Return the findings about a job that a session is to run.
+
+    `find_session` returns None for AWS when it cannot be asked now.
+    """
     try:
         found = _warnings(spec, find_session())
     except SpecError as error:
         return _problems(job_file, error.problems)
-    except (PlatformError, CloudError) as error:  # no job at all runs there
+    except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
     fine = _finding(job_file, Level.OK, f"keeps every rule; {_size(spec)}")
     return [fine, *(_finding(job_file, Level.WARNING, text) for text in found)]
 
 
 def _warnings(spec: JobSpec, session: Session | None) -> tuple[str, ...]:
-    """All that a run would warn of; SpecError for what it would refuse."""
+    """Return all that a run would warn of; raise SpecError for what it would refuse."""
     name = new_job_name(spec)
     submission = prepare(spec, place(spec, session, name) if session else place_offline(spec, name))
     if isinstance(session, LocalSession):

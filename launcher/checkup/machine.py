@@ -1,4 +1,4 @@
-"""This machine: its Python, and the place where jobs are kept."""
+"""This machine: its Python, and the folder where jobs are kept."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from launcher.checkup.findings import Finding, Level, Part
 from launcher.sessions.local.files import nearest_there, why_unwritable
 from launcher.sessions.local.store import ROOT_VARIABLE, default_root
 
-#: What pyproject.toml requires, and what a job's image needs too.
+#: Required by pyproject.toml, and in a job's image too.
 _OLDEST_PYTHON = (3, 10)
 _GIB = 1 << 30
-#: Below the first a job's logs hardly fit; below the second a checkpoint of some size does not.
+#: Below the first, a job's logs hardly fit; below the second, a sizeable checkpoint does not.
 _LEAST_BYTES = _GIB // 10
 _COMFORTABLE_BYTES = 2 * _GIB
 
 
 def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Finding:
-    """The Python that runs this, and every local host."""
+    """Check the Python that runs this process and every local host."""
     is_new_enough = version >= _OLDEST_PYTHON
     oldest = ".".join(map(str, _OLDEST_PYTHON))
     return Finding(
@@ -32,7 +32,7 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Finding:
 
 
 def check_home() -> Finding:
-    """Where local jobs are kept: there must be space, and it must be ours to write."""
+    """Check that the folder of local jobs has space and is writable."""
     home = default_root().absolute()
     elsewhere = f"let {ROOT_VARIABLE} name another folder"
     if obstacle := why_unwritable(home):

@@ -1,7 +1,7 @@
-"""The job's own network: subnets of one VPC, and security groups that let the hosts talk.
+"""The job's own network: subnets of one VPC, and security groups that let the hosts communicate.
 
-The hosts of a job all have all of its security groups, so that traffic passes when any of these
-lets it out and any lets it in. Source: the page of SageMaker's docs on training jobs in a VPC.
+All hosts of a job have all of its security groups, so traffic passes when any of these allows it
+out and any allows it in. Source: the page of SageMaker's docs on training jobs in a VPC.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from launcher.errors import CloudError, Refused
 from launcher.sessions.aws.translation import translated
 from launcher.spec import JobSpec
 
-#: Hosts listen on ports that the system gives them.
+#: Hosts listen on ports that the operating system assigns.
 _FIRST_PORT, _LAST_PORT = 1024, 65535
 _ALL = "-1"
 _DIRECTIONS = {
@@ -28,14 +28,14 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Network:
-    """EC2's descriptions of what a job names."""
+    """EC2's descriptions of the subnets and security groups that a job names."""
 
     subnets: list[Mapping[str, Any]]
     groups: list[Mapping[str, Any]]
 
 
 def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
-    """Findings about the subnets and the security groups of a job that names some."""
+    """Yield findings about the subnets and the security groups that a job names, if any."""
     if not spec.subnets or not spec.security_group_ids:
         return
     try:
@@ -64,7 +64,10 @@ def _read(connection: Connection, spec: JobSpec) -> _Network:
 
 
 def _refused(error: Refused) -> Finding:
-    """EC2 names what it does not find: "The subnet ID 'subnet-1' does not exist"."""
+    """Return a finding for an error of EC2.
+
+    EC2 names what it does not find: "The subnet ID 'subnet-1' does not exist".
+    """
     if str(error.code).endswith((".NotFound", "ID.Malformed", "Id.Malformed")):
         fix = "correct subnets and security_group_ids: ids of the job's region"
         return _finding(Level.PROBLEM, error.headline, fix)
@@ -101,7 +104,7 @@ def _that_stop_hosts(network: _Network) -> Iterator[Finding]:
 def _covers(
     permission: Mapping[str, Any], own: Iterable[str], blocks: Iterable[ipaddress.IPv4Network]
 ) -> bool:
-    """Whether one rule lets all hosts of the job through, on every port they may listen on."""
+    """Return True if one rule admits all hosts of the job on every port they may listen on."""
     if permission["IpProtocol"] not in (_ALL, "tcp"):
         return False
     if permission["IpProtocol"] == "tcp" and (

@@ -1,4 +1,7 @@
-"""What local jobs import: torch and numpy, seen from outside, since this side imports neither."""
+"""Packages that local jobs import: torch and numpy, checked in a subprocess.
+
+The client itself imports neither.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from launcher.checkup.findings import Finding, Level, Part
 from launcher.spec import JobSpec, Mpi
 from launcher.spec.distribution import Torchrun
 
-#: torch takes seconds to import, and on a cold disk many.
+#: torch takes seconds to import, and many more from a cold disk.
 _PATIENCE_SECONDS = 120
 _ASK_TORCH = """\
 import json, torch
@@ -25,7 +28,7 @@ print(json.dumps({"count": count, "names": names}))
 
 
 def check(spec: JobSpec | None) -> Iterator[Finding]:
-    """torch and numpy, and what else a job needs; absent where it is needed, it is a problem."""
+    """Check torch, numpy and what else a job needs; a missing one that it needs is a problem."""
     yield _torch(is_needed=spec is not None and isinstance(spec.distribution, Torchrun))
     yield _numpy(is_needed=spec is not None and spec.data_service is not None)
     if spec is not None and isinstance(spec.distribution, Mpi):
@@ -86,11 +89,11 @@ def _version(package: str) -> str | None:
 
 
 def _ask(program: str) -> Any:
-    """The JSON that a Python like the hosts' prints, or its last word as a text."""
+    """Return the JSON that a Python like the hosts' prints, or its last line of error as text."""
     try:
         run = subprocess.run(
             [sys.executable, "-c", program],
-            cwd="/",  # a torch.py of the user's folder is not torch
+            cwd="/",  # a torch.py in the user's folder must not shadow torch
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

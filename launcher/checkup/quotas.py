@@ -1,8 +1,8 @@
-"""How many instances of each type AWS lets the account use for training jobs at a time.
+"""Quotas: how many instances of each type the account may use at once for training jobs.
 
-SageMaker's quotas are named "ml.g5.xlarge for training job usage", those of spot instances "...for
-spot training job usage"; their codes differ by type, so the list is read until every type of the
-job was seen.
+SageMaker's quotas are named "ml.g5.xlarge for training job usage", and for spot instances "...for
+spot training job usage". Their codes differ by type, so the list is read until every type of the
+job was found.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from launcher.sessions.aws.translation import translated
 from launcher.spec import JobSpec
 
 _ON_DEMAND, _SPOT = " for training job usage", " for spot training job usage"
-#: The API's largest.
+#: The largest page that the API allows.
 _PAGE = 100
 
 
 def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
-    """A finding for each instance type of the job."""
+    """Yield a finding for each instance type of the job."""
     wanted: Counter[str] = Counter()
     for group in spec.groups:
         if not group.is_local:
@@ -41,7 +41,7 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[Finding]:
 
 
 def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
-    """The quotas of these names, as far as the account has them."""
+    """Return the quotas with these names, as far as the account has them."""
     found: dict[str, int] = {}
     with translated():
         pages = connection.client("service-quotas").get_paginator("list_service_quotas")

@@ -17,8 +17,8 @@ _ARN = re.compile(r"arn:[^:]+:iam::(?P<account>\d+):role/(?:.+/)?(?P<name>[^/]+)
 
 
 def check(connection: Connection, role: str | None, caller: str) -> Finding:
-    """A job's role, given by name or ARN; where it names none, the role that asks."""
-    named = role or assumed_role(caller)  # a notebook runs as its jobs do
+    """Check a job's role, given by name or ARN; if it names none, check the caller's own role."""
+    named = role or assumed_role(caller)  # a notebook and its jobs share a role
     if named is None:
         return _finding(
             Level.WARNING,
@@ -72,7 +72,7 @@ def _trusts_sagemaker(statement: Mapping[str, Any]) -> bool:
 
 
 def _listed(value: Any) -> list[Any]:
-    """IAM writes one thing without its list."""
+    """Return a list; IAM omits the list around a single item."""
     return value if isinstance(value, list) else [value]
 
 

@@ -1,4 +1,4 @@
-"""`python -m launcher.cli` is `launcher`."""
+"""Run the `launcher` command as `python -m launcher.cli`."""
 
 from launcher.cli import main
 

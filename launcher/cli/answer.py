@@ -1,7 +1,8 @@
-"""How a verb answers: `-o json`, exit codes, colours; the only place that turns errors into both.
+"""Output of a verb: `-o json`, exit codes and colours.
 
-stdout has the answer and nothing else; stderr has the talk. With `-o json` an error is an answer
-too: {"error": {...}, "exit_code": N}.
+This is the only place that turns errors into output and exit codes. stdout has only the answer;
+messages go to stderr. With `-o json` an error is an answer too:
+{"error": {...}, "exit_code": N}.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from launcher.errors import LauncherError, SpecError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-#: One colour per group, in the order of the groups.
+#: One colour per group, in group order.
 GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 
 def answers(verb: Callable[..., int]) -> Callable[..., None]:
-    """Give a verb `-o`, and make its return value (or the error it raises) the exit code."""
+    """Add `-o` to a verb; its return value, or the error it raises, sets the exit code."""
     form = click.option(
         "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Form of stdout."
     )
@@ -33,7 +34,7 @@ def answers(verb: Callable[..., int]) -> Callable[..., None]:
 
 
 def answers_beside_file(verb: Callable[..., int]) -> Callable[..., None]:
-    """The same for a verb whose `-o` is a file: `--json` is its `-o json`."""
+    """Add `--json` to a verb whose `-o` names a file; otherwise the same as `answers`."""
     form = click.option(
         "--json", "output", flag_value="json", default="text", help="Answer as JSON."
     )
@@ -58,32 +59,34 @@ def _answering(verb: Callable[..., int]) -> Callable[..., None]:
 
 
 def tell(text: str) -> None:
-    """Say something that is not the answer."""
+    """Print a message on stderr, beside the answer."""
     click.echo(text, err=True)
 
 
 def tell_warnings(warnings: Iterable[str]) -> None:
+    """Print each warning on stderr."""
     for warning in warnings:
         tell(f"warning: {warning}")
 
 
 def tell_error(error: LauncherError) -> None:
+    """Print an error on stderr, with one "error: " in front."""
     text = str(error)
     tell(text if text.startswith("error: ") else f"error: {text}")
 
 
 def print_json(value: object) -> None:
-    """The answer as JSON; times in UTC, and null for a number that JSON does not have."""
+    """Print the answer as JSON, with times in UTC and null for NaN and infinities."""
     click.echo(json.dumps(_finite(value), indent=2, default=_plain))
 
 
 def print_json_line(value: object) -> None:
-    """The same in one line, of which there may be many."""
+    """Print a value as JSON on one line, for an answer of many lines."""
     click.echo(json.dumps(_finite(value), default=_plain))
 
 
 def group_prefix(group: str, host: str, groups: list[str], width: int) -> str:
-    """ "data_group/algo-1  |" in the group's colour; the width counts the name."""
+    """Return "data_group/algo-1  |" in the group's colour, the name padded to `width`."""
     colour = GROUP_COLOURS[groups.index(group) % len(GROUP_COLOURS)] if group in groups else None
     return click.style(f"{group}/{host}".ljust(width) + " |", fg=colour)
 
@@ -99,7 +102,7 @@ def _described(error: LauncherError) -> dict[str, Any]:
 
 
 def _finite(value: object) -> object:
-    """A loss may be NaN or infinite."""
+    """Replace NaN and infinities, which a loss may be, by None."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Before a job that costs money is sent: the plan is shown, its ceiling kept, its user asked."""
+"""Approval of a job that costs money: show its plan, enforce its cost ceiling, ask the user."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _YES = click.option("-y", "--yes", is_flag=True, help="Send a job that costs mon
 
 
 def approval_options(verb: Verb) -> Verb:
-    """Give a verb --max-cost and --yes."""
+    """Add --max-cost and --yes to a verb."""
     return _MAX_COST(_YES(verb))
 
 
 def show_plan(plan: Plan, max_cost: float | None) -> None:
-    """Show what a job may cost, and refuse it above a ceiling in dollars."""
+    """Print what a job may cost; refuse it when that exceeds `max_cost` dollars."""
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
     tell(plan_text(plan, width))
     if elsewhere := _endpoint():
@@ -43,12 +43,15 @@ def show_plan(plan: Plan, max_cost: float | None) -> None:
 
 
 def _endpoint() -> str | None:
-    """Where jobs go instead of AWS, so that nobody takes one for the other."""
+    """Return the endpoint that replaces AWS, so that the user cannot mistake one for the other."""
     return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def ask(name: str) -> None:
-    """Return when the user wants the job to be sent; only who sits at a terminal can be asked."""
+    """Ask the user at the terminal to confirm the job, and return if they do.
+
+    Raises SpecError without a terminal, NotSent when the user declines.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise SpecError([_NO_TERMINAL])
     if not click.confirm(f"Send job {name}?", default=True, err=True):
@@ -57,14 +60,17 @@ def ask(name: str) -> None:
 
 @contextmanager
 def nothing_sent(name: str) -> Iterator[None]:
-    """For the block before a job is sent: Ctrl-C, and an AWS that cannot be asked, end it here."""
+    """Turn Ctrl-C into NotSent in the block before a job is sent.
+
+    A CloudError gets the hint to run locally instead.
+    """
     try:
         yield
     except CloudError as error:
         error.add("  or: add --local to run the job on this machine")
         raise
     except (KeyboardInterrupt, click.Abort) as error:
-        tell("")  # the terminal's own ^C stands on this line
+        tell("")  # the terminal has printed ^C on this line
         raise NotSent(name) from error
 
 

@@ -1,6 +1,6 @@
-"""What a TAB offers: jobs of this machine, a job's groups and hosts, job files.
+"""Shell completion: jobs on this machine, groups and hosts of a job, job files.
 
-A TAB never fails and never talks: where there is nothing to offer, it offers nothing.
+Completion never fails and never prints messages: without candidates it offers nothing.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from click.shell_completion import CompletionItem
 from launcher.errors import LauncherError
 
 _JOB_FILES = (".yaml", ".yml")
-#: How far below the folder that was typed job files are looked for, and among how many files.
+#: How many levels below the typed folder to search for job files, and how many entries at most.
 _DEPTH = 3
 _MOST_ENTRIES = 2000
 
 
 def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The jobs of this machine, the newest first."""
-    from launcher.sessions.local.store import Store, default_root  # when a job is asked for
+    """Return the jobs on this machine that match, newest first."""
+    from launcher.sessions.local.store import Store, default_root  # only when needed
 
     names = Store(default_root()).newest_names()
     return [name for name in names if name.startswith(incomplete)]
 
 
 def groups(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The groups of the job that the line names."""
+    """Return the matching groups of the job on the command line."""
     names = (group.name for group in _groups(_job(context)))
     return [name for name in names if name.startswith(incomplete)]
 
 
 def hosts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The hosts of the job that the line names; of its group, where the line names one."""
+    """Return the matching hosts of the job on the command line, within its --group if given."""
     wanted = context.params.get("group")
     return [
         host
@@ -49,24 +49,27 @@ def hosts(context: click.Context, _parameter: click.Parameter, incomplete: str) 
 def job_files(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """YAML files at and below what was typed; where there are none, any path of the shell's."""
+    """Return YAML files at and below the typed path; without any, offer the shell's own paths."""
     start = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
     prefix = "./" if incomplete.startswith("./") else ""
     found = sorted(prefix + str(path) for path in _yaml_below(start))
-    # A name with blanks would have to be quoted, which the shell does for its own paths only.
+    # A name with blanks would need quoting, which the shell does only for its own paths.
     plain = [name for name in found if name.startswith(incomplete) and len(name.split()) == 1]
     offered = [CompletionItem(name) for name in plain]
     return offered or [CompletionItem(incomplete, type="file")]
 
 
 def _job(context: click.Context) -> str | None:
-    """The job that the line names: click leaves it unread where an option has no value yet."""
+    """Return the job on the command line.
+
+    Click leaves it unparsed when an option before it has no value yet.
+    """
     named: str | None = context.params.get("name")
     return named or next(iter(context.args), None)
 
 
 def _groups(job: str | None) -> list[Any]:
-    from launcher.outcome.hosts import host_groups  # when a job was named
+    from launcher.outcome.hosts import host_groups  # imported only for a named job
     from launcher.sessions.local import LocalSession
 
     if not job:
@@ -78,7 +81,7 @@ def _groups(job: str | None) -> list[Any]:
 
 
 def _yaml_below(start: Path) -> Iterator[Path]:
-    """Job files, the nearest first; hidden folders and Python environments are passed by."""
+    """Yield job files, nearest first, skipping hidden folders and Python environments."""
     level, seen = [start], 0
     for _ in range(_DEPTH):
         deeper: list[Path] = []

@@ -1,4 +1,4 @@
-"""launcher check: what works here, what does not, and how to mend it."""
+"""`launcher check`: report what works here, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from launcher.cli.options import changes_option
 def check(job_file: Path | None, cloud: bool, changes: tuple[str, ...], output: str) -> int:
     """Say what works here and what does not.
 
-    Looks at this machine, at AWS as far as it can be seen from here, and at JOB_FILE. Nothing is
-    created. The exit code is 0 when a job (JOB_FILE, where it is given) can run on this machine,
-    or with --cloud on AWS; else 2.
+    Checks this machine, AWS as far as it is visible from here, and JOB_FILE. Nothing is created.
+    The exit code is 0 when a job (JOB_FILE, if given) can run on this machine, or with --cloud on
+    AWS; else 2.
     """
     checkup = examine(job_file, changes, cloud=cloud)
     if output == "json":

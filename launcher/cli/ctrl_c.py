@@ -1,6 +1,6 @@
-"""Ctrl-C while a job is followed: once leaves the job to itself, twice within 3 s stops it.
+"""Ctrl-C while following a job: once detaches from it, twice within 3 s stops it.
 
-While it is created, Ctrl-C waits for that, and leaves the job to itself then.
+While a job is being created, Ctrl-C takes effect only afterwards, and then detaches.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _SECONDS = 3.0
 
 
 class Detached(BaseException):
-    """The user goes, and the job goes on.
+    """The user detached; the job continues.
 
-    No Exception: botocore takes one that is raised while it waits for a failure of the network.
+    Not an Exception: botocore treats one that is raised while it waits as a network failure.
     """
 
 
 @contextmanager
 def obey_ctrl_c(job: Job) -> Iterator[None]:
-    """Give Ctrl-C its meaning for the block, which goes on until it is clear what was meant.
+    """Handle Ctrl-C in the block, which continues until the user's intent is clear.
 
-    Raises Detached 3 s after a single Ctrl-C, and at once for one after the job was stopped.
+    Raises Detached 3 s after a single Ctrl-C, and at once for a Ctrl-C after the job was stopped.
     """
 
     def leave(_number: int, _frame: FrameType | None) -> None:
@@ -58,9 +58,10 @@ def obey_ctrl_c(job: Job) -> Iterator[None]:
 
 @contextmanager
 def hold_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Let the block run to its end whatever the user presses; gives a call that tells whether.
+    """Defer Ctrl-C until the block ends; yield a function that returns True if it was pressed.
 
-    For what must not be left half done: a job is created with its platform process, or not at all.
+    Protects work that must not be left half done: a job is created with its platform process, or
+    not at all.
     """
     pressed = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
@@ -72,7 +73,7 @@ def hold_ctrl_c() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt in the block, so that what it has started ends too."""
+    """Raise KeyboardInterrupt on SIGTERM in the block, so that the processes it started end too."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -81,7 +82,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def tell_detached(name: str) -> None:
-    """Say that the job goes on, and how to come back to it."""
+    """Print that the job continues, and how to return to it."""
     tell(
         f"\nDetached; job {name} goes on.\n"
         f"  launcher logs -f {name}     come back\n"

@@ -1,4 +1,4 @@
-"""launcher download: a job's results, as files of this machine."""
+"""`launcher download`: fetch a job's results as files on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIB = 1 << 20
 def download(name: str, folder: Path, cloud: bool, output: str) -> int:
     """Fetch the model and the output of job NAME.
 
-    They are FOLDER/model.tar.gz and FOLDER/output.tar.gz, as far as the job left them.
+    Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced.
     """
     job = Job(name, session_of(name, in_cloud=cloud))
     files = job.download_artifacts(folder, _tell_progress if sys.stderr.isatty() else None)

@@ -1,4 +1,4 @@
-"""launcher endpoint: answer clients of AWS on this machine."""
+"""`launcher endpoint`: serve AWS clients from this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def endpoint(
     """Serve SageMaker's API on this machine.
 
     Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS
-    come with it. The lines on stdout tell clients where it is.
+    are included. The lines on stdout tell clients where it is.
     """
     server = _server()
     setup = server.Setup(
@@ -55,7 +55,7 @@ def endpoint(
 
 
 def _server() -> Any:
-    """The module of the server, which needs the extra."""
+    """Return the server module, which needs the `endpoint` extra."""
     try:
         from launcher.endpoint import server
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What a checkup found, as lines."""
+"""Findings of a check as lines of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 
 
 def rows(finding: Finding, width: int) -> Iterator[str]:
-    """The lines of one finding, its subject filled up to a width."""
+    """Yield the lines of one finding, its subject padded to `width`."""
     level = click.style(f"{finding.level.value:<7}", fg=_COLOURS[finding.level])
     yield f"  {level}  {finding.subject:<{width}}  {finding.what}"
     for word in ("where", "fix"):
@@ -21,7 +21,7 @@ def rows(finding: Finding, width: int) -> Iterator[str]:
 
 
 def tell_findings(findings: Iterable[Finding]) -> bool:
-    """Print findings on stderr, as each is made; whether none of them is a problem."""
+    """Print each finding on stderr as it is made; return True if none is a problem."""
     levels = {Level.OK}
     for finding in findings:
         click.echo("\n".join(rows(finding, len("credentials"))), err=True)

@@ -1,4 +1,4 @@
-"""Following a job on the terminal: its states and its hosts' lines, each with group and host."""
+"""Follow a job on the terminal: its states, and its hosts' lines with group and host in front."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from launcher.outcome.hosts import host_groups
 
 
 class LinePrinter:
-    """Writes log lines behind "group/host |", one colour per group."""
+    """Printer of log lines behind "group/host |", one colour per group."""
 
     def __init__(self, job: Job, *, to_stderr: bool) -> None:
         groups = host_groups(job.description())
         self._groups = [group.name for group in groups]
         prefixes = [f"{group.name}/{host}" for group in groups for host in group.hosts]
-        self._width = max(map(len, prefixes), default=0)  # of a serverless job no host is known
+        self._width = max(map(len, prefixes), default=0)  # a serverless job has no known hosts
         self._to_stderr = to_stderr
 
     def __call__(self, line: LogLine) -> None:
+        """Print one line."""
         prefix = group_prefix(line.group, line.host, self._groups, self._width)
-        # Launcher's own lines are dimmed, so that the user's stand out.
+        # Dim Launcher's own lines so that the user's stand out.
         text = click.style(line.readable, dim=True) if line.is_event else line.text
         click.echo(f"{prefix} {text}", err=self._to_stderr)
 
 
 def tell_started(job: Job) -> None:
-    """Say where a job runs, and what is different there."""
+    """Print where a job runs, and what differs there from AWS."""
     description = job.description()
     if "LocalIsolation" not in description:
         tell(f"Job {job.name} runs on SageMaker in {job.session.region}")
@@ -41,7 +42,7 @@ def tell_started(job: Job) -> None:
 
 
 def follow(job: Job) -> bool:
-    """Show a job on stderr until it ends; False when the user left it with Ctrl-C."""
+    """Show a job on stderr until it ends; return False if the user detached with Ctrl-C."""
     try:
         with obey_ctrl_c(job):
             job.wait(LinePrinter(job, to_stderr=True), _tell_state, tell_notice)
@@ -51,7 +52,7 @@ def follow(job: Job) -> bool:
 
 
 def tell_notice(notice: str) -> None:
-    """Say that nothing happens, or that nobody answers."""
+    """Print a notice that the job is idle or that the platform does not answer."""
     tell(f"({notice})")
 
 

@@ -1,4 +1,4 @@
-"""launcher init: a first job in a folder, ready to run."""
+"""`launcher init`: write a first job into a folder, ready to run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from launcher.cli.answer import answers, print_json, tell
 from launcher.errors import PlatformError
 
-#: What is written, and the packaged text that it comes from.
+#: The files to write, and the packaged text of each.
 _STARTER = {
     "job.yaml": "job.yaml.txt",
     "pipeline.py": "pipeline.py.txt",
@@ -27,8 +27,8 @@ _STARTER = {
 def init(folder: Path, output: str) -> int:
     """Write a first job that runs at once.
 
-    Its files go into FOLDER (default: here): job.yaml, pipeline.py and train.py. It trains a
-    small network on made-up data: one host trains, another prepares the batches.
+    Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
+    trains a small network on made-up data: one host trains, another prepares the batches.
     """
     taken = [name for name in _STARTER if (folder / name).exists()]
     if taken:

@@ -1,4 +1,4 @@
-"""launcher interrupt: take a job's spot instances back, as AWS may at any time."""
+"""`launcher interrupt`: reclaim a job's spot instances, as AWS may at any time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from launcher.sessions.local import LocalSession
 def interrupt(name: str, output: str) -> int:
     """Interrupt job NAME as spot instances are.
 
-    Its hosts get SIGTERM and 120 seconds. Then the job starts again on new hosts, which find
-    what was in the checkpoint folder. Only for jobs with use_spot_instances.
+    Its hosts get SIGTERM and 120 seconds. Then the job restarts on new hosts, which find the
+    contents of the checkpoint folder. Only for jobs with use_spot_instances.
     """
     session = LocalSession()
     session.interrupt_training_job(TrainingJobName=name)

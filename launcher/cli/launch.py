@@ -1,4 +1,4 @@
-"""What one `launcher run` does with a job's description: prepare, send, follow, try the next."""
+"""The steps of `launcher run`: prepare, send and follow a job, and retry on a capacity shortage."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from launcher.spec import JobSpec
 
 @dataclass(kw_only=True)
 class Launch:
-    """The jobs of one run, most often one.
+    """The jobs of one `launcher run`, most often one.
 
-    is_offline: nothing is asked of AWS; the job has to say all itself.
-    is_left: the user does not stay to follow them, from the start or since Ctrl-C.
+    is_offline: AWS is not called, so the job file must name everything. is_left: the user does not
+    follow the jobs, either from the start or since Ctrl-C.
     """
 
     session: Session
@@ -38,7 +38,7 @@ class Launch:
     is_left: bool
 
     def prepare(self, spec: JobSpec, name: str) -> Submission:
-        """The request and its files; shows the plan of a job that costs money."""
+        """Build the request and its files; show the plan of a job that costs money."""
         if self.is_offline:
             placement = place_offline(spec, name)
         else:
@@ -50,14 +50,15 @@ class Launch:
         return submission
 
     def upload(self, submission: Submission) -> Mapping[str, Any]:
-        """Store what the request refers to; the request, with the token that its hosts need."""
+        """Store the objects that the request refers to; return the request with its token."""
         upload(submission, self.session)
         return submission.request
 
     def run(self, spec: JobSpec, name: str, first: Submission) -> Job:
-        """The job that got its instances; where the user does not stay, the only one.
+        """Run the job, trying other types if needed, and return the one that got its instances.
 
-        Raises CapacityError when no job that the spec allows got them.
+        When the user does not follow, only the first attempt is made. Raises CapacityError when no
+        attempt that the spec allows got instances.
         """
         if self.is_left:
             if warning := needs_somebody_who_waits(spec):
@@ -65,13 +66,13 @@ class Launch:
             return self._send(first)
 
         def attempt(tried: JobSpec, its_name: str) -> Job:
-            # what the user has seen and approved is what is sent
+            # send exactly what the user saw and approved
             return self._send(first if its_name == name else self.prepare(tried, its_name))
 
         return pursue(spec, name, attempt, tell=tell_notice)
 
     def answer(self, job: Job, output: str) -> int:
-        """Print what became of a job, or its name where the user has left it; the exit code."""
+        """Print the job's summary, or its name if the user detached; return the exit code."""
         if self.is_left and output == "text":
             click.echo(job.name)
             return 0
@@ -81,10 +82,10 @@ class Launch:
         return 0 if self.is_left else summary["exit_code"]
 
     def _send(self, submission: Submission) -> Job:
-        """Create a job and follow it while the user stays."""
+        """Create a job and follow it until it ends or the user detaches."""
         job = Job(submission.request["TrainingJobName"], self.session)
         if not self.is_local:
-            with nothing_sent(job.name):  # it may take long, and need not be held
+            with nothing_sent(job.name):  # may take long, and Ctrl-C may end it
                 upload(submission, self.session)
         with hold_ctrl_c() as is_pressed:
             (send if self.is_local else create)(submission, self.session)

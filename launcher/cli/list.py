@@ -1,4 +1,4 @@
-"""launcher list: the jobs, the newest first."""
+"""`launcher list`: list the jobs, newest first."""
 
 from __future__ import annotations
 

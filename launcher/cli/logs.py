@@ -1,4 +1,4 @@
-"""launcher logs: what the hosts of a job printed."""
+"""`launcher logs`: print what the hosts of a job printed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def logs(
 ) -> int:
     """Print what the hosts of job NAME printed.
 
-    The lines of all hosts come by time, each behind its group and host. With -o json every line is
-    one JSON object, and one of Launcher's own has its name as "event" and its "fields".
+    Lines are ordered by time, each with its group and host in front. With -o json every line is one
+    JSON object; Launcher's own lines add their name as "event" and their "fields".
     """
     job = Job(name, session_of(name, in_cloud=cloud))
     show = LinePrinter(job, to_stderr=False)

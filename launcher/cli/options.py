@@ -1,4 +1,4 @@
-"""Options that verbs share."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ _UPLOAD = click.option(
 
 
 def local_host_options(verb: Verb) -> Verb:
-    """Give a verb --isolation and --host-failure."""
+    """Add --isolation and --host-failure to a verb."""
     return _ISOLATION(_HOST_FAILURE(verb))
 
 
 def dry_run_options(verb: Verb) -> Verb:
-    """Give a verb --dry-run, and the --resolve and --upload that go with it."""
+    """Add --dry-run to a verb, with the --resolve and --upload that modify it."""
     return _DRY_RUN(_RESOLVE(_UPLOAD(verb)))
 
 
-#: --set, for a verb that takes a job file.
+#: --set, for verbs that take a job file.
 changes_option = click.option(
     "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
 )
 
-#: --cloud, for a verb that is about jobs that exist.
+#: --cloud, for verbs that act on existing jobs.
 cloud_option = click.option(
     "--cloud", is_flag=True, help="Jobs of SageMaker, whatever this machine has."
 )

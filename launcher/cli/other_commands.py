@@ -1,4 +1,4 @@
-"""A verb with an argument, in whose place another command may be named."""
+"""A command whose argument may be replaced by the name of a subcommand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class WithOtherCommands(click.Command):
-    """`launcher VERB ARGUMENT`, and for each of the others `launcher VERB NAME ...`."""
+    """`launcher VERB ARGUMENT`, with subcommands as `launcher VERB NAME ...`."""
 
     def __init__(self, *arguments: Any, others: Mapping[str, click.Command], **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -22,12 +22,14 @@ class WithOtherCommands(click.Command):
         parent: click.Context | None = None,
         **more: Any,
     ) -> click.Context:
+        """Create the context of the subcommand named first, or else of this command."""
         other = self.others.get(args[0]) if args else None
         if other is None:
             return super().make_context(info_name, args, parent, **more)
         return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **more)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then the subcommands."""
         super().format_options(ctx, formatter)
         with formatter.section("Commands"):
             lines = {name: other.get_short_help_str(100) for name, other in self.others.items()}

@@ -1,4 +1,4 @@
-"""launcher partition: where a task's model is best cut."""
+"""`launcher partition`: find the best cuts of a task's model."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _OTHERS = {"show": show}
 def partition(task: str, path: Path, output: str, **asked: Any) -> int:
     """Find where a task's model is best cut.
 
-    TASK is "module:name", a function that returns a launcher.trainers.Task, or a Task. Its model is
-    profiled in a process of its own, which needs torch; the best cuts, and all that they were made
-    of, are written to a file that a job takes.
+    TASK is "module:name": a launcher.trainers.Task, or a function that returns one. Its model is
+    profiled in a separate process, which needs torch. The best cuts, and the measurements behind
+    them, are written to a file that a job takes.
 
-    `launcher partition show FILE` says what is in such a file.
+    `launcher partition show FILE` prints the contents of such a file.
     """
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise PlatformError(f"{path} cannot be written: {path.parent} is no folder to write to")
     with sigterm_as_ctrl_c():
         found = find(task, **asked)
-    shown = str(found)  # an answer that contradicts itself is an error, and not stored
+    shown = str(found)  # an inconsistent partition raises here, before it is stored
     _store(found, path)
     if output == "json":
         print_json({"file": str(path), **described(found)})

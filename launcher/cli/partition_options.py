@@ -1,4 +1,4 @@
-"""What can be asked of a partition; by the names of the arguments of `launcher.partition`."""
+"""Options of `launcher partition`, named as the arguments of `launcher.partition`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 def _values(
     _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Hyperparameters by name, as a job file would hold them."""
+    """Return the hyperparameters by name, as a job file would hold them."""
     return dict(map(_value, given))
 
 
@@ -92,7 +92,7 @@ _OPTIONS = (
 
 
 def partition_options(verb: Verb) -> Verb:
-    """Give a verb all of them."""
+    """Add all the partition options to a verb."""
     for option in reversed(_OPTIONS):
         verb = option(verb)
     return verb

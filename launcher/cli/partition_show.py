@@ -1,4 +1,4 @@
-"""launcher partition show: what a partition's file says."""
+"""`launcher partition show`: print the contents of a partition file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from launcher.partitions.table import title
 def show(file: Path, svg: Path | None, output: str) -> int:
     """Show what is in FILE, which `launcher partition` has written.
 
-    Its stages with their times and bytes, the predicted step, and what would change with other
-    numbers of partitions or microbatches, or for the other objective.
+    Prints its stages with their times and bytes, the predicted step, and what would change with
+    other numbers of partitions or microbatches, or with the other objective.
     """
     partition = Partition.read(file)
     if svg:
@@ -38,7 +38,7 @@ def show(file: Path, svg: Path | None, output: str) -> int:
 
 
 def described(partition: Partition) -> dict[str, Any]:
-    """The fields of the file, and what follows from them."""
+    """Return the fields of the file, with the idle time and in-flight microbatches they imply."""
     timeline = partition.timeline
     more = {"idle": timeline.idle, "in_flight": list(timeline.under_way)}
     return {**json.loads(partition.to_json()), **more}

@@ -1,4 +1,4 @@
-"""launcher probe: ask a platform what its documents leave open."""
+"""`launcher probe`: measure what a platform's documents leave open."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def probe(
 ) -> int:
     """Ask a platform what its documents leave open.
 
-    A job of two small hosts in two groups looks around; what it finds is printed and stored as
-    JSON, without secrets and account numbers.
+    A job of two small hosts in two groups inspects the platform. The results are printed and stored
+    as JSON, without secrets and account numbers.
     """
     if dry_run:
         print_json(request_for_aws(role, image, place))
@@ -67,7 +67,7 @@ def _store(found: Mapping[str, Any], path: Path) -> None:
 
 
 def _table(found: Mapping[str, Any]) -> Iterator[str]:
-    """Every question, and under it each answer with the isolations that gave it."""
+    """Yield each question, then its answers, each with the isolations that gave it."""
     by_isolation = {isolation: dict(answered(answers)) for isolation, answers in found.items()}
     width = len(", ".join(found))
     for question in next(iter(by_isolation.values())):

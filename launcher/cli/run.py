@@ -1,4 +1,4 @@
-"""launcher run: send a job and follow it to its end."""
+"""`launcher run`: send a job and follow it to its end."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def run(
 ) -> int:
     """Run a job and follow it to its end.
 
-    JOB_FILE describes the job. Its hosts' lines are shown as they come, and a summary at the end.
-    Ctrl-C leaves the job running and says how to come back to it; twice within 3 s stops it.
-    A job for AWS is sent after its plan and what it may cost were shown.
+    JOB_FILE describes the job. Its hosts' lines are shown as they arrive, then a summary.
+    Ctrl-C leaves the job running and says how to return to it; twice within 3 s stops it.
+
+    A job for AWS is sent only after its plan and what it may cost were shown.
     """
     spec = JobSpec.from_yaml(job_file, changes)
     name = name or new_job_name(spec)

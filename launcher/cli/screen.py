@@ -1,4 +1,4 @@
-"""A job's summary as a person reads it."""
+"""Summary of a job as text for a person."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
 
 def summary_screen(summary: Mapping[str, Any]) -> str:
-    """Status, hosts per group, who prepared the data, metrics, the model, what to do next."""
+    """Return status, hosts per group, cost, data, metrics, model, and the next commands as text."""
     return "\n".join(_lines(summary))
 
 
 def print_summary(summary: Mapping[str, Any], output: str) -> None:
-    """A job's summary as the answer of a verb, in the form that `-o` asked for."""
+    """Print a job's summary as the answer of a verb, in the form that `-o` selects."""
     if output == "json":
         print_json(summary)
     else:
@@ -94,7 +94,7 @@ def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
     prepared, received = data["batches_by_host"], data["batches_received"]
-    if prepared:  # what the hosts say at the end of the job
+    if prepared:  # known once the hosts report at the end of the job
         by_host = ", ".join(f"{host} {count}" for host, count in prepared.items())
         yield f"{sum(prepared.values())} batches prepared ({by_host})"
     if prepared and received:

@@ -1,4 +1,4 @@
-"""How long ago, as an option says it: 90m, 12h, 2d."""
+"""Ages on the command line: 90m, 12h, 2d."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGE = re.compile(rf"(\d+)([{''.join(_UNITS)}])")
 def moment(
     _context: click.Context, _parameter: click.Parameter, given: str | None
 ) -> datetime | None:
-    """The callback of an option: when it was so long ago."""
+    """Convert an age to the time that long ago; the callback of an option."""
     if given is None:
         return None
     match = _AGE.fullmatch(given)

@@ -1,4 +1,4 @@
-"""launcher status: how a job stands, or what became of it."""
+"""`launcher status`: show a job's progress or outcome."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from launcher.sessions.finding import session_of
 def status(name: str, cloud: bool, output: str) -> int:
     """Show how job NAME stands.
 
-    That is its status, hosts, data, metrics and model. The exit code is the job's
-    own once it has ended; 0 while it goes on.
+    Prints its status, hosts, data, metrics and model. The exit code is the job's own once it has
+    ended; 0 while it runs.
     """
     summary = Job(name, session_of(name, in_cloud=cloud)).summary()
     print_summary(summary, output)

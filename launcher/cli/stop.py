@@ -1,4 +1,4 @@
-"""launcher stop: ask a job to end."""
+"""`launcher stop`: ask a job to end."""
 
 from __future__ import annotations
 

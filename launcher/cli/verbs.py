@@ -1,4 +1,4 @@
-"""The verbs: only the one that is asked for is imported, so that a TAB is answered at once."""
+"""The table of verbs; only the one in use is imported, so that completion is fast."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from click.shell_completion import CompletionItem
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:
-    """Where a verb is, and what it does.
+    """Location and summary of a verb.
 
-    home: "module:function" below launcher.cli; line: the first of its help, which a shell shows
-    beside the verb without importing it (a test holds the two together).
+    home: "module:function" below launcher.cli; line: the first line of its help, which a shell
+    shows beside the verb without importing it (a test keeps the two equal).
     """
 
     home: str
     line: str
 
     def load(self) -> click.Command:
+        """Import the verb and return its command."""
         module, _, function = self.home.partition(":")
         command: click.Command = getattr(import_module(f"launcher.cli.{module}"), function)
         return command
 
 
-#: In the order in which a job meets them.
+#: In the order of a job's life.
 VERBS = {
     "init": Verb(home="init:init", line="Write a first job that runs at once."),
     "check": Verb(home="check:check", line="Say what works here and what does not."),
@@ -48,18 +49,21 @@ VERBS = {
 
 
 class Verbs(click.Group):
-    """A group of commands that are imported when they are needed."""
+    """A group of commands that are imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all verbs, in the order of a job's life."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a verb's command; None if there is no such verb."""
         verb = VERBS.get(cmd_name)
         return verb.load() if verb else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a verb; for an unknown one, fail and suggest the nearest."""
         name = args[0]
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
             near = difflib.get_close_matches(name, VERBS, n=1)
@@ -68,6 +72,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return matching verbs with their summaries, without importing them."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [

@@ -1,6 +1,6 @@
-"""What the SDK world and the job world agree on: places, names, the job document, event lines.
+"""Definitions that the client and the job share: paths, names, the job document, event lines.
 
-Standard library only: this package travels with every job and is imported on both sides.
+Standard library only: this package ships with every job and is imported on both sides.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from launcher.errors import ContractError
 
 
 class Role(str, enum.Enum):
-    """What a group's hosts do."""
+    """The role of a group's hosts: train, prepare data, or run a command."""
 
     TRAIN = "train"
     DATA = "data"
@@ -23,13 +23,13 @@ class Role(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class DataPart:
-    """What the data group serves; a dataset that is not listed here is never imported.
+    """The data group's settings; a dataset that is not listed here is never imported.
 
     workers_per_host: processes per data host, None for one per CPU.
-    prefetch_bytes: bytes of finished batches a train host holds ahead of its ranks, at most.
-    local_workers: processes on each train host that prepare batches too.
-    checksums: whether batches carry checksums, which the receiving side verifies.
-    metrics_port: where the leader serves the numbers of the data service, None for nowhere.
+    prefetch_bytes: maximum bytes of finished batches that a train host holds ahead of its ranks.
+    local_workers: processes on each train host that also prepare batches.
+    checksums: if true, batches carry checksums that the receiver verifies.
+    metrics_port: the port on which the leader serves the data service's metrics, None for none.
     """
 
     datasets: tuple[str, ...]
@@ -41,11 +41,11 @@ class DataPart:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it says nothing that the first runtimes did not know."""
+        """True if the first runtimes can read every setting that differs from its default."""
         return not (self.local_workers or self.checksums or self.metrics_port)
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the fields as JSON holds them."""
         newer = {
             "local_workers": self.local_workers,
             "checksums": self.checksums,
@@ -60,6 +60,7 @@ class DataPart:
 
     @classmethod
     def from_fields(cls, raw: Mapping[str, Any]) -> DataPart:
+        """Read the fields of a job document."""
         return cls(
             datasets=tuple(raw["datasets"]),
             workers_per_host=raw["workers_per_host"],
@@ -71,10 +72,10 @@ class DataPart:
 
 
 class Lifetime(str, enum.Enum):
-    """How long the program of a command group lives.
+    """The lifetime of a command group's program.
 
-    TRAIN: until training has ended; leaving before that is a failure, whatever the exit code.
-    OWN: until it leaves by itself with exit code 0; the job waits for that.
+    TRAIN: until training has ended; exiting earlier is a failure, whatever the exit code.
+    OWN: until it exits by itself with code 0; the job waits for that.
     """
 
     TRAIN = "train"
@@ -83,11 +84,12 @@ class Lifetime(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """The sign by which a program shows that it is ready; give one of port, file and seconds.
+    """The signal by which a program shows that it is ready; give one of port, file and seconds.
 
-    port: the program listens on it. file: the program has written it; a relative path counts from
-    the code folder. seconds: it has run so long. timeout: seconds from its start within which the
-    sign must come, or the job fails.
+    port: the program listens on it.
+    file: the program has written it; a relative path starts at the code folder.
+    seconds: the program has run that long.
+    timeout: seconds from the program's start until the job fails for lack of the signal.
     """
 
     port: int | None = None
@@ -96,7 +98,7 @@ class Ready:
     timeout: int = 600
 
 
-#: First words of a command that mean the Python of the job, wherever the image keeps it.
+#: First words of a command that stand for the job's Python, wherever the image keeps it.
 PYTHON_WORDS = ("python", "python3")
 
 
@@ -113,7 +115,7 @@ class CommandPart:
     lifetime: Lifetime = Lifetime.TRAIN
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the fields as JSON holds them."""
         return {
             "command": list(self.command),
             "ready": self.ready and asdict(self.ready),
@@ -122,6 +124,7 @@ class CommandPart:
 
     @classmethod
     def from_fields(cls, raw: Mapping[str, Any]) -> CommandPart:
+        """Read the fields of a job document."""
         return cls(
             command=tuple(raw["command"]),
             ready=raw["ready"] and Ready(**raw["ready"]),
@@ -133,12 +136,12 @@ class CommandPart:
 class JobDocument:
     """launcher.json: the roles of the groups and what they run.
 
-    It carries the *types* of the hyperparameters (bool, int, float, str, json); their values are
-    read from hyperparameters.json alone, so whoever edits the request is obeyed.
+    It carries the *types* of the hyperparameters (bool, int, float, str, json). Their values are
+    read from hyperparameters.json alone, so editing the request is enough to change them.
 
-    A document says the lowest version that has what it says: commands came with version 2, MPI
-    with version 3, a data service's local workers, checksums and metrics with version 4, tasks and
-    what the ranks share with version 5, cuts by measure with version 6.
+    A document states the lowest version that supports its content. Version 2 added commands;
+    version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
+    and parallel settings; version 6 cuts from measurements.
     """
 
     VERSION = 6
@@ -146,13 +149,14 @@ class JobDocument:
     roles: Mapping[str, Role]
     trainer: TrainerPart
     data: DataPart | None = None
-    #: What the hosts of each command group run, by the group's name.
+    #: The program of each command group's hosts, by the group's name.
     commands: Mapping[str, CommandPart] = field(default_factory=dict)
     hyperparameter_types: Mapping[str, str] = field(default_factory=dict)
-    #: How long a host waits for the others before first contact, in seconds.
+    #: Seconds that a host waits for first contact with the others.
     start_timeout: float = 3600.0
 
     def to_json(self) -> str:
+        """Return the document as JSON, with the lowest version that supports it."""
         commands = {group: part.to_fields() for group, part in self.commands.items()}
         return json.dumps(
             {
@@ -175,7 +179,7 @@ class JobDocument:
 
     @classmethod
     def from_json(cls, text: str) -> JobDocument:
-        """Read a document; raise ContractError when it is newer than this runtime, or not one."""
+        """Read a document; raise ContractError when it is invalid or newer than this runtime."""
         try:
             raw = json.loads(text)
             version = raw["version"]

@@ -1,4 +1,4 @@
-"""Event lines: what Launcher itself prints into a job's logs, for people and for programs."""
+"""Event lines: what Launcher itself prints into a job's logs, for people and programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 
 
 def format_event(name: str, **fields: object) -> str:
-    """One line of the log that people and programs can read.
+    """Format one log line that people and programs can read.
 
     >>> format_event("worker_ready", host="algo-1", worker=0, seconds=0.25)
     'launcher: worker_ready host=algo-1 worker=0 seconds=0.25'
@@ -24,7 +24,7 @@ def format_event(name: str, **fields: object) -> str:
 
 
 def parse_event(line: str) -> tuple[str, dict[str, Any]] | None:
-    """The name and fields of an event line, or None when the line is not one."""
+    """Return the name and fields of an event line, or None if the line is not one."""
     match = _EVENT.match(line)
     if match is None:
         return None
@@ -36,7 +36,7 @@ def _field(value: object) -> str:
     if isinstance(value, str) and _BARE.fullmatch(value) and value not in _JSON_WORDS:
         return value
     text = json.dumps(value, separators=(",", ":"))
-    # Blanks stand in quoted strings only, which is what a reader can still take apart.
+    # Blanks may appear in quoted strings only, so that a reader can split the line.
     return text if isinstance(value, str) else text.replace(" ", "\\u0020")
 
 

@@ -1,4 +1,4 @@
-"""How the ranks of a job share a model, as the job says it."""
+"""The job's settings for how its ranks share a model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from launcher.errors import ContractError
 
 
 class Schedule(str, enum.Enum):
-    """In which order stages work on microbatches.
+    """The order in which stages work on microbatches.
 
-    With p ranks, v stages on each and m microbatches, all but the last idle for
-    (p - 1) / (v m + p - 1) of a step. The first two names are those of SageMaker's model-parallel
-    library v1.
+    With p ranks, v stages on each and m microbatches, all schedules but the last idle for (p - 1) /
+    (v m + p - 1) of a step. The first two names are those of SageMaker's model-parallel library v1.
     """
 
-    #: GPipe: all forward passes, then all backward passes; the activations of m microbatches live.
+    #: GPipe: all forward passes, then all backward passes; activations of m microbatches are alive.
     SIMPLE = "simple"
-    #: 1F1B: a stage goes back as soon as it can; min(m, p - stage) live. With several stages on a
-    #: rank it is Megatron's interleaved schedule (arXiv 2104.04473).
+    #: 1F1B: a stage runs a backward pass as soon as it can; min(m, p - stage) are alive. With
+    #: several stages per rank it is Megatron's interleaved schedule (arXiv 2104.04473).
     INTERLEAVED = "interleaved"
-    #: Gradients of weights wait for time that would be idle (ZB1P of arXiv 2401.10241).
+    #: Gradients of weights are computed in otherwise idle time (ZB1P of arXiv 2401.10241).
     ZERO_BUBBLE = "zero_bubble"
 
 
 class Objective(str, enum.Enum):
-    """What the cuts of a model are to be best at."""
+    """The quantity that the cuts of a model minimize."""
 
     SPEED = "speed"  # the seconds of a step
     MEMORY = "memory"  # the bytes of the rank with the most
@@ -46,22 +45,23 @@ COMPRESSIONS = ("fp16", "bf16", "int8", "power_sgd")
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelPart:
-    """What a rank starts from: the degrees, where a model is cut, and what is saved on memory.
+    """A rank's parallel settings: the degrees, where the model is cut, and how memory is saved.
 
-    partitions: ranks that a model is cut for; microbatches: parts of a batch that go through them.
+    partitions: ranks that the model is cut for; microbatches: parts of a batch that pass through
+        them.
     accumulation: batches that a replica reads for one optimizer step.
-    schedule: in which order the stages work, one of SCHEDULES; virtual_stages: stages of a rank.
+    schedule: the order in which the stages work, one of SCHEDULES; virtual_stages: stages per rank.
     placement: which ranks are neighbours, one of PLACEMENTS.
-    starts: the module at which each stage but the first begins. stages: or modules by their stage,
-        and default_stage that of all others.
-    sharded: whether replicas share parameters, gradients and the optimizer's state (FSDP2).
-    compression: of the gradients that replicas exchange, one of COMPRESSIONS.
-    precision: what is computed in, one of PRECISIONS; None for the parameters' own.
-    recomputed: modules whose activations are not kept, but computed again.
-    partition_file: the file that starts and their like come from, "" for none. In the job document
-        it is a name in the code channel, in a rank the file's path.
-    auto_partition: whether rank 0 finds the starts when the job begins, for `optimize`, "speed" or
-        "memory", within memory_cap bytes of a rank.
+    starts: the module at which each stage but the first begins.
+    stages: alternatively, the stage of each module, with default_stage for all others.
+    sharded: if true, replicas share parameters, gradients and optimizer state (FSDP2).
+    compression: applied to the gradients that replicas exchange, one of COMPRESSIONS.
+    precision: the dtype of the computation, one of PRECISIONS; None for the parameters' own.
+    recomputed: modules whose activations are recomputed instead of kept.
+    partition_file: the file that provides starts and related settings, "" for none. In the job
+        document it is a name in the code channel, in a rank the file's path.
+    auto_partition: if true, rank 0 finds the starts when the job begins, for `optimize`, "speed" or
+        "memory", within memory_cap bytes per rank.
     """
 
     partitions: int = 1
@@ -84,11 +84,11 @@ class ParallelPart:
 
     @property
     def is_by_measure(self) -> bool:
-        """Whether the model is cut where a measurement says, made before or by rank 0."""
+        """True if a measurement decides the cuts, made in advance or by rank 0."""
         return bool(self.partition_file) or self.auto_partition
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it: what is not as by default, so that older runtimes read the rest."""
+        """Return the fields that differ from their defaults; older runtimes then read the rest."""
         default = dataclasses.asdict(ParallelPart())
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -98,18 +98,19 @@ class ParallelPart:
 
     @classmethod
     def from_fields(cls, raw: Mapping[str, Any]) -> ParallelPart:
-        """Raises TypeError for a field that there is not."""
+        """Read the fields of a job document. Raises TypeError for an unknown field."""
         lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
         return cls(**{**raw, **lists})
 
     def to_json(self) -> str:
+        """Return the fields as JSON text."""
         return json.dumps(self.to_fields(), sort_keys=True)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> ParallelPart:
-        """What the job says, in one of its ranks; the defaults outside of one.
+        """Read the job's settings in one of its ranks; return the defaults outside of a job.
 
-        Raises ContractError where the variable does not hold one.
+        Raises ContractError if the variable holds something else.
         """
         text = environ.get(PARALLEL_VARIABLE, "{}")
         try:

@@ -1,4 +1,4 @@
-"""Where things are inside an instance: the folders below /opt/ml, the code channel, the ports."""
+"""Paths and ports inside an instance: the folders below /opt/ml, the code channel, the ports."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_ML_ROOT = Path("/opt/ml")
-#: Where the ML root is, when it is not /opt/ml (the training toolkit's own variable).
+#: Names the ML root if it is not /opt/ml (the training toolkit's own variable).
 ML_ROOT_VARIABLE = "SAGEMAKER_BASE_DIR"
 
 
 @dataclass(frozen=True)
 class MlPaths:
-    """The folders SageMaker documents for a training container, below one root."""
+    """The folders that SageMaker documents for a training container, below one root."""
 
     root: Path = DEFAULT_ML_ROOT
 
@@ -23,15 +23,17 @@ class MlPaths:
 
     @property
     def library(self) -> Path:
-        """The job world of Launcher, unpacked from the bundle; goes on PYTHONPATH."""
+        """Launcher's job world, unpacked from the bundle; goes on PYTHONPATH."""
         return self.root / "lib"
 
     @property
     def input(self) -> Path:
+        """The folder of configuration and channels."""
         return self.root / "input"
 
     @property
     def config(self) -> Path:
+        """The folder of the platform's JSON files."""
         return self.root / "input" / "config"
 
     @property
@@ -41,18 +43,22 @@ class MlPaths:
 
     @property
     def model(self) -> Path:
+        """The folder that becomes the job's model artifact."""
         return self.root / "model"
 
     @property
     def output(self) -> Path:
+        """The folder of the failure file and other output."""
         return self.root / "output"
 
     @property
     def output_data(self) -> Path:
+        """The folder that becomes the job's output artifact."""
         return self.root / "output" / "data"
 
     @property
     def output_intermediate(self) -> Path:
+        """The toolkit's folder for intermediate output."""
         return self.root / "output" / "intermediate"
 
     @property
@@ -62,6 +68,7 @@ class MlPaths:
 
     @property
     def checkpoints(self) -> Path:
+        """The platform's default folder for checkpoints."""
         return self.root / "checkpoints"
 
 
@@ -71,12 +78,12 @@ CODE_CHANNEL = "code"
 LAUNCH_SCRIPT = "launch.py"
 BUNDLE_FILE = "bundle.tar.gz"
 DOCUMENT_FILE = "launcher.json"
-#: In a job that is cut as a file says: that file.
+#: The file with the cuts of the model, in jobs that have one.
 PARTITION_FILE = "partition.json"
 #: The two top folders of the bundle, unpacked into the ML root: the user's code and our job world.
 BUNDLE_CODE = "code"
 BUNDLE_LIBRARY = "lib"
-#: What of the package travels with a job (paths below launcher/).
+#: The parts of the package that ship with a job (paths below launcher/).
 JOB_WORLD = (
     "__init__.py",
     "errors.py",
@@ -100,25 +107,25 @@ class Ports:
 
     @property
     def dispatcher(self) -> int:
-        """Control of the data service, on the leader."""
+        """The control port of the data service, on the leader."""
         return self.base
 
     @property
     def receiver(self) -> int:
-        """Bulk data, on every train host."""
+        """The bulk data port, on every train host."""
         return self.base + 1
 
     @property
     def board(self) -> int:
-        """The failure board, on the leader."""
+        """The port of the job coordination, on the leader."""
         return self.base + 2
 
     @property
     def start(self) -> int:
-        """Where a train host starts MPI's daemon when the leader asks for it."""
+        """The port on which a train host starts MPI's daemon when the leader asks for it."""
         return self.base + 3
 
     @property
     def rendezvous(self) -> int:
-        """torchrun's store, on the leader (7777 is what SageMaker's own images use)."""
+        """The port of torchrun's store, on the leader (SageMaker's own images also use 7777)."""
         return self.base + 7

@@ -1,4 +1,4 @@
-"""What the train group runs, in the job document."""
+"""The train group's part of the job document."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from launcher.contract.parallel import ParallelPart
 
 
 class Launch(str, enum.Enum):
-    """How a train host starts the user's script."""
+    """The way a train host starts the user's script."""
 
     PYTHON = "python"
     TORCHRUN = "torchrun"
     MPI = "mpi"
 
 
-#: Seconds without progress after which a rank that waits for others is taken to hang.
+#: Seconds without progress after which a rank that waits for others counts as hung.
 DEFAULT_HANG_TIMEOUT = 1800
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerPart:
-    """What the train group runs: a script below the code folder or a task, and how.
+    """The train group's script (below the code folder) or task, and how it is started.
 
-    hang_timeout: seconds that a rank may wait in one place for others; 0 for ever.
-    mpi_options: the user's own words for mpirun.
-    task: "module:function", the function that makes a Task for Launcher's own trainer; then
-        entry_point is empty.
-    parallel: what each rank finds in its variable LAUNCHER_PARALLEL.
+    hang_timeout: seconds that a rank may wait in one place for others; 0 for no limit.
+    mpi_options: the user's own options for mpirun.
+    task: "module:function", the function that makes a Task for Launcher's own trainer; entry_point
+        is then empty.
+    parallel: the settings that each rank finds in its variable LAUNCHER_PARALLEL.
     """
 
     entry_point: str = ""
@@ -43,7 +43,7 @@ class TrainerPart:
 
     @property
     def lowest_version(self) -> int:
-        """Of the job document that can say it."""
+        """The lowest version of the job document that supports these settings."""
         if self.parallel.is_by_measure:
             return 6
         if self.task is not None or self.parallel != ParallelPart():
@@ -51,7 +51,7 @@ class TrainerPart:
         return 3 if self.launch is Launch.MPI else 1
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the fields as JSON holds them."""
         parallel = self.parallel.to_fields()
         return {
             "entry_point": self.entry_point,
@@ -65,6 +65,7 @@ class TrainerPart:
 
     @classmethod
     def from_fields(cls, raw: Mapping[str, Any]) -> TrainerPart:
+        """Read the fields of a job document."""
         return cls(
             entry_point=raw["entry_point"],
             launch=Launch(raw["launch"]),

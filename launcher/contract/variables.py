@@ -1,42 +1,43 @@
-"""Names and limits: environment variables, hyperparameters that are not the script's, texts."""
+"""Names and limits: environment variables, the toolkit's hyperparameters, text lengths."""
 
 from __future__ import annotations
 
 import enum
 
-#: The job's secret, made once per job; redacted in everything that is printed.
+#: The job's secret, created once per job and redacted in everything that is printed.
 TOKEN_VARIABLE = "LAUNCHER_TOKEN"
-#: JSON {"algo-1": "127.0.1.1", ...}: set by a platform where host names do not resolve.
+#: JSON {"algo-1": "127.0.1.1", ...}: set by a platform whose host names do not resolve.
 ADDRESSES_VARIABLE = "LAUNCHER_HOST_ADDRESSES"
 #: First of the job's ports: set by a platform whose hosts share one network stack.
 PORT_BASE_VARIABLE = "LAUNCHER_PORT_BASE"
 #: CPUs that this host may use: set by a platform whose hosts share one machine.
 CPUS_VARIABLE = "LAUNCHER_HOST_CPUS"
-#: The folder that outlives an interruption: set by the runtime for scripts, in jobs that have one.
+#: The folder that survives an interruption: set by the runtime for scripts, in jobs that have one.
 CHECKPOINT_VARIABLE = "LAUNCHER_CHECKPOINT_DIR"
-#: What the loss of a host means (HostFailure): set by a platform that does not fail the job for it.
+#: The effect of losing a host (HostFailure): set by a platform that does not fail the job for it.
 HOST_FAILURE_VARIABLE = "LAUNCHER_HOST_FAILURE"
 
-#: For every process of a job: JSON {"group": ["address", ...]}, what to connect to. The same of one
-#: group, with commas: LAUNCHER_HOSTS_<GROUP>, in capitals, "_" for all but letters and digits.
+#: For every process of a job: JSON {"group": ["address", ...]}, the addresses to connect to.
+#: LAUNCHER_HOSTS_<GROUP> has those of one group, separated by commas. The group's name is in
+#: capitals, with "_" for all but letters and digits.
 HOSTS_VARIABLE = "LAUNCHER_HOSTS"
-#: For every process of a job: what a server on this host binds. Its own address where hosts share
-#: one network stack, else all of the host's (0.0.0.0).
+#: For every process of a job: the address that a server on this host binds. It is the host's own
+#: if hosts share one network stack, else 0.0.0.0.
 HOST_ADDRESS_VARIABLE = "LAUNCHER_HOST_ADDRESS"
 
-#: For each rank under torchrun: JSON of a ParallelPart, how the job's ranks share a model.
+#: For each rank under torchrun: JSON of a ParallelPart, which defines how ranks share a model.
 PARALLEL_VARIABLE = "LAUNCHER_PARALLEL"
-#: For each rank of a job that has one: "module:function", which makes the Task.
+#: For each rank of a job that has a task: "module:function", which makes the Task.
 TASK_VARIABLE = "LAUNCHER_TASK"
 
-#: Hyperparameters that SageMaker's SDKs and its tuner add: they configure the training toolkit and
+#: Hyperparameters that SageMaker's SDKs and its tuner add. They configure the training toolkit and
 #: never reach a script. Source: SAGEMAKER_HYPERPARAMETERS in params.py of sagemaker-training 5.1.4.
 TOOLKIT_PREFIX = "sagemaker_"
 TOOLKIT_NAMES = frozenset({"default_user_module_name", "_tuning_objective_metric"})
 
 REDACTED = "<redacted>"
 
-#: FailureReason is cut at this many characters (DescribeTrainingJob).
+#: FailureReason is truncated to this many characters (DescribeTrainingJob).
 FAILURE_REASON_LIMIT = 1024
 
 #: The group name that SageMaker gives to the hosts of a job without instance groups.
@@ -44,9 +45,9 @@ HOMOGENEOUS_GROUP = "homogeneousCluster"
 
 
 class HostFailure(str, enum.Enum):
-    """What a platform makes of a host whose first process failed or died.
+    """The effect on a job of a host whose first process failed or died.
 
-    FAIL: the job has failed. TOLERATE: the others go on while its group has a host left.
+    FAIL: the job has failed. TOLERATE: the others continue while its group has a host left.
     """
 
     FAIL = "fail"

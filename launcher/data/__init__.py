@@ -1,17 +1,19 @@
 """The data service: batches prepared on the data group, and the loader that reads them.
 
-The public names are imported on first use: workers and the dispatcher need none of the loader.
+The public names are imported on first use, because workers and the dispatcher do not need the
+loader.
 
-What a script sees is here: the `loader`, and `reading`, one pass of it; `state`, its place; its
-batches come from `sources`: this process, or the `service`. The packages are layers, each on top of
-those after it:
+The modules here are what a training script uses: the `loader`; `reading`, which accounts for one
+pass over an epoch; `state`, which saves and restores resume points; and `sources`, which provide
+batches from this process or from the `service`. The packages are layers, and each may import those
+below it:
 
 dispatcher, worker, receiver    the processes of the data service (`python -m` runs them)
-memory      what a receiver shares with the ranks of its host
-figures     what it took
-control     what the processes say to each other
+memory      shared memory between a receiver and the ranks of its host
+figures     metrics and the bottleneck analysis
+control     control messages between the processes
 order       which samples are in which batch
-batches     what a batch is, and its bytes
+batches     batches and their bytes
 """
 
 from __future__ import annotations

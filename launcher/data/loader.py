@@ -1,4 +1,4 @@
-"""The loader: what a training script sees of the data service."""
+"""The data loader: the training script's interface to the data service."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class DataLoader:
     """Batches of a dataset, prepared on the data group when the job has one, else in-process.
 
     The batches are the same, bit for bit and in the same order, in both cases and with any number
-    of data hosts. Each `for` over the loader is one epoch, the next one each time; with `shuffle`,
-    each has an order of its own, a pure function of (seed, epoch, length). Random augmentation in
-    the dataset may use `random`, `numpy.random` and `torch`: they are seeded for each sample.
+    of data hosts. Each `for` over the loader reads one epoch and the next `for` reads the next
+    one. With `shuffle`, each epoch has its own order, a pure function of (seed, epoch, length).
+    Random augmentation in the dataset may use `random`, `numpy.random` and `torch`, which are
+    seeded for each sample.
 
     >>> loader = DataLoader("pipeline:train_set", batch_size=64, shuffle=True)   # doctest: +SKIP
     >>> for images, labels in loader:                                            # doctest: +SKIP
@@ -41,28 +42,31 @@ class DataLoader:
         iterable.
     batch_size: samples per rank and step; None for samples one by one, as the dataset gives them.
     drop_last: leave out an incomplete last step.
-    sampler: "module:function", of (length, epoch, seed), that returns the ids of an epoch in order.
-    batch_sampler: the same for whole batches of ids; the ranks take them in turn.
-    collate_fn: "module:function", of a list of samples, that returns the batch. These three stand
-        in the dataset's module; samplers must be pure functions, which hosts check.
+    sampler: "module:function", a function of (length, epoch, seed) that returns the ids of an
+        epoch in order.
+    batch_sampler: the same for whole batches of ids, which are dealt to the ranks in turn.
+    collate_fn: "module:function", a function of a list of samples that returns the batch. These
+        three must be in the dataset's module; samplers must be pure functions, which hosts check.
     uneven: "pad" (default), "drop" or "error", when the last step does not divide among the ranks;
         every rank always has the same number of steps.
-    epochs: how many there will be, so that none is prepared in vain; None (default): not known.
-    steps, shards: for iterable datasets alone: the batches of each rank in an epoch (default: to
+    epochs: total number of epochs, so that none is prepared needlessly; None (default): unknown.
+    steps, shards: for iterable datasets only: the batches of each rank in an epoch (default: to
         the end of the data, on one rank), and in how many parts the dataset is read (default 1),
         each by one worker at a time; at least one for each rank.
-    in_order: False gives any batch that is ready, so that a slow sample holds up none but its own.
+    in_order: False returns batches as they become ready, so that a slow sample delays only its
+        own batch.
     on_error: "raise" (default) when a sample raises, or "skip": leave it out of its batch.
-    name: of the stream, for two loaders that read one dataset in different ways.
+    name: of the stream; needed when two loaders read one dataset in different ways.
     rank, world_size: this reader's share; by default RANK and WORLD_SIZE as torchrun sets them.
         world_size=1 reads everything, on one rank or on each.
-    tensors: True for arrays as torch tensors, False for tensors as arrays. By default, what a
-        collate_fn returns stays what it is, and without one all are tensors once torch has been
-        imported.
-    types: the NamedTuple and dataclass classes that batches hold. A data host sends the name of
-        such a class, and only one that is given here is made.
+    tensors: True converts arrays to torch tensors, False converts tensors to arrays. By default,
+        the result of a collate_fn is unchanged, and without one arrays become tensors if torch
+        has been imported.
+    types: the NamedTuple and dataclass classes that batches hold. A data host sends only the name
+        of such a class, and only the classes given here are instantiated.
     pin_memory: page-locked batches, for `to("cuda", non_blocking=True)`. A copy must be on the
-        current stream, or awaited by it, when the next batch is asked for. Without CUDA, a warning.
+        current stream, or awaited by it, when the next batch is requested. Without CUDA, only a
+        warning.
 
     Raises DataError for wrong arguments, SampleError when the dataset raises, and
     DataServiceUnavailable when the job's data group cannot be reached.
@@ -126,17 +130,18 @@ class DataLoader:
         self._process, self._forks = os.getpid(), _forks
         self._source: Source | None = None
         self._dataset: Description | None = None
-        # Weak, for a loader that is let go of to end at once: what it has prepared is still read.
+        # Weak, so that a loader that goes out of scope is closed at once: until it is closed, the
+        # data hosts continue to prepare its next epoch.
         report = WeakMethod(self._report)
         self._meter = StreamMeter(
             epochs_so_far(self._spec.name), lambda figures: (say := report()) and say(figures)
         )
-        self._next = Place(epoch=0)  # where the next `for` begins
+        self._next = Place(epoch=0)  # where the next `for` starts
         self._latest: Reading | None = None
-        self._batches: Generator[Any, None, None] | None = None  # of the latest reading
+        self._batches: Generator[Any, None, None] | None = None  # of `_latest`
 
     def __len__(self) -> int:
-        """Steps of this rank in the whole of the epoch that is read, or that is read next.
+        """Return this rank's steps in the whole of the current epoch, or else of the next one.
 
         Raises TypeError for an iterable dataset without a length, when steps= is not given.
         """
@@ -145,7 +150,7 @@ class DataLoader:
 
     @property
     def samples(self) -> int:
-        """Samples of an epoch, those of all ranks, each counted once. Raises DataError."""
+        """Samples of an epoch over all ranks, each counted once; raises DataError if iterable."""
         plan = self._plan(Place(epoch=self._place.epoch))
         if isinstance(plan, ShardPlan):
             raise DataError(f"{self._spec.dataset} is iterable: its samples cannot be counted")
@@ -162,9 +167,10 @@ class DataLoader:
         return self._read(self._latest, self._batches)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next `for` read this epoch.
+        """Make the next `for` read this epoch.
 
-        It begins at the epoch's start, or within it where a state of this epoch has been loaded.
+        It starts at the beginning of the epoch, or at the resume point if a state of this epoch was
+        loaded. Raises DataError for a number that is negative or not whole.
         """
         epoch = _whole("an epoch", epoch)
         if epoch != self._next.epoch:
@@ -172,15 +178,15 @@ class DataLoader:
         self._latest = None
 
     def state_dict(self) -> State:
-        """Where to go on: after the batch that was handed out last. A few hundred bytes.
+        """Return the resume point after the batch that was returned last, in a few hundred bytes.
 
-        With in_order=False it is of this rank alone; ranks that go on in another world are given
-        the states of all, as a list.
+        With in_order=False it covers this rank alone; to resume with another world size, give
+        `load_state_dict` the states of all ranks, as a list.
         """
         return write_state(self._spec, self._place, rank=self._rank, world=self._world)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Let the next `for` go on where the state was taken.
+        """Make the next `for` resume where the state was taken.
 
         The number of ranks and the batch size may differ from then; the dataset, its order and the
         seed may not. Raises DataError.
@@ -198,7 +204,7 @@ class DataLoader:
 
     @property
     def _place(self) -> Place:
-        """Where to go on now."""
+        """The point to resume from now."""
         return (self._latest and self._latest.progress.place) or self._next
 
     def _plan(self, place: Place) -> Plan | ShardPlan:
@@ -211,7 +217,7 @@ class DataLoader:
         length, rank, world = self._dataset.length, self._rank, self._world
         if self._dataset.iterable:
             return plan_shards(self._spec, length, place, rank=rank, world=world)
-        assert length is not None  # it has indices
+        assert length is not None  # map-style datasets have a length
         return make_plan(self._spec, length, place, rank=rank, world=world)
 
     def _report(self, figures: Mapping[str, float]) -> None:
@@ -231,7 +237,7 @@ class DataLoader:
                 step, (tree, arrays) = given
                 batch = self._assembly.rebuild(tree, arrays)
                 del given
-                del arrays  # the memory is the user's alone, and free when they let go of it
+                del arrays  # only the user holds the memory, so it is freed when they drop it
                 skipped = None
                 if self._spec.on_error == "skip":
                     batch, skipped = batch
@@ -242,16 +248,16 @@ class DataLoader:
                 del batch
             reading.progress.end()
         finally:
-            if self._forks == _forks:  # else they are the parent's, and this one is its fork
+            if self._forks == _forks:  # in a fork, the batches belong to the parent
                 batches.close()
                 reading.report()
 
     def _prepare_next(self, plan: Plan) -> None:
-        """Let the data hosts go on with the next epoch when they have done with this one."""
+        """Let the data hosts prepare the next epoch once they have finished this one."""
         epoch = plan.epoch + 1
         if self._epochs is not None and epoch >= self._epochs:
             return
-        with contextlib.suppress(DataError):  # said when that epoch is asked for
+        with contextlib.suppress(DataError):  # raised again when that epoch is read
             following = self._plan(Place(epoch=epoch))
             if isinstance(following, Plan) and following.steps and self._source is not None:
                 self._source.prepare(following)
@@ -264,7 +270,7 @@ class DataLoader:
             )
 
     def _refuse(self) -> NoReturn:
-        """Say why this iteration cannot go on."""
+        """Raise an error that explains why this iteration cannot continue."""
         self._check_process()
         raise DataError(
             f"a newer iteration over {self._spec.name} has begun, or its place was set, which "
@@ -273,7 +279,7 @@ class DataLoader:
 
 
 def _whole(what: str, number: Any) -> int:
-    """A number of any type of whole numbers, numpy's too; raises DataError."""
+    """Return a number of any integer type, numpy's included, as an int; raises DataError."""
     try:
         whole = operator.index(number)
     except TypeError as error:
@@ -283,8 +289,8 @@ def _whole(what: str, number: Any) -> int:
     return whole
 
 
-#: How often this process and those before it were forked. To ask for the process's number before
-#: each batch was measured to take as long as counting the batch.
+#: Number of forks in the ancestry of this process. Measured: calling os.getpid() before each batch
+#: takes as long as counting the batch.
 _forks = 0
 
 

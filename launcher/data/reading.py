@@ -1,4 +1,4 @@
-"""One pass of a loader over an epoch: what was read, and how long the script waited for it."""
+"""Accounting of one pass over an epoch: the steps read, and how long the script waited for them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from launcher.data.order.shards import ShardPlan
 from launcher.data.state import Progress
 from launcher.runtime.events import emit
 
-#: Seconds after which batches that were handed out are entered: one by one it was measured to take
-#: several times as long, since all that a step of training touches has gone from the caches.
+#: Seconds between updates of the counters from the batches returned. Measured: updating after each
+#: batch takes several times as long, because a training step evicts everything from the caches.
 _ENTER_EVERY = 0.1
 
 
 class Reading:
-    """The account of a pass, and its line in the log."""
+    """Counts the steps and waits of one pass, and logs them at its end."""
 
     def __init__(self, plan: Plan | ShardPlan, meter: StreamMeter) -> None:
         self.plan = plan
@@ -27,13 +27,13 @@ class Reading:
         self._clock = meter.begin()
         self._meter = meter
         self._skipped = Skipped()
-        #: When the script began to wait, by time.perf_counter; None while it computes.
+        #: Start of the script's current wait, by time.perf_counter; None while it computes.
         self.waits_since: float | None = None
-        self._given: list[tuple[int | Portion, float, float]] = []  # and not entered yet
+        self._given: list[tuple[int | Portion, float, float]] = []  # not counted yet
         self._enters_at = 0.0
 
     def note(self, step: int | Portion, skipped: dict[str, Any] | None) -> None:
-        """A batch is handed out. step: as the source gave it."""
+        """Record a batch that is returned to the script. step: as the source gave it."""
         now = time.perf_counter()
         self._given.append((step, now if self.waits_since is None else self.waits_since, now))
         self.waits_since = None
@@ -45,7 +45,7 @@ class Reading:
 
     @property
     def progress(self) -> Any:
-        """How far the pass is."""
+        """Progress of the pass, up to date."""
         self._enter()
         return self._progress
 
@@ -56,7 +56,7 @@ class Reading:
             self._clock.count(since, until)
 
     def report(self) -> None:
-        """The pass is over, or given up."""
+        """Finish the pass, complete or abandoned, and log its event."""
         plan, progress, skipped = self.plan, self.progress, self._skipped
         if self.waits_since is not None:
             self._clock.waited(self.waits_since, time.perf_counter())

@@ -1,4 +1,4 @@
-"""Batches of the data service, as they come from this host's receiver."""
+"""Batches of the data service, read from this host's receiver."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from launcher.data.order.shards import LanePlan, ShardPlan
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.events import emit
 
-#: Seconds for the receiver of this host to open its socket; it starts together with the ranks.
+#: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
 _RECEIVER_PATIENCE = 60.0
-#: Seconds without any news from the receiver after which the log says what is awaited.
+#: Seconds without a message from the receiver after which the awaited item is logged.
 _SAY_EVERY = 30.0
-#: What was taken is said at once, but not again within so many seconds, and so many seconds of
-#: waiting: each word costs as much CPU time as receiving half a megabyte. Nothing is said while
-#: more than so many batches come within that time and the receiver sees it from the slabs' marks,
-#: but for as many as it may show together.
+#: The rank reports the batches it took at once, but then not again for `_SAY_TAKEN_EVERY` seconds,
+#: or for `_SAY_WHEN_STARVED` seconds while it waits, because each message costs as much CPU time as
+#: receiving half a megabyte. It sends no report while it takes more than `_QUICK` batches in that
+#: time and at most `_TOGETHER` of them are not yet known to the receiver, which reads the slabs'
+#: marks.
 _SAY_TAKEN_EVERY = 0.02
 _QUICK = 3
 _TOGETHER = 12
-_SAY_WHEN_STARVED = 0.02  # longer than quick batches are kept back for each other
+_SAY_WHEN_STARVED = 0.02  # longer than fast batches are held to be sent together
 _GONE = "the receiver of this host is gone"
-#: How many times this process has begun to read each stream.
+#: Number of times that this process has started to read each stream.
 _readings: collections.Counter[str] = collections.Counter()
 
 
 @dataclass(eq=False)
 class _Run:
-    """A run that this process has opened, and what came for it that nobody has asked for yet."""
+    """An epoch read that this process has opened, and its messages that are not yet consumed."""
 
     name: str
     plan: Plan | LanePlan
@@ -51,20 +52,21 @@ class _Run:
 
 
 class ServiceSource:
-    """Reads from this host's receiver; one connection, one run that is read and one after it.
+    """Reads batches from this host's receiver.
 
-    No thread runs in the training process: a batch waits in the receiver's shared memory, and its
-    message in the socket, until the training loop asks for it.
+    It uses one connection, with at most one epoch read in progress and one prepared after it. No
+    thread runs in the training process: a batch waits in the receiver's shared memory, and its
+    message in the socket, until the training loop requests it.
     """
 
     def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
         self._process = os.getpid()
-        self._unsaid: list[m.Batch] = []  # that were taken
+        self._unsaid: list[m.Batch] = []  # taken and not yet reported
         self._next_saying = 0.0
         self._released: collections.deque[int] = collections.deque()
-        # Arrays hold on to this object, and so to the connection, while they live: the receiver
-        # uses a slab again when it is told to, or when the connection has ended.
+        # Arrays keep a reference to this object, and so to the connection, while they live: the
+        # receiver reuses a slab when it is released, or when the connection has ended.
         self._views = SlabViews(self._released, pinning, owner=self)
         self._borrower = _connect(receiver, self._views)
         self._runs: dict[str, _Run] = {}
@@ -72,6 +74,10 @@ class ServiceSource:
         self._prepared: _Run | None = None
 
     def describe(self, dataset: str) -> Description:
+        """Request the description of a dataset.
+
+        Raises DataError when the dataset cannot be built, and DataServiceUnavailable.
+        """
         self._say(m.Describe(dataset=dataset))
         while True:
             answer = self._hear(f"what {dataset} is")
@@ -83,6 +89,10 @@ class ServiceSource:
         return Description(length=answer.length, iterable=answer.iterable)
 
     def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+        """Yield the steps of a plan and their batches.
+
+        Raises SampleError, DataError or DataServiceUnavailable when the epoch read fails.
+        """
         if isinstance(plan, ShardPlan):
             yield from read_parts(plan, lambda lane: _ServiceLane(self, lane, plan.rank))
             return
@@ -94,20 +104,23 @@ class ServiceSource:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
                 self._take(batch)
-                yield batch.step, self._parts(batch)  # and keep nothing that the script may let go
+                yield batch.step, self._parts(batch)  # keep no reference
         finally:
             self._close(run)
 
     def prepare(self, plan: Plan) -> None:
+        """Open the next epoch read; replaces the one prepared before."""
         self.close()  # what was prepared before
         self._prepared = self._open(plan, plan.rank, after=self._current)
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        """Send this rank's counters of a stream; a lost connection is raised elsewhere."""
         of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
-        with contextlib.suppress(DataServiceUnavailable):  # what went wrong is said elsewhere
+        with contextlib.suppress(DataServiceUnavailable):  # raised elsewhere
             self._say(m.Report(kind="rank", of=of, process=process, figures=dict(figures)))
 
     def close(self) -> None:
+        """Close the prepared epoch read, if there is one."""
         if self._prepared is not None:
             self._close(self._prepared)
             self._prepared = None
@@ -134,7 +147,7 @@ class ServiceSource:
         return run
 
     def _prepared_for(self, plan: Plan) -> _Run | None:
-        """The run that was opened early, if it is of this plan."""
+        """Return the epoch read that was prepared, if it has this plan; close it otherwise."""
         run, self._prepared = self._prepared, None
         if run is not None and run.plan != plan:
             self._close(run)
@@ -143,11 +156,11 @@ class ServiceSource:
 
     def _close(self, run: _Run) -> None:
         if self._runs.pop(run.name, None) is None or os.getpid() != self._process:
-            return  # a fork has no say on its parent's runs
+            return  # a fork must not close its parent's epoch reads
         for batch in run.batches:
             self._released.append(batch.slab)
         self._give_back()
-        with contextlib.suppress(DataServiceUnavailable):  # what went wrong was said before
+        with contextlib.suppress(DataServiceUnavailable):  # already raised
             self._say(m.CloseRun(run=run.name))
 
     def _next_batch(self, run: _Run) -> m.Batch:
@@ -166,7 +179,7 @@ class ServiceSource:
         return wire.unpack(self._views.payload(batch.slab, batch.size), batch.content)
 
     def _sort(self, message: m.Message | m.Batch) -> None:
-        """Keep what belongs to a run; a batch of one that was closed gives its memory back."""
+        """Keep a message for its epoch read; release the batches of one that was closed."""
         if isinstance(message, m.Batch):
             if (run := self._runs.get(message.run)) is None:
                 self._released.append(message.slab)
@@ -176,7 +189,7 @@ class ServiceSource:
             self._runs[message.run].failed = message
 
     def _give_back(self) -> None:
-        """Let the receiver use the slabs again that nobody looks at any more."""
+        """Return slabs that no array refers to any more to the receiver."""
         if self._pinning is None:
             while self._released:
                 self._views.give_back(self._released.popleft())
@@ -187,7 +200,7 @@ class ServiceSource:
             self._views.give_back(slab)
 
     def _take(self, batch: m.Batch) -> None:
-        """Mark a batch as taken by the script; say so, too, for when no other one comes."""
+        """Mark a batch as taken in shared memory, and report it in case no other batch follows."""
         self._views.take(batch.slab)
         self._unsaid.append(batch)
         if (now := time.monotonic()) < self._next_saying:
@@ -199,14 +212,14 @@ class ServiceSource:
             self._say()
 
     def _unseen(self) -> list[m.Batch]:
-        """Those unsaid that were taken after the latest that the receiver is known to have seen."""
+        """Return the unreported batches taken after the last one known to have been seen."""
         for count in range(len(self._unsaid), 0, -1):
             if self._views.is_seen(self._unsaid[count - 1].slab):
                 return self._unsaid[count:]
         return self._unsaid
 
     def _say(self, *messages: m.Message) -> None:
-        """Say what was taken, and more."""
+        """Send the report of batches taken, and other messages."""
         unsaid: dict[str, list[int]] = {}
         for batch in self._unsaid:
             unsaid.setdefault(batch.run, []).append(batch.step)
@@ -219,7 +232,7 @@ class ServiceSource:
             raise DataServiceUnavailable(_GONE) from error
 
     def _hear(self, awaited: str) -> m.Message | m.Batch:
-        """The next message; says in the log what is awaited, as long as nothing comes."""
+        """Receive the next message; logs what is awaited as long as none arrives."""
         since = time.monotonic()
         try:
             while True:
@@ -235,7 +248,7 @@ class ServiceSource:
 
 
 class _ServiceLane:
-    """A lane that is a run of its own, prepared by one worker at a time."""
+    """Shard reader whose shard is an epoch read of its own, prepared by one worker at a time."""
 
     def __init__(self, source: ServiceSource, plan: LanePlan, rank: int) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Where a loader gets its batches: from this process, or from the data service."""
+"""Sources of a loader's batches: this process, or the data service."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from launcher.runtime.environment import RECEIVER_VARIABLE, paths_here
 
 
 class Source(Protocol):
-    """Gives batches by plan."""
+    """Provides datasets' descriptions and the batches of plans."""
 
     def describe(self, dataset: str) -> Description:
-        """What a dataset says of itself."""
+        """Return the description of a dataset."""
 
     def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
-        """The steps of a plan and their batches; in order, if the plan's stream wants that."""
+        """Yield the steps of a plan and their batches, in order if its stream requires it."""
 
     def prepare(self, plan: Plan) -> None:
-        """Begin to work on a plan that may be asked for next, after the one that is being read."""
+        """Start work on a plan that is likely to be read after the current one."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
-        """Pass on what this rank has counted of a stream."""
+        """Pass on this rank's counters of a stream."""
 
     def close(self) -> None:
-        """Nothing more is asked for; arrays that were given stay as they are."""
+        """Release the source; arrays that were returned stay valid."""
 
 
 def open_source(pinning: Pinning | None = None) -> Source:
-    """The data service where the job declares one, else this process; never one for the other."""
+    """Open the data service if the job declares one, else this process; never fall back.
+
+    Raises DataServiceUnavailable when a declared service is not reachable from this process.
+    """
     if name := os.environ.get(RECEIVER_VARIABLE):
         return ServiceSource(name, pinning)
     if _service_is_declared():
@@ -64,7 +67,7 @@ def _service_is_declared() -> bool:
 
 
 class LocalSource:
-    """Loads in this process, batch by batch."""
+    """Loads batches in this process, one at a time."""
 
     def __init__(self, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
@@ -72,14 +75,16 @@ class LocalSource:
         self._has_checked = False
 
     def describe(self, dataset: str) -> Description:
+        """Build the dataset, if need be, and describe it."""
         return samples.describe(self._datasets[dataset])
 
     def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+        """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
             for portion, (tree, arrays) in laps.read_parts(plan, LocalLane):
                 yield portion, (tree, self._own(plan.spec, arrays))
             return
-        if not self._has_checked:  # where there is no other host to compare with
+        if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
             self._has_checked = True
         dataset = self._datasets[plan.spec.dataset]
@@ -91,7 +96,7 @@ class LocalSource:
             yield step, (tree, self._own(plan.spec, arrays))
 
     def _own(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
-        """Arrays that the script may change: not the dataset's own, as if they came from afar."""
+        """Copy arrays that may be the dataset's own, so that the script may modify them."""
         if self._pinning is not None:
             return self._pinning.copies(arrays)
         if spec.collates and spec.collate_fn is None:
@@ -99,10 +104,11 @@ class LocalSource:
         return [array.copy() for array in arrays]
 
     def prepare(self, plan: Plan) -> None:
-        """Nothing: this process is busy with the plan that is being read."""
+        """Do nothing: this process is busy with the current plan."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
+        """Add the counters to the process's bottleneck report."""
         alone.this_process().hear(stream, figures)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""

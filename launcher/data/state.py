@@ -1,8 +1,8 @@
-"""Where a loader stands, and how that is written down to go on later.
+"""Resume points of a loader, and the states in which they are saved.
 
-A state says which positions of the epoch's order have been taken. A loader with in_order=False
-knows that of its own rank only, so its state goes on as it is on the same rank of the same world;
-for another world, those of all ranks are put together.
+A state records which positions of the epoch's order have been taken. A loader with in_order=False
+knows only its own rank's, so its state can be loaded as it is on the same rank of the same world;
+for another world, the states of all ranks are merged.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
 VERSION = 2
-#: What decides the order of samples, and so must be the same when reading goes on.
+#: Fields that determine the order of samples, and so must be the same when reading resumes.
 _ORDER = ("dataset", "shuffle", "seed", "sampler", "batch_sampler")
-#: What decides which positions the steps of a rank stand at.
+#: Fields that determine the positions of a rank's steps.
 _STEPS = ("batch_size", "drop_last", "uneven")
-#: What decides which samples the steps of an iterable dataset have taken.
+#: Fields that determine which samples the steps of an iterable dataset have taken.
 _SHARDS = ("shards", "batch_size", "drop_last")
 
 State = dict[str, Any]
@@ -35,22 +35,25 @@ class Progress:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._done = StepSet(plan.done)
-        # Each rank on its own: the others have done other steps.
+        # Tracked per rank, because the others have done other steps.
         self._alone = bool(plan.done) or not plan.spec.in_order
         self._taken = self.samples = 0
 
     def end(self) -> None:
-        """The epoch is over, which the plan knows."""
+        """Do nothing: the plan knows when the epoch is over."""
 
     @property
     def pads(self) -> int:
+        """Samples that are repeated to fill the last step."""
         return self._plan.count(self._plan.padded)
 
     @property
     def drops(self) -> int:
+        """Samples that no rank gets."""
         return self._plan.count(self._plan.dropped)
 
     def note(self, step: int) -> None:
+        """Count a step that was taken."""
         self._taken += 1
         self.samples += self._plan.samples_in(step)
         if self._alone:
@@ -58,13 +61,13 @@ class Progress:
 
     @property
     def place(self) -> Place | None:
-        """Where to go on; None when the epoch is over."""
+        """The point to resume from; None when the epoch is over."""
         plan = self._plan
         return plan.place_with(self._done) if self._alone else plan.place_after(self._taken)
 
 
 def write_state(spec: StreamSpec, place: Place, *, rank: int, world: int) -> State:
-    """A place as plain JSON, a few hundred bytes."""
+    """Return a resume point as a JSON object of a few hundred bytes."""
     state: State = {
         "version": VERSION,
         **{name: getattr(spec, name) for name in _ORDER},
@@ -91,9 +94,9 @@ def read_state(
     rank: int,
     world: int,
 ) -> Place:
-    """The place that a state, or those of all ranks, was taken at.
+    """Return the resume point of a state, or of the states of all ranks.
 
-    Raises DataError when this loader's samples would not continue those before.
+    Raises DataError when this loader's samples would not continue those read before.
     """
     given = [states] if isinstance(states, Mapping) else list(states)
     places = [_read_one(state, spec) for state in given]
@@ -103,7 +106,7 @@ def read_state(
         if place.taken:
             _check_shards(state, spec, world)
     if all(place == places[0] and not place.done for place in places):
-        return places[0]  # read in order: one state speaks for all ranks
+        return places[0]  # read in order: one state holds for all ranks
     mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
     for state, place in zip(given, places, strict=True):
         if {name: state.get(name) for name in mine} == mine:
@@ -154,7 +157,7 @@ def _ranges(raw: Any) -> tuple[Range, ...]:
 def _together(
     states: Sequence[Mapping[str, Any]], places: Sequence[Place], spec: StreamSpec
 ) -> Place:
-    """One place for all ranks from what each has done in any order."""
+    """Merge the resume points of all ranks, each of which did steps in its own order."""
     _check_all_ranks(states, places)
     first = places[0]
     left = np.zeros(first.length or 0, bool)
@@ -166,7 +169,7 @@ def _together(
 
 
 def _check_all_ranks(states: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> None:
-    """All ranks of one world are here, and had begun at one place."""
+    """Raise unless all ranks of one world are present and started from one resume point."""
     world = states[0].get("world")
     ranks = sorted(state.get("rank", -1) for state in states)
     origins = {replace(place, done=()) for place in places}
@@ -179,7 +182,7 @@ def _check_all_ranks(states: Sequence[Mapping[str, Any]], places: Sequence[Place
 
 
 def _positions_done(state: Mapping[str, Any], place: Place, spec: StreamSpec) -> list[int]:
-    """The positions of the epoch that a rank has taken since its place."""
+    """Return the positions of the epoch that a rank has taken since its resume point."""
     plan = Plan(
         spec=replace(spec, **{name: state[name] for name in _STEPS}),
         length=place.length or 0,

@@ -1,7 +1,7 @@
-"""A SageMaker endpoint on this machine: any client of AWS runs training jobs here.
+"""A SageMaker endpoint on this machine, where any AWS client can run training jobs.
 
-`launcher endpoint` serves it; `serve` does so for the length of a block, in a process of its own.
-Its server needs the extra `endpoint` (moto); this door does not load it.
+`launcher endpoint` serves it; `serve` does so for the duration of a block, in its own process.
+The server needs the extra `endpoint` (moto); importing this package does not load it.
 """
 
 from __future__ import annotations

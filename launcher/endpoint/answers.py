@@ -1,4 +1,4 @@
-"""How answers look on the wire: JSON 1.1 for documents, each service's own form for refusals."""
+"""Responses on the wire: JSON 1.1 for documents, each service's own form for refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launcher.endpoint.refusal import Refusal
 
 REQUEST_ID = "x-amzn-RequestId"
 _JSON = "application/x-amz-json-1.1"
-#: How the services that answer in XML wrap an error; the others of them as IAM does.
+#: How each service that answers in XML wraps an error; STS uses IAM's form.
 _ERROR = "<Code>{code}</Code><Message>{message}</Message>"
 _XML_FORMS = {
     "s3": f"<Error>{_ERROR}<RequestId>{{id}}</RequestId></Error>",
@@ -27,12 +27,12 @@ _XML_FORMS["sts"] = _XML_FORMS["iam"]
 
 
 def document(content: Mapping[str, Any]) -> Response:
-    """An operation's output."""
+    """Return the response for an operation's output."""
     return _answer(json.dumps(content), 200, _JSON, str(uuid.uuid4()))
 
 
 def refusal(refused: Refusal, service: str) -> Response:
-    """A refusal in the form that the service's clients read."""
+    """Return the response for a refusal, in the form that the service's clients read."""
     request_id = str(uuid.uuid4())
     if form := _XML_FORMS.get(service):
         text = form.format(code=refused.code, message=escape(refused.message), id=request_id)
@@ -42,7 +42,7 @@ def refusal(refused: Refusal, service: str) -> Response:
 
 
 def unexpected(service: str) -> Refusal:
-    """What AWS says when the fault is its own."""
+    """Return the refusal that AWS sends for its own faults."""
     code = "InternalError" if service == "s3" else "InternalFailure"
     message = "The endpoint itself has failed; what it met is in its output, by this request's id."
     return Refusal(code, message, 500)

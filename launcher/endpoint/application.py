@@ -1,4 +1,4 @@
-"""One WSGI application: SageMaker's training jobs are ours, a few other services are moto's."""
+"""The WSGI application: SageMaker's training jobs are ours, a few other services are moto's."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from launcher.endpoint.throttle import Throttle
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
-#: moto has more; these are what the users of training jobs ask.
+#: moto has more; these are the ones that users of training jobs need.
 _MOTO_SERVICES = frozenset(
     {"s3", "logs", "iam", "sts", "ec2", "ecr", "kms", "servicequotas", "pricing", "monitoring"}
 )
-#: What curl and others say of any content; moto would read it as a form and store nothing.
+#: The default content type of curl and others; moto would parse it as a form and store nothing.
 _FORM = "application/x-www-form-urlencoded"
-#: What S3 says of content of which nothing is said.
+#: S3's content type for an object uploaded without one.
 _OCTETS = "binary/octet-stream"
 
 
 class Application:
-    """Admits a request, throttles it, and lets whose service it is answer it."""
+    """Admits a request, throttles it, and routes it to the service that it names."""
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class Application:
         self._moto = moto
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Answer one request."""
         request = Request(environ)
         service = ""
         try:
@@ -64,7 +65,7 @@ class Application:
             response = self._answer(request, credential.scope)
         except Refusal as refused:
             response = answers.refusal(refused, service)
-        except Exception:  # noqa: BLE001 (whatever went wrong here, the client reads AWS's form)
+        except Exception:  # noqa: BLE001 (the client gets AWS's form for any fault here)
             response = answers.refusal(answers.unexpected(service), service)
             _tell(f"request {response.headers[answers.REQUEST_ID]}:\n{traceback.format_exc()}")
         body: Iterable[bytes] = response(environ, start_response)
@@ -91,7 +92,7 @@ class Application:
         try:
             return Response.from_app(self._moto, environ)
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
-            # The code after which clients go on without what they may not ask.
+            # Clients continue without an operation that answers with this code.
             raise Refusal("AccessDenied", f"launcher endpoint does not have it: {error}") from error
 
     def _sagemaker(self, request: Request, operation: str, region: str) -> Response:
@@ -117,7 +118,7 @@ class Application:
         elif request.mimetype == _FORM:
             environ = {**environ, "CONTENT_TYPE": _OCTETS}
         response = self._ask_moto(environ)
-        is_part = "partNumber" in request.args  # the object itself is as it was
+        is_part = "partNumber" in request.args  # a part leaves the object itself unchanged
         if response.status_code < 300 and not is_part:
             path = environ["REQUEST_URI"].partition("?")[0]
             is_copy = "X-Amz-Copy-Source" in request.headers

@@ -1,4 +1,4 @@
-"""What a request carries of Signature Version 4: in its header, or in the query of its URL."""
+"""Signature Version 4 of a request, from its headers or from the query of its URL."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from launcher.endpoint.signature import Scope
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(\S+?), ?SignedHeaders=(\S+?), ?Signature=([0-9a-f]{64})"
 )
-#: Of a signature in a header; a presigned URL says for how long it is.
+#: For a signature in a header; a presigned URL states its own duration.
 _VALID_SECONDS = 15 * 60
-#: The longest that S3 lets a URL be signed for.
+#: The longest validity that S3 allows for a presigned URL.
 _WEEK_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Credential:
-    """A claim that is yet to be verified; time: as it was signed, "20261122T001500Z"."""
+    """A claim that is not verified yet; time: as it was signed, "20261122T001500Z"."""
 
     scope: Scope
     signed_headers: tuple[str, ...]
@@ -30,10 +30,10 @@ class Credential:
 
 
 def credential_of(request: Any) -> Credential:
-    """The credential of a request (werkzeug's); Refusal (403) when it has none."""
+    """Return the credential of a request (werkzeug's); Refusal (403) if it has none."""
     is_presigned = "X-Amz-Signature" in request.args
     if is_presigned and "Authorization" in request.headers:
-        # Who answers goes by the header: it would not be whom the URL was signed for.
+        # Routing uses the header, which may name another service than the URL was signed for.
         raise Refusal("InvalidArgument", "Only one auth mechanism allowed")
     try:
         return _presigned(request) if is_presigned else _in_header(request)

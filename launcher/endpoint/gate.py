@@ -1,7 +1,7 @@
-"""Who may ask: this machine's own programs, with the endpoint's access key.
+"""Access control: only programs on this machine that have the endpoint's access key.
 
-What is asked may be run, so a web page (Origin), a name that somebody else's DNS answers (Host),
-and a program without the key are all refused.
+Requests may run code, so these are refused: a web page (Origin), a name that somebody else's DNS
+resolves (Host), and a program without the key.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from launcher.endpoint.signature import SignedRequest
 
 LOOPBACK = "127.0.0.1"
 _UNSIGNED = "UNSIGNED-PAYLOAD"
-#: How far a request's time may be ahead of ours; AWS allows as much.
+#: How far a request's time may be ahead of ours; AWS allows the same.
 _SKEW_SECONDS = 15 * 60
-#: Of a request that is read whole before its signature is verified; no request of AWS's JSON
-#: services may be as large.
+#: For a request that is read whole before its signature is verified; AWS's JSON services allow
+#: no request this large.
 _LARGEST_BODY = 16 * 2**20
-#: They are part of what is signed, also where no header is named for it.
+#: These are always signed, even when not listed among the signed headers.
 _ALWAYS_COVERED = {"x-amz-date", "x-amz-content-sha256"}
-#: Codes of the services that answer in XML; the others have codes of their own.
+#: Codes of the services that answer in XML; the others have their own.
 _UNKNOWN_KEY = {
     "s3": "InvalidAccessKeyId",
     **dict.fromkeys(("iam", "sts", "ec2"), "InvalidClientTokenId"),
 }
 _WRONG_SIGNATURE = dict.fromkeys(("s3", "iam", "sts", "ec2"), "SignatureDoesNotMatch")
 
-#: The secret that goes with an access key id; None: there is no such key.
+#: Returns the secret of an access key id, or None if there is no such key.
 Secrets = Callable[[str], "str | None"]
 
 
 class Gate:
-    """Lets a request through, or refuses it with status 403.
+    """Admits a request, or refuses it with status 403.
 
-    port: of our own address; secrets: the keys that are known.
+    port: our own; secrets: looks up the secret of a key.
     """
 
     def __init__(self, port: int, secrets: Secrets) -> None:
@@ -49,7 +49,7 @@ class Gate:
         self._secrets = secrets
 
     def admit(self, request: Any, credential: Credential) -> None:
-        """Raise Refusal for a request (werkzeug's) that is not ours, or not as it was signed."""
+        """Raise Refusal for a request (werkzeug's) from elsewhere, or not as it was signed."""
         self._check_origin(request)
         service = credential.scope.service
         secret = self._secrets(credential.scope.access_key)
@@ -85,7 +85,7 @@ def _check_time(credential: Credential) -> None:
 
 
 def _check_headers(request: Any, credential: Credential) -> None:
-    """Who was given a presigned URL is not to add what S3 would do beside (X-Amz-Copy-Source)."""
+    """Refuse unsigned headers, which could extend a presigned URL (X-Amz-Copy-Source)."""
     present = {name.lower() for name, _ in request.headers}
     meant = {"host"} | {name for name in present if name.startswith("x-amz-")} - _ALWAYS_COVERED
     if unsigned := meant.difference(credential.signed_headers):
@@ -110,7 +110,7 @@ def _covered(request: Any, credential: Credential) -> SignedRequest:
 
 
 def _payload_hash(request: Any, credential: Credential) -> str:
-    """S3 says it in a header, since its bodies may be large; of any other body we compute it."""
+    """Return the payload's hash: from a header for S3's large bodies, else computed here."""
     if credential.scope.service == "s3":
         return str(request.headers.get("X-Amz-Content-Sha256", _UNSIGNED))
     if (request.content_length or 0) > _LARGEST_BODY:

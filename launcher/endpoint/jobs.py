@@ -1,4 +1,4 @@
-"""The training jobs of the endpoint: those of a local session, as AWS would describe them."""
+"""The training jobs of the endpoint: a local session's jobs, described as AWS would."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from launcher.sessions.local.files import open_up
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.store import Store
 
-#: What AWS answers for a job whose request left it out.
+#: AWS's values for fields that the request left out.
 _DEFAULTS = {
     "EnableNetworkIsolation": False,
     "EnableInterContainerTrafficEncryption": False,
@@ -33,12 +33,12 @@ _DEFAULTS = {
 _RUNS_HERE = (
     "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
 )
-#: For which the processes of an ended job are waited for; they need a fraction of one.
+#: How long to wait for the processes of an ended job; they need a fraction of a second.
 _LEAVE_SECONDS = 30.0
 
 
 class Jobs:
-    """Creates, describes, stops and forgets jobs; they are told their region, account and ARN.
+    """Creates, describes, stops and deletes jobs, with a region, account and ARN for each.
 
     account: 12 digits; open_session: for the jobs of a region.
     """
@@ -54,10 +54,11 @@ class Jobs:
         self._names_in_hand: set[str] = set()
 
     def arn(self, name: str, region: str) -> str:
+        """Return the ARN of a job."""
         return job_arn(name, region=region, account=self._account)
 
     def check_name(self, name: str, region: str) -> None:
-        """Raise Refusal when a name is taken; here it is for all regions at once."""
+        """Raise Refusal when a name is taken; here names are unique over all regions."""
         if name in self._names_in_hand or self._is_taken(name):
             raise Refusal(
                 "ResourceInUse",
@@ -66,7 +67,7 @@ class Jobs:
             )
 
     def create(self, request: Mapping[str, Any], region: str) -> str:
-        """Start a job; its ARN. Raises Refusal when the name is taken or the job cannot run."""
+        """Start a job and return its ARN; raise Refusal if the name is taken or it cannot run."""
         name = request["TrainingJobName"]
         with self._claimed(name, region):
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
@@ -79,7 +80,7 @@ class Jobs:
         return self.arn(name, region)
 
     def describe(self, name: str, region: str) -> dict[str, Any]:
-        """One job's document; Refusal when this region has none of that name."""
+        """Return a job's document; raise Refusal if this region has no job of that name."""
         entry = self.registry.read(name)
         try:
             document = self._open_session(region).describe_training_job(TrainingJobName=name)
@@ -92,19 +93,20 @@ class Jobs:
         return self._presented(document, entry)
 
     def summaries(self, region: str) -> Iterator[dict[str, Any]]:
-        """What a list of jobs says of each of a region's, the newest first."""
+        """Yield the list entries of a region's jobs, newest first."""
         names = set(self.registry.names(region))
         for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
             if summary["TrainingJobName"] in names:
                 yield summary
 
     def all(self, region: str) -> Iterator[dict[str, Any]]:
-        """The documents of a region's jobs, the newest first."""
+        """Yield the documents of a region's jobs, newest first."""
         for summary in self.summaries(region):
-            with contextlib.suppress(Refusal):  # removed just now
+            with contextlib.suppress(Refusal):  # deleted meanwhile
                 yield self.describe(summary["TrainingJobName"], region)
 
     def stop(self, name: str, region: str) -> None:
+        """Stop a running job; raise Refusal for any other."""
         status = self.describe(name, region)["TrainingJobStatus"]
         if status != "InProgress":
             raise invalid(
@@ -113,7 +115,7 @@ class Jobs:
         self._open_session(region).stop_training_job(TrainingJobName=name)
 
     def delete(self, name: str, region: str) -> None:
-        """Forget a job that has ended; its name is free again."""
+        """Delete a job that has ended, and free its name."""
         status = self.describe(name, region)["TrainingJobStatus"]
         if status not in TERMINAL_STATUSES:
             raise invalid(
@@ -129,7 +131,7 @@ class Jobs:
 
     @contextmanager
     def _claimed(self, name: str, region: str) -> Iterator[None]:
-        """The name is nobody else's for the block; of several requests at once, one is served."""
+        """Reserve the name for the block; of several simultaneous requests, one succeeds."""
         with self._lock:
             self.check_name(name, region)
             self._names_in_hand.add(name)
@@ -158,18 +160,19 @@ class Jobs:
 
 
 def not_found() -> Refusal:
+    """Return the refusal for a job that does not exist."""
     return invalid("Requested resource not found.")
 
 
 def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The transitions; the first says what is not as on AWS, where any client shows it."""
+    """Return the transitions; the first lists what differs from AWS, where any client shows it."""
     first, *others = document["SecondaryStatusTransitions"]
     notes = [_RUNS_HERE, *document["LocalNotes"]]
     return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
 
 
 def _lock_of(folder: JobFolder) -> int:
-    """The lock of an ended job, once its keeper has gone: that would take another job for it."""
+    """Lock an ended job once its watchdog has gone, which could mistake another job for it."""
     deadline = time.monotonic() + _LEAVE_SECONDS
     while (lock := folder.take_lock()) is None:
         if time.monotonic() > deadline:
@@ -179,7 +182,7 @@ def _lock_of(folder: JobFolder) -> int:
 
 
 def _remove(folder: Path) -> None:
-    """The name is free at once; the folder goes afterwards, whatever modes its job has set."""
+    """Free the name at once, then delete the folder, whatever modes its job has set."""
     gone = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
     folder.rename(gone / folder.name)
     open_up(gone)

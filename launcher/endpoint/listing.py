@@ -19,10 +19,10 @@ _SORT_FIELDS = {
 
 
 def listed(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The page of summaries that a ListTrainingJobs request asks for.
+    """Return the page of summaries that a ListTrainingJobs request asks for.
 
-    The newest come first unless the request says otherwise, and StatusEquals chooses from the page
-    that there would be without it: both as the operation's documentation has them.
+    The newest come first unless the request says otherwise. StatusEquals filters the page that
+    would result without it. Both follow the operation's documentation.
     """
     wanted = [document for document in documents if _is_wanted(document, arguments)]
     field = _SORT_FIELDS[arguments.get("SortBy", "CreationTime")]
@@ -45,9 +45,10 @@ def cut_page(
     arguments: Mapping[str, Any],
     default_size: int = 10,
 ) -> tuple[Sequence[Document], str | None]:
-    """One page in an order, and the token of the next; jobs that come or go between do not matter.
+    """Return one page in an order, and the token of the next page.
 
-    The token names the last document seen: its key and its name.
+    The token holds the key and name of the last document, so jobs that appear or disappear between
+    pages do not matter.
     """
 
     def place(document: Document) -> list[Any]:
@@ -63,7 +64,7 @@ def cut_page(
 
 
 def _is_wanted(document: Document, arguments: Mapping[str, Any]) -> bool:
-    """Every filter but StatusEquals; local jobs have no warm pools and no training plans."""
+    """Apply every filter but StatusEquals; local jobs have no warm pools and no training plans."""
     if "WarmPoolStatusEquals" in arguments or "TrainingPlanArnEquals" in arguments:
         return False
     return arguments.get("NameContains", "") in document["TrainingJobName"] and all(

@@ -1,7 +1,8 @@
-"""The logs of jobs in CloudWatch: a stream is brought up to date whenever somebody asks for it.
+"""The logs of jobs in CloudWatch; a stream is brought up to date when it is read.
 
-So nothing is published that nobody reads. What was published, and how far, live and die in one
-process (moto's memory is ours): each line is published once, also after a restart.
+So lines that nobody reads are never published. The published lines and the positions live in the
+memory of one process (as all of moto's state does): each line is published once, also after a
+restart.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.logs import log_streams, read_log
 from launcher.sessions.local.store import Store
 
-#: Lines that are published at once: more than are read at once, of which no line is read twice.
+#: Lines published at once: more than `read_log` reads at once, so that no line is read twice.
 _PIECE = 1_000_000
 
 Arguments = dict[str, Any]
 
 
 class Logs:
-    """Publishes what hosts have printed as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
+    """Publishes the lines of hosts as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
 
     def __init__(self, root: Path, registry: Registry, account: str) -> None:
         self._store = Store(root)
@@ -40,9 +41,9 @@ class Logs:
 
     @contextmanager
     def prepared(self, operation: str, arguments: Arguments, region: str) -> Iterator[Arguments]:
-        """The arguments of an operation, while what it reads is up to date and nobody else reads.
+        """Yield the arguments of an operation while its streams are current and nobody else reads.
 
-        A prefix of FilterLogEvents, which moto does not know, becomes the names that it means.
+        A prefix of FilterLogEvents, which moto does not support, becomes the names that it matches.
         """
         with self._lock:
             if _group_of(arguments) == GROUP:
@@ -54,7 +55,7 @@ class Logs:
             yield arguments
 
     def forget(self, job: str, region: str) -> None:
-        """A job was deleted: another of its name may have streams of the same names."""
+        """Drop the streams of a deleted job, as a later job of its name may reuse their names."""
         with self._lock:
             group = logs_backends[self._account][region].groups.get(GROUP)
             for key in [key for key in self._positions if key[0] == job]:
@@ -63,7 +64,7 @@ class Logs:
                     group.streams.pop("/".join(key), None)
 
     def _jobs_meant(self, arguments: Arguments, region: str) -> Iterator[str]:
-        """The jobs whose streams a request may read."""
+        """Yield the jobs whose streams a request may read."""
         wanted = _stream_names(arguments)
         begins = {name.partition("/") for name in ([wanted] if isinstance(wanted, str) else wanted)}
         for job, slash, _ in begins:
@@ -85,15 +86,15 @@ class Logs:
             if name.startswith(wanted) if isinstance(wanted, str) else name in wanted:
                 backend.ensure_log_stream(GROUP, name)
                 for events in self._new_events(folder, stream.name):
-                    # Not put_log_events of the backend: that refuses lines of two weeks ago.
+                    # Not the backend's put_log_events: it refuses lines over two weeks old.
                     backend.groups[GROUP].streams[name].put_log_events([_put(e) for e in events])
 
     def _new_events(self, folder: JobFolder, stream: str) -> Iterator[list[LogEvent]]:
-        """What a stream has had since the last time, in pieces of bounded size."""
+        """Yield the new events of a stream since the last call, in pieces of bounded size."""
         key = (folder.name, stream)
         size = folder.log(stream).stat().st_size
-        # A local position is a number of bytes; most streams of a large job have nothing new. What
-        # is printed meanwhile is the next request's: a host may print faster than we publish.
+        # A local position is a byte offset, so a stream without news costs one comparison. Lines
+        # printed meanwhile wait for the next request: a host may print faster than we publish.
         while int(self._positions.get(key, -1)) < size:
             position = self._positions.get(key)
             events, self._positions[key] = read_log(folder, stream, position, _PIECE)
@@ -106,11 +107,11 @@ class Logs:
         prefix = rest.pop("logStreamNamePrefix")
         streams = logs_backends[self._account][region].groups[GROUP].streams
         names = [name for name in streams if name.startswith(prefix)]
-        return {**rest, "logStreamNames": names or [prefix]}  # no names would mean all
+        return {**rest, "logStreamNames": names or [prefix]}  # an empty list would mean all
 
 
 def _group_of(arguments: Mapping[str, Any]) -> str | None:
-    """The log group that a request means, by name or by ARN."""
+    """Return the log group that a request names, by name or by ARN."""
     group: str | None = arguments.get("logGroupName") or arguments.get("logGroupIdentifier")
     if group and group.startswith("arn:"):
         return group.split(":log-group:", 1)[-1].removesuffix(":*")
@@ -118,7 +119,7 @@ def _group_of(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
-    """The streams that a request means: a prefix, or whole names."""
+    """Return the streams that a request names: a prefix, or whole names."""
     if one := arguments.get("logStreamName"):
         return (one,)
     if several := arguments.get("logStreamNames"):

@@ -1,4 +1,4 @@
-"""SageMaker's API as botocore's own model has it: what goes in, and what may come out."""
+"""SageMaker's API as botocore models it: checks of requests and of responses."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from launcher.request.validation import aws_answer, find_violations
 from launcher.request.validation.limits import find_violations_of
 from launcher.request.validation.model import service_model
 
-#: Required by the model, and yet AWS leaves it out until there are any (seen in answers of AWS).
+#: Required by the model, but AWS omits it until there are any (observed in AWS's responses).
 _OFTEN_ABSENT = 'Missing required parameter in input: "ModelArtifacts"'
 
 
 def operation_model(name: str) -> Any:
+    """Return botocore's model of an operation."""
     return service_model().operation_model(name)
 
 
 def answered(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as an operation answers it: only fields that it has, times in epoch seconds.
+    """Return the document as an operation answers it: only its fields, with times in epoch seconds.
 
-    Raises Refusal (InternalFailure) when a required field is absent or a value is of another type.
+    Raises Refusal (InternalFailure) for an absent required field or a value of another type.
     """
     shape = operation_model(name).output_shape
     if shape is None:
@@ -51,10 +52,10 @@ def _shaped(value: Any, shape: Any) -> Any:
 
 
 def taken(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that an operation has; what it does not know is ignored, as AWS does.
+    """Return the arguments that an operation defines; ignore unknown ones, as AWS does.
 
     Raises Refusal: SerializationException for a value of another type, ValidationException for what
-    the model or, of a new job, the rules between fields do not allow.
+    the model or, for a new job, the rules between fields do not allow.
     """
     shape = operation_model(name).input_shape
     known: dict[str, Any] = _known(arguments, shape)
@@ -74,7 +75,7 @@ def _complaints(value: Any, shape: Any) -> list[str]:
 
 
 def _known(value: Any, shape: Any) -> Any:
-    """What a shape has of a value, in the order in which it was sent."""
+    """Return the parts of a value that a shape defines, in the order in which they were sent."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         return {
             name: _known(each, shape.members[name])

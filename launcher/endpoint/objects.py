@@ -1,8 +1,9 @@
-"""S3 that outlives its server: what moto keeps in memory is written through to the root.
+"""S3 that outlives its server: moto's in-memory objects are written through to the root.
 
-<root>/s3/<bucket>/bucket.json and, for each object, <digest of its key>.json, which names the file
-of its content: so one object becomes the next at once. It is on disk before its request is
-answered. The newest version of an object is kept, and an upload in parts once it is complete.
+Layout: <root>/s3/<bucket>/bucket.json and, for each object, <digest of its key>.json, which names
+the file of its content, so that an object is replaced atomically. It is on disk before its
+request is answered. The newest version of an object is kept; a multipart upload is kept once
+complete.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from moto.s3.models import FakeKey, s3_backends
 from launcher.sessions.local.files import read_json, write_json, write_whole
 
 _MUTATING = frozenset({"PUT", "POST", "DELETE"})
-#: Of moto's object, what its clients can see.
+#: The fields of moto's object that clients can see.
 _FIELDS = (
     "checksum_algorithm",
     "checksum_value",
@@ -45,15 +46,15 @@ class Objects:
         self._lock = threading.Lock()
 
     def load(self) -> None:
-        """Give moto what an earlier server has left."""
+        """Load into moto what an earlier server has stored."""
         for description in sorted(self._folder.glob("*/bucket.json")):
             self._load_bucket(description.parent)
 
     def save(self, method: str, path: str, body: bytes, *, is_copy: bool) -> None:
-        """Write down what a successful request has touched.
+        """Write to disk what a successful request has changed.
 
         path: "/bucket/key" as it was sent; body: of a POST, which may name several keys; is_copy:
-        whether it was made from another object.
+        True if the object was made from another one.
         """
         if method not in _MUTATING:
             return
@@ -69,11 +70,11 @@ class Objects:
                 self._save_object(bucket, each)
 
     def has_bucket(self, bucket: str, region: str) -> bool:
-        """Whether a region has a bucket; others cannot be used by its jobs."""
+        """Return True if the region has the bucket; its jobs cannot use other regions' buckets."""
         return bucket in self._s3.buckets and self._s3.buckets[bucket].region_name == region
 
     def has_objects(self, bucket: str, prefix: str, region: str) -> bool:
-        """Whether there is an object under a prefix; also for a bucket that is not there."""
+        """Return True if an object exists under the prefix; False also for a missing bucket."""
         return any(key.startswith(prefix) for key in self._keys(bucket, region))
 
     def _keys(self, bucket: str, region: str) -> Iterator[str]:
@@ -96,7 +97,7 @@ class Objects:
             write_json(file, description)
 
     def _drop_bucket(self, name: str) -> None:
-        """A request may name no bucket, or "..": what is no bucket's folder stays."""
+        """Delete a bucket's folder; a request may name no bucket, or "..", so others are kept."""
         if (self._folder / name / "bucket.json").is_file():
             shutil.rmtree(self._folder / name, ignore_errors=True)
 
@@ -114,7 +115,10 @@ class Objects:
             old.unlink(missing_ok=True)
 
     def _drop_checksum(self, bucket: str, key: str) -> None:
-        """moto gives a copy the checksum of its source's parts as its own, which clients refuse."""
+        """Drop the checksum of a copy.
+
+        To a copy, moto gives the checksum of its source's parts, which clients refuse.
+        """
         if copied := self._s3.get_object(bucket, key):
             copied.checksum_algorithm = copied.checksum_value = None
 
@@ -130,7 +134,7 @@ class Objects:
         }
 
     def _file(self, bucket: str, key: str) -> Path:
-        """Keys may be longer than names of files, and have any characters."""
+        """Return an object's file, named by a digest: keys may be long and have any characters."""
         return self._folder / bucket / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
     # from the disk -----------------------------------------------------------------------------
@@ -147,7 +151,7 @@ class Objects:
             content = folder / described["data"]
             self._load_object(folder.name, described, content.read_bytes())
             contents.discard(content)
-        for unnamed in contents:  # of a server that was killed as it wrote
+        for unnamed in contents:  # left by a server that was killed while writing
             unnamed.unlink()
 
     def _load_object(self, bucket: str, description: dict[str, Any], content: bytes) -> None:
@@ -168,5 +172,5 @@ class Objects:
 
 
 def _keys_of(body: bytes) -> list[str]:
-    """The keys that a DeleteObjects request names."""
+    """Return the keys that a DeleteObjects request names."""
     return [unescape(key.decode()) for key in _KEY.findall(body)]

@@ -19,7 +19,7 @@ Arguments = Mapping[str, Any]
 
 
 class Operations:
-    """Answers one operation at a time; several threads may ask at once."""
+    """Answers SageMaker's operations; safe to call from several threads."""
 
     def __init__(self, jobs: Jobs, objects: Objects, logs: Logs) -> None:
         self._jobs = jobs
@@ -39,7 +39,7 @@ class Operations:
         }
 
     def answer(self, name: str, arguments: Arguments, region: str) -> dict[str, Any]:
-        """The operation's output document; raises Refusal."""
+        """Return the operation's output document; raise Refusal."""
         operation = self._answers.get(name)
         if operation is None:
             raise Refusal(
@@ -71,7 +71,7 @@ class Operations:
         self._logs.forget(arguments["TrainingJobName"], region)
 
     def _update(self, arguments: Arguments, region: str) -> None:
-        """What AWS can change of a job that runs, a local job does not have."""
+        """Refuse an update: a local job has nothing of what AWS can change in a running job."""
         self._jobs.describe(arguments["TrainingJobName"], region)
         raise invalid(
             "UpdateTrainingJob changes the profiler, the warm pool or the remote debugging of a "
@@ -96,7 +96,7 @@ class Operations:
         self._jobs.registry.write(name, Entry(region=region, tags=left))
 
     def _tagged(self, arguments: Arguments, region: str) -> tuple[str, Entry]:
-        """The job that an ARN names, and its entry."""
+        """Return the name of the job that an ARN identifies, and its entry."""
         name = arguments["ResourceArn"].rpartition("/")[2]
         entry = self._jobs.registry.read(name)
         if entry is None or arguments["ResourceArn"] != self._jobs.arn(name, region):

@@ -1,4 +1,4 @@
-"""The S3 locations of a request, looked at before the job is created, as AWS does."""
+"""Checks of a request's S3 locations before the job is created, as AWS does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.sessions.s3_uris import bucket_and_key, is_s3
 
 
 def check_places(request: Mapping[str, Any], region: str, objects: Objects) -> None:
-    """Raise Refusal for inputs without objects, and for an output bucket that is not there."""
+    """Raise Refusal for inputs without objects, and for an output bucket that does not exist."""
     for uri in _inputs(request):
         bucket, prefix = bucket_and_key(uri)
         if not objects.has_objects(bucket, prefix, region):
@@ -26,7 +26,7 @@ def check_places(request: Mapping[str, Any], region: str, objects: Objects) -> N
 
 
 def _no_objects(uri: str, bucket: str, region: str, role: str) -> str:
-    """AWS's words (as in aws/amazon-sagemaker-examples, issue 2267)."""
+    """Return AWS's message (as in aws/amazon-sagemaker-examples, issue 2267)."""
     return (
         f'No S3 objects found under S3 URL "{uri}" given in input data source. Please ensure that '
         f"the bucket exists in the selected region ({region}), that objects exist under that S3 "

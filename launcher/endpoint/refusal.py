@@ -1,10 +1,10 @@
-"""An answer that says no, as AWS says it: a code, a message, an HTTP status."""
+"""A refused request, in AWS's terms: a code, a message, an HTTP status."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """Raised by whoever refuses a request; the application makes an answer of it."""
+    """Raised when a request is refused; the application turns it into a response."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         self.code = code
@@ -14,5 +14,5 @@ class Refusal(Exception):
 
 
 def invalid(message: str) -> Refusal:
-    """ValidationException: what SageMaker answers to nearly everything that is wrong."""
+    """Return a ValidationException, SageMaker's answer to nearly everything that is wrong."""
     return Refusal("ValidationException", message)

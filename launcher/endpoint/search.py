@@ -1,4 +1,4 @@
-"""Search: expressions over the fields of training jobs, as SearchExpression describes them."""
+"""Search: expressions over the fields of training jobs, as SearchExpression defines them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def searched(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The page of records that a Search request asks for; the newest first by default."""
+    """Return the page of records that a Search request asks for; newest first by default."""
     if arguments["Resource"] != "TrainingJob":
         raise invalid(f"launcher endpoint searches TrainingJob only, not {arguments['Resource']}")
     expression = arguments.get("SearchExpression", {})
@@ -40,7 +40,7 @@ def searched(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dic
 
 
 def _fits(document: Document, expression: Mapping[str, Any]) -> bool:
-    """Whether a document fits all parts of an expression, or any of them (Operator)."""
+    """Return True if a document matches all parts of an expression, or any of them (Operator)."""
     parts = [
         *(_fits_filter(document, each) for each in expression.get("Filters", ())),
         *(_fits_nested(document, each) for each in expression.get("NestedFilters", ())),
@@ -50,7 +50,7 @@ def _fits(document: Document, expression: Mapping[str, Any]) -> bool:
 
 
 def _fits_nested(document: Document, nested: Mapping[str, Any]) -> bool:
-    """Whether one entry of a list fits all of the filters, whose names have the list's before."""
+    """Return True if one entry of a list matches all filters, whose names begin with the list's."""
     name = nested["NestedPropertyName"]
     return any(
         all(_fits_filter({name: entry}, each) for each in nested["Filters"])
@@ -77,7 +77,7 @@ def _fits_filter(document: Document, each: Mapping[str, Any]) -> bool:
 
 
 def property_of(document: Document, name: str) -> Any:
-    """A property by its dotted path ("Tags.team", "HyperParameters.lr"); None: it has none."""
+    """Return a property by dotted path ("Tags.team", "HyperParameters.lr"); None if absent."""
     value: Any = document
     for part in _path(name):
         if isinstance(value, list):
@@ -87,13 +87,13 @@ def property_of(document: Document, name: str) -> Any:
 
 
 def _path(name: str) -> list[str]:
-    """Keys of tags and hyperparameters may have dots of their own."""
+    """Split a dotted path; keys of tags and hyperparameters may contain dots themselves."""
     head, dot, rest = name.partition(".")
     return [head, rest] if head in ("Tags", "HyperParameters") and dot else name.split(".")
 
 
 def _value(value: Any) -> Value:
-    """Numbers as such, times as seconds, and all else as text: what can be compared."""
+    """Convert to a comparable value: numbers as such, times to seconds, all else to text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):

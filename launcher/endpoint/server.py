@@ -1,4 +1,4 @@
-"""The endpoint's process: one server on the loopback, with all that it needs of one root folder."""
+"""The endpoint's process: one server on the loopback address, with its state in one root folder."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ __all__ = ["AWS_RATES", "Endpoint", "Setup", "opened", "parse_access_key", "pars
 
 ROLE = "LauncherLocalRole"
 DEFAULT_REGION = "us-east-1"
-#: Connections that wait for their thread; clients submit hundreds of jobs at once.
+#: Connections that may wait for a thread; clients submit hundreds of jobs at once.
 _BACKLOG = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What an endpoint is started with.
+    """Settings of an endpoint.
 
-    root: where jobs, objects and the access key are kept; port: 0 for any that is free; rates: by
-    operation, requests per second; isolation, host_failure: see LocalSession.
+    root: where jobs, objects and the access key are stored; port: 0 for any free one; rates:
+    requests per second by operation; isolation, host_failure: see LocalSession.
     """
 
     root: Path
@@ -64,14 +64,16 @@ class Endpoint:
 
     @property
     def url(self) -> str:
+        """The address of the endpoint."""
         return f"http://{LOOPBACK}:{self.server.server_address[1]}"
 
     def environment(self) -> dict[str, str]:
-        """The variables by which any client of AWS finds it."""
+        """Return the variables that direct any AWS client to the endpoint."""
         return client_environment(self.url, self.access_key)
 
 
 def client_environment(url: str, key: AccessKey, region: str = DEFAULT_REGION) -> dict[str, str]:
+    """Return the variables that direct any AWS client to an endpoint."""
     return {
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": key.id,
@@ -82,7 +84,7 @@ def client_environment(url: str, key: AccessKey, region: str = DEFAULT_REGION) -
 
 @contextmanager
 def opened(setup: Setup) -> Iterator[Endpoint]:
-    """An endpoint of a root folder that no other has; PlatformError when it cannot be opened."""
+    """Open an endpoint on a root folder that no other uses; raise PlatformError if that fails."""
     with _held(setup.root):
         server = _bound(setup.port)
         key = kept_access_key(setup.root, setup.access_key)
@@ -113,7 +115,7 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
 
 
 def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSession:
-    """What runs a region's jobs, and fetches and stores their objects here."""
+    """Return the session that runs a region's jobs, and reads and stores their objects here."""
     variables = client_environment(f"http://{LOOPBACK}:{port}", key, region)
     return LocalSession(
         setup.root,
@@ -126,7 +128,7 @@ def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSessi
 
 
 def _give_role(role_arn: str, key: AccessKey) -> None:
-    """Who has the key is the role, as in a notebook on AWS: jobs need not name one."""
+    """Make the key's holder the role, as in a notebook on AWS, so that jobs need not name one."""
     assumed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assume_role(
         DEFAULT_REGION, "launcher-endpoint", role_arn, None, 3600, None
     )
@@ -134,7 +136,7 @@ def _give_role(role_arn: str, key: AccessKey) -> None:
 
 
 def _secret(own: AccessKey, key_id: str) -> str | None:
-    """The secret of our own key, or of a role that somebody with our own key has assumed."""
+    """Return the secret of our own key, or of a role that was assumed with it."""
     if key_id == own.id:
         return own.secret
     role = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].get_assumed_role_from_access_key(key_id)
@@ -142,14 +144,14 @@ def _secret(own: AccessKey, key_id: str) -> str | None:
 
 
 class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types are not read
-    """The application itself tells of what matters."""
+    """A handler without a request log; the application logs what matters."""
 
     def log_request(self, *_: Any) -> None:
         pass
 
 
 def _bound(port: int) -> BaseWSGIServer:
-    """A server without its application; the socket is ours, since werkzeug exits on an error."""
+    """Bind a server without its application, on our own socket: werkzeug exits on an error."""
     try:
         listener = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
     except OSError as error:
@@ -170,7 +172,7 @@ def _bound(port: int) -> BaseWSGIServer:
 
 @contextmanager
 def _held(root: Path) -> Iterator[None]:
-    """The root is nobody else's: two endpoints would not know of each other's objects."""
+    """Lock the root for the block: two endpoints would not see each other's objects."""
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (root / "endpoint.lock").open("w") as file:
         try:

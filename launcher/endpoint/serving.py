@@ -1,4 +1,4 @@
-"""An endpoint for the length of a block, in a process of its own: for tests, and for notebooks."""
+"""An endpoint for the duration of a block, in its own process: for tests and notebooks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from typing import Any
 from launcher.errors import PlatformError
 
 _EXPORT = "export "
-#: The last of the lines that `launcher endpoint` prints when it is ready.
+#: The variable on the last line that `launcher endpoint` prints when ready.
 _LAST_VARIABLE = "AWS_DEFAULT_REGION"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedEndpoint:
-    """environment: what a client of AWS needs (AWS_ENDPOINT_URL, keys, region); process: serves."""
+    """A running endpoint.
+
+    environment: what an AWS client needs (AWS_ENDPOINT_URL, keys, region); process: the server.
+    """
 
     environment: Mapping[str, str]
     process: subprocess.Popen[str]
 
     @property
     def url(self) -> str:
+        """The address of the endpoint."""
         return self.environment["AWS_ENDPOINT_URL"]
 
     @property
     def port(self) -> int:
+        """The port of the endpoint."""
         return int(self.url.rpartition(":")[2])
 
     def client(self, service: str, region: str | None = None, **arguments: Any) -> Any:
-        """boto3's client of a service; `arguments`: more of boto3's, such as config."""
+        """Return boto3's client of a service; `arguments` go to boto3 too, such as config."""
         import boto3
 
         return boto3.client(
@@ -55,11 +60,11 @@ def serve(
     rates: Mapping[str, float] | None = None,
     isolation: str | None = None,
 ) -> Iterator[ServedEndpoint]:
-    """Serve a root folder until the block ends; jobs that run then go on.
+    """Serve a root folder until the block ends; jobs still running then continue.
 
-    port: 0 for any that is free; rates: requests per second by operation, above AWS's own
-    (float("inf") lifts one). The same root and port again: the same jobs, objects and key.
-    Raises PlatformError when the server does not come up.
+    port: 0 for any free one; rates: requests per second by operation, which override AWS's own
+    (float("inf") lifts one). The same root and port again give the same jobs, objects and key.
+    Raises PlatformError when the server does not start.
 
     >>> with serve("/tmp/endpoint") as endpoint:
     ...     endpoint.client("sagemaker").list_training_jobs()
@@ -80,7 +85,7 @@ def serve(
 
 
 def _exported(process: subprocess.Popen[str], talk: Any) -> dict[str, str]:
-    """The variables that a server prints once it is ready."""
+    """Return the variables that a server prints once it is ready."""
     environment = {}
     assert process.stdout is not None, "it is a pipe"
     for line in process.stdout:

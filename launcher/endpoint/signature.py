@@ -1,4 +1,4 @@
-"""Signature Version 4, as a server computes it to compare with what a client has sent.
+"""Signature Version 4, as a server computes it to compare with the client's.
 
 Source: "Create a signed AWS API request" in the IAM user guide.
 """
@@ -17,7 +17,7 @@ _UNRESERVED = "-_.~"
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What a key was derived for: "KEY/20261122/us-east-1/s3/aws4_request"."""
+    """The scope that a key was derived for: "KEY/20261122/us-east-1/s3/aws4_request"."""
 
     access_key: str
     date: str
@@ -26,7 +26,7 @@ class Scope:
 
     @classmethod
     def parse(cls, credential: str) -> Scope:
-        """ValueError for a credential of another form."""
+        """Parse a credential; raise ValueError for another form."""
         access_key, date, region, service, terminator = credential.rsplit("/", 4)
         if terminator != "aws4_request":
             raise ValueError(credential)
@@ -38,10 +38,10 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class SignedRequest:
-    """What a signature covers.
+    """Everything that a signature covers.
 
-    target: path and query as they were sent; header: gives a header's value by its name;
-    payload_hash: what the client says, or what we have computed.
+    target: path and query as they were sent; header: returns a header's value by its name;
+    payload_hash: as the client states it, or as computed here.
     """
 
     scope: Scope
@@ -53,7 +53,7 @@ class SignedRequest:
     payload_hash: str
 
     def signature(self, secret: str) -> str:
-        """The signature that the owner of the secret would send, in hexadecimal digits."""
+        """Return the signature that the owner of the secret would send, in hexadecimal digits."""
         key = f"AWS4{secret}".encode()
         for part in str(self.scope).split("/"):
             key = hmac.digest(key, part.encode(), "sha256")
@@ -78,14 +78,14 @@ class SignedRequest:
         )
 
     def _canonical_path(self, path: str) -> str:
-        """S3 signs the path as it is sent; every other service encodes it once more."""
+        """Encode the path: S3 signs it as it is sent; every other service encodes it once more."""
         if self.scope.service == "s3":
             return quote(unquote(path), safe=f"/{_UNRESERVED}")
         return quote(path, safe=f"/{_UNRESERVED}")
 
 
 def _canonical_query(query: str) -> str:
-    """Sorted by name and value; a signature that is itself in the query does not count."""
+    """Sort the query by name and value, and omit a signature that is itself part of it."""
     pairs = []
     for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""Rates of operations: one bucket of tokens for each operation and region, as AWS has them."""
+"""Rate limits of operations: one token bucket for each operation and region, as on AWS."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import MappingProxyType
 from launcher.endpoint.refusal import Refusal
 from launcher.errors import PlatformError
 
-#: Requests per second, account and region, by operation. "CloudWatch Logs quotas" in the CloudWatch
-#: Logs user guide; for FilterLogEvents also re:Post's "cloudwatch-logs-throttling". GetLogEvents is
-#: more in a few regions; what works with 10 works everywhere.
+#: Requests per second, account and region, by operation. Source: "CloudWatch Logs quotas" in the
+#: CloudWatch Logs user guide; for FilterLogEvents also re:Post's "cloudwatch-logs-throttling".
+#: A few regions allow more GetLogEvents; what works with 10 works everywhere.
 AWS_RATES: Mapping[str, float] = MappingProxyType(
     {"DescribeLogStreams": 25.0, "GetLogEvents": 10.0, "FilterLogEvents": 5.0}
 )
 
 
 def parse_rates(texts: Iterable[str]) -> dict[str, float]:
-    """The rates that a user gives as OPERATION=NUMBER; PlatformError for another form."""
+    """Parse a user's rates, given as OPERATION=NUMBER; raise PlatformError for another form."""
     try:
         return {name: float(rate) for name, _, rate in (text.partition("=") for text in texts)}
     except ValueError as error:
@@ -29,9 +29,9 @@ def parse_rates(texts: Iterable[str]) -> dict[str, float]:
 
 
 class Throttle:
-    """Refuses what comes faster than its rate; a second's worth may come at once.
+    """Refuses requests above their rate; a second's worth may arrive at once.
 
-    rates: by operation; one that is not there is not limited.
+    rates: by operation; an operation without one is not limited.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Throttle:
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
     def spend(self, operation: str, region: str) -> None:
-        """Take a token; Refusal (ThrottlingException) when there is none."""
+        """Take a token; raise Refusal (ThrottlingException) when there is none."""
         rate = self._rates.get(operation)
         if rate is None:
             return

@@ -1,4 +1,4 @@
-"""Estimator, PyTorch and TensorFlow: jobs that are described as in SageMaker's SDK, and run.
+"""Estimator, PyTorch and TensorFlow: jobs described with the SageMaker SDK's arguments.
 
 The `sagemaker` package itself is never imported.
 """

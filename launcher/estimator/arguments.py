@@ -1,4 +1,4 @@
-"""The SageMaker SDK's constructor arguments, as a JobSpec."""
+"""Conversion of the SageMaker SDK's constructor arguments to a JobSpec."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from launcher.spec.distribution import Distribution
 from launcher.spec.findings import did_you_mean
 from launcher.spec.strategies import as_distribution
 
-#: Arguments of SDK v2 that Launcher does not take, and what to do instead.
+#: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
 NOT_TAKEN = {
     "git_config": "clone the repository (git clone --branch BRANCH REPO), and give its folder as "
     "source_dir",
@@ -31,13 +31,13 @@ NOT_TAKEN = {
 
 
 class JobArguments:
-    """What an Estimator is made of: `spec`.
+    """The constructor arguments of an Estimator, kept as `spec`.
 
-    The arguments are those of SageMaker SDK v2's Estimator and mean the same; docs/jobs.md lists
-    the differences. Where one has a type of the `sagemaker` package, an object of that package is
-    accepted by its attributes. More than v2 has: `task` (what Launcher's own trainer runs, instead
-    of a script), `data_service` (what the hosts of a data group serve), `framework` (which image
-    `framework_version` means), `capacity_retry`, `allow_restart_from_scratch`, `profiler_rules` and
+    The arguments are those of SageMaker SDK v2's Estimator, with the same meaning; docs/jobs.md
+    lists the differences. Objects of the `sagemaker` package are accepted by their attributes.
+    Additional arguments: `task` (what Launcher's own trainer runs instead of a script),
+    `data_service` (what the hosts of a data group serve), `framework` (the framework of
+    `framework_version`), `capacity_retry`, `allow_restart_from_scratch`, `profiler_rules` and
     `extra_request`.
 
     Source: https://sagemaker.readthedocs.io/en/v2.257.0/api/training/estimators.html
@@ -180,17 +180,17 @@ class JobArguments:
         )
 
     def set_hyperparameters(self, **hyperparameters: Any) -> None:
-        """Give hyperparameters, in place of those of the same names."""
+        """Set hyperparameters, replacing those with the same names."""
         values = {**self.spec.hyperparameters, **hyperparameters}
         self.spec = self.spec.replace(hyperparameters=values)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """The hyperparameters, with their types."""
+        """Return the hyperparameters, with their types."""
         return dict(self.spec.hyperparameters)
 
 
 def _refuse(others: Mapping[str, Any]) -> None:
-    """Arguments that no Estimator of Launcher has."""
+    """Raise TypeError for unknown arguments, and SpecError for unsupported ones of SDK v2."""
     unknown = [name for name in others if name not in NOT_TAKEN]
     if unknown:
         near = did_you_mean(unknown[0], (part.name for part in dataclasses.fields(JobSpec)))

@@ -1,4 +1,4 @@
-"""The arguments of an Estimator, from the description of a job that it ran."""
+"""Reconstruction of an Estimator's arguments from the description of a job that it ran."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from launcher.request.channels import MODEL_CONTENT
 from launcher.spec import DataParallel, DataService, InstanceGroup, ModelParallel, Mpi
 from launcher.spec.distribution import Distribution, Torchrun
 
-#: Where in a description each option stands.
+#: The path of each option in a description.
 _PLACES = {
     "volume_size": "ResourceConfig.VolumeSizeInGB",
     "volume_kms_key": "ResourceConfig.VolumeKmsKeyId",
@@ -64,10 +64,10 @@ _PLACES = {
 def constructor_arguments(
     description: Mapping[str, Any], document: JobDocument | None
 ) -> dict[str, Any]:
-    """What an Estimator was made of, from the description of a job that it ran.
+    """Return an Estimator's arguments from the description of a job that it ran.
 
-    The source folder is not among it, as only the job has a copy; nor are the inputs, which are an
-    argument of `fit`, and what no request says: alternatives and capacity_retry.
+    Missing are the source folder, of which only the job has a copy; the inputs, which are an
+    argument of `fit`; and alternatives and capacity_retry, which are not part of a request.
     """
     resources = description.get("ResourceConfig", {})
     algorithm = description.get("AlgorithmSpecification", {})
@@ -98,7 +98,7 @@ def constructor_arguments(
 
 
 def _decoded(value: str) -> Any:
-    """A hyperparameter as JSON; SDK v3 and other clients send bare texts."""
+    """Decode a hyperparameter from JSON; SDK v3 and other clients send plain strings."""
     try:
         return json.loads(value)
     except ValueError:
@@ -129,9 +129,9 @@ def _distribution_of(trainer: TrainerPart) -> Distribution | None:
 
 
 def _torchrun(kind: type[Torchrun], trainer: TrainerPart) -> Torchrun:
-    """The distribution, with as much of what the ranks are told as it has fields for.
+    """Build the distribution from those of the ranks' settings that it has fields for.
 
-    The file of a partition stays with the job; what it says is told.
+    The partition file itself stays with the job; the settings in it are already among the ranks'.
     """
     taken = {part.name for part in dataclasses.fields(kind)} - {"partition_file"}
     default = vars(kind().parallel)
@@ -157,7 +157,7 @@ def _data_service_of(part: DataPart) -> DataService:
 
 
 def _options(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a job was created with, apart from its machines, image and code."""
+    """Return the arguments of a job other than its machines, image and code."""
     found = {name: _at(description, place) for name, place in _PLACES.items()}
     options = {name: value for name, value in found.items() if value is not None}
     command = tuple(_at(description, "AlgorithmSpecification.ContainerEntrypoint") or ())
@@ -179,7 +179,7 @@ def _at(description: Any, place: str) -> Any:
 
 
 def _model(description: Mapping[str, Any]) -> dict[str, str]:
-    """The channel of a model_uri is known by what SDK v2 says of its content."""
+    """Find the channel of a model_uri, identified by the content type that SDK v2 gives it."""
     for channel in description.get("InputDataConfig", ()):
         source = channel["DataSource"].get("S3DataSource", {})
         if channel.get("ContentType") == MODEL_CONTENT and channel["ChannelName"] != CODE_CHANNEL:

@@ -1,4 +1,4 @@
-"""Estimator: a job that is described as in SageMaker's SDK, and run."""
+"""Estimator: a job described with the SageMaker SDK's arguments, ready to run."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
 
 class Estimator(JobArguments):
-    """A training job to be run, once or several times; made of what `JobArguments` lists.
+    """A training job to run once or several times; `JobArguments` lists its arguments.
 
     The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
     LocalSession, or with `fit(..., local=True)`.
     """
 
-    #: The job that `fit` created last, or that was attached to.
+    #: The job that `fit` created last, or that `attach` found.
     latest_training_job: Job | None = None
 
     def fit(
@@ -46,14 +46,14 @@ class Estimator(JobArguments):
         local: bool | None = None,
         max_cost: float | None = None,
     ) -> Job:
-        """Run the job; with `wait` return when it has completed, else at once.
+        """Run the job; return when it has completed, or at once without `wait`.
 
         inputs: a URI or TrainingInput (channel "training"), or one per channel name.
         logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
-        experiment_config: of this run; else the estimator's own.
-        max_cost: dollars; a job that may cost more on AWS is not sent.
+        experiment_config: for this run, instead of the estimator's own.
+        max_cost: dollars; a job that may cost more on AWS is not submitted.
 
-        Raises SpecError for a bad description, JobFailed or JobStopped when the job ended so.
+        Raises SpecError for a bad description, and JobFailed or JobStopped if the job ends so.
         """
         spec = self._with_inputs(inputs)
         if experiment_config is not None:
@@ -62,7 +62,7 @@ class Estimator(JobArguments):
         name = job_name or new_job_name(spec)
 
         def attempt(tried: JobSpec, its_name: str) -> Job:
-            # where fit was called; `pursue` stands between it and its attempts
+            # the caller of fit; `pursue` adds a frame between fit and its attempts
             stacklevel = 5 if wait else 4
             job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
             self.latest_training_job = job
@@ -80,9 +80,9 @@ class Estimator(JobArguments):
         return job
 
     def plan(self, inputs: Any = None) -> Plan:
-        """The job's machines and what they may cost: an estimate; nothing is sent or asked.
+        """Return the job's machines and estimated cost; nothing is sent to or requested from AWS.
 
-        A notebook shows it as a table.
+        A notebook shows the plan as a table.
         """
         spec = self._with_inputs(inputs)
         return plan_job(spec, self._session(spec, local=None))
@@ -90,9 +90,9 @@ class Estimator(JobArguments):
     def request(
         self, job_name: str | None = None, inputs: Any = None, *, resolve: bool = False
     ) -> dict[str, Any]:
-        """The CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
+        """Return the CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
 
-        resolve: ask AWS for what is left open: role, bucket, image; else nothing is asked.
+        resolve: look up an unset role, bucket and image at AWS; otherwise AWS is not called.
         """
         spec = self._with_inputs(inputs)
         name = job_name or new_job_name(spec)
@@ -103,7 +103,7 @@ class Estimator(JobArguments):
         return dict(prepare(spec, placement).request)
 
     def to_yaml(self, inputs: Any = None) -> str:
-        """The job file that describes the same job to the command line."""
+        """Return the job file that describes the same job to the command line."""
         return self._with_inputs(inputs).to_yaml()
 
     @property
@@ -117,9 +117,9 @@ class Estimator(JobArguments):
     def attach(
         cls: type[EstimatorType], training_job_name: str, sagemaker_session: Any = None
     ) -> EstimatorType:
-        """An estimator of a job that was created before, here or by another process.
+        """Return an estimator for an existing job, created here or by another process.
 
-        Its `latest_training_job` is that job; it has no source folder, so it cannot `fit` again.
+        Its `latest_training_job` is that job. It has no source folder, so it cannot `fit` again.
 
         Raises JobNotFound.
         """
@@ -147,7 +147,7 @@ def _send(
 ) -> Job:
     """Create a job, unless it may cost more than `max_cost` on AWS.
 
-    stacklevel: of the user's own line, for the warnings.
+    stacklevel: the warnings' stack level, which points at the user's own line.
     """
     submission = prepare(spec, place(spec, session, name))
     for warning in submission.warnings:

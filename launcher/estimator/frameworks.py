@@ -1,4 +1,4 @@
-"""Estimators with the arguments of a framework's own: PyTorch and TensorFlow."""
+"""Estimators with framework-specific arguments: PyTorch and TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from launcher.spec.distribution import Distribution
 
 
 class PyTorch(Estimator):
-    """An Estimator whose script comes first, as in SageMaker SDK v2's PyTorch; or with a `task`.
+    """An Estimator with the argument order of SageMaker SDK v2's PyTorch; a `task` works too.
 
-    framework_version, py_version: which training image to use on AWS, where no image_uri says it;
-    a job on this machine runs in the Python that submits it.
+    framework_version, py_version: select the training image on AWS if image_uri is not given. A
+    job on this machine runs in the Python that submits it.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class PyTorch(Estimator):
 class TensorFlow(Estimator):
     """An Estimator with the arguments of SageMaker SDK v2's TensorFlow.
 
-    framework_version, py_version: as in PyTorch. model_dir: the hyperparameter of that name; the
-    script has none unless one is given.
+    framework_version, py_version: as in PyTorch. model_dir: the hyperparameter of that name, which
+    the script gets only if it is given.
     """
 
     def __init__(

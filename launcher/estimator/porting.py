@@ -1,4 +1,4 @@
-"""Objects of the `sagemaker` package, and its dictionaries, as the values of a JobSpec."""
+"""Conversion of the `sagemaker` package's objects and dictionaries to values of a JobSpec."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from launcher.spec import FileSystemInput, InstanceGroup, TrainingInput
 from launcher.spec.findings import choice_fix
 from launcher.spec.names import names
 
-#: The channel that SDK v2 gives to an input without a name.
+#: The channel name that SDK v2 gives to an unnamed input.
 DEFAULT_CHANNEL = "training"
 
 
 def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, ...]:
-    """Instance groups of either package; SDK v2's distribution names the one that trains.
+    """Convert instance groups of either package; SDK v2's distribution names the train group.
 
-    Raises SpecError where that is no group of the job.
+    Raises SpecError if that group is not in the job.
     """
     named = distribution.get("instance_groups", ()) if isinstance(distribution, Mapping) else ()
     trains = set(names(named))
@@ -49,7 +49,7 @@ def _foreign_group(group: Any) -> InstanceGroup:
 
 
 def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:
-    """Channels from what SDK v2's fit() takes: one input, or one per channel name."""
+    """Convert the inputs of SDK v2's fit() to channels: one input, or one per channel name."""
     if inputs is None:
         return {}
     channels = inputs if isinstance(inputs, Mapping) else {DEFAULT_CHANNEL: inputs}
@@ -61,11 +61,11 @@ def _input(value: Any) -> TrainingInput | FileSystemInput:
         return TrainingInput(value)
     if isinstance(value, TrainingInput | FileSystemInput):
         return value
-    return read_channel(value.config)  # where the sagemaker package keeps a request's Channel
+    return read_channel(value.config)  # in the sagemaker package, a request's Channel
 
 
 def read_channel(channel: Mapping[str, Any]) -> TrainingInput | FileSystemInput:
-    """An input from the Channel of a request."""
+    """Convert the Channel of a request to an input."""
     if mounted := channel["DataSource"].get("FileSystemDataSource"):
         return FileSystemInput(
             mounted["FileSystemId"],
@@ -95,16 +95,16 @@ def _s3_input(channel: Mapping[str, Any]) -> TrainingInput:
 
 
 def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Tags as a mapping, or as AWS's list of {"Key": ..., "Value": ...}."""
+    """Convert tags given as a mapping, or as AWS's list of {"Key": ..., "Value": ...}."""
     if isinstance(tags, Mapping):
         return dict(tags)
     return {tag["Key"]: tag["Value"] for tag in tags}
 
 
 def as_request_part(value: Any) -> Mapping[str, Any] | None:
-    """A part of the request: as it is there, or an object of the sagemaker package that makes it.
+    """Return a part of the request, given as a mapping or as an object of the sagemaker package.
 
-    What such an object leaves empty is left out.
+    Unset fields of such an object are omitted.
     """
     if value is None or isinstance(value, Mapping):
         return value
@@ -113,7 +113,7 @@ def as_request_part(value: Any) -> Mapping[str, Any] | None:
 
 
 def as_hook(value: Any) -> Mapping[str, Any] | None:
-    """SDK v2's debugger_hook_config: True asks for the hook as it is by default, False for none."""
+    """Convert SDK v2's debugger_hook_config: True means the default hook, False means none."""
     if isinstance(value, bool):
         return {} if value else None
     return as_request_part(value)
@@ -122,7 +122,7 @@ def as_hook(value: Any) -> Mapping[str, Any] | None:
 def as_rules(
     rules: Sequence[Any],
 ) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
-    """SDK v2's list of both kinds of rules, debugger's first; a mapping is one of those."""
+    """Split SDK v2's rules into debugger rules, which include mappings, and profiler rules."""
     debugger = [rule for rule in rules if not hasattr(rule, "to_profiler_rule_config_dict")]
     profiler = [rule for rule in rules if hasattr(rule, "to_profiler_rule_config_dict")]
     return (

@@ -1,4 +1,4 @@
-"""What `fit` prints while it follows a job."""
+"""The output of `fit` while it follows a job."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from launcher.job import Job
 
 
 def follow(job: Job, *, logs: bool) -> None:
-    """Return when a job has ended; Ctrl-C leaves it, and says how to come back.
+    """Wait until a job has ended; Ctrl-C detaches and prints how to reattach.
 
-    logs: whether its lines and states are printed; that nothing happens is said in any case.
+    logs: whether to print log lines and states; notices about stalls are always printed.
     """
     if logs:
         print(f"Job {job.name}", flush=True)
@@ -38,5 +38,5 @@ def _print_state(state: StateChange) -> None:
 
 
 def print_notice(notice: str) -> None:
-    """Say that nothing happens, that nobody answers, or what is tried next."""
+    """Print a notice: the job is silent, the service does not answer, or a retry follows."""
     print(f"({notice})", flush=True)

@@ -1,4 +1,4 @@
-"""Which platform an Estimator means: ours as they are, and what stands for a `sagemaker` one."""
+"""The session of an Estimator: one of ours, or ours in place of a `sagemaker` session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from launcher.sessions.finding import local_session, session_of
 
 
 def own_session(given: Any, *, local: bool) -> Session | None:
-    """The session that was given, when it is one of ours; this machine's when `local`; or None."""
+    """Return the given session if it is one of ours, this machine's if `local`, or else None."""
     if hasattr(given, "read_log"):
         session: Session = given
         return session
@@ -18,8 +18,8 @@ def own_session(given: Any, *, local: bool) -> Session | None:
 
 
 def aws_session(given: Any) -> Session:
-    """SageMaker, asked through the boto3 session of a Session of the sagemaker package, if any."""
-    from launcher.sessions.aws import AwsSession  # boto3 is loaded for a job on AWS only
+    """Return an AWS session that uses the boto3 session of a given `sagemaker` Session, if any."""
+    from launcher.sessions.aws import AwsSession  # boto3 is loaded only for AWS
 
     return AwsSession(
         getattr(given, "boto_region_name", None),
@@ -29,14 +29,14 @@ def aws_session(given: Any) -> Session:
 
 
 def is_local_mode(given: Any) -> bool:
-    """Whether a session of the sagemaker package is its LocalSession."""
+    """Return whether a session of the sagemaker package is its LocalSession."""
     return bool(getattr(given, "local_mode", False))
 
 
 def find_job(name: str, given: Any) -> Job:
-    """A job of the given session; without one, of this machine, or else of AWS.
+    """Return a job of the given session; without a session, one of this machine, or else of AWS.
 
-    Raises JobNotFound when no session was given, and neither of the two has it.
+    Raises JobNotFound if no session is given and neither of the two has the job.
     """
     if given is None:
         return Job(name, session_of(name))

@@ -1,10 +1,11 @@
-"""Lengths of time as people read them."""
+"""Durations in readable form."""
 
 from __future__ import annotations
 
 
 def readable(seconds: float) -> str:
-    """
+    """Format a number of seconds for a reader.
+
     >>> [readable(seconds) for seconds in (0.4, 42, 200, 10_021)]
     ['0s', '42s', '3m20s', '2h47m']
     """

@@ -1,4 +1,4 @@
-"""Where a job failed first, and what that host printed last."""
+"""The host where a job failed first, and the last lines it printed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from launcher.following.lines import LogLine
 
-#: How many of a host's last lines are shown.
+#: How many of a host's last lines to show.
 _LINES = 20
 _HOST = re.compile(r"\b(algo-[1-9]\d*)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailedHost:
-    """The host where a job's failure began, and its last lines, as it printed them."""
+    """The host where a job's failure began, and the last lines it printed."""
 
     group: str
     host: str
@@ -25,14 +25,14 @@ class FailedHost:
 
 
 def host_of_reason(reason: str, hosts: Iterable[str]) -> str | None:
-    """The host that a FailureReason speaks of: the first it names, or the only one there is."""
+    """Return the host that a FailureReason names first, or the only host there is, else None."""
     known = list(hosts)
     named = [host for host in _HOST.findall(reason) if host in known]
     return named[0] if named else known[0] if len(known) == 1 else None
 
 
 def find_failed_host(lines: Iterable[LogLine]) -> FailedHost | None:
-    """The host that said first that it failed, in the lines of one host or of all."""
+    """Return the host that reported a failure first, from the lines of one host or of all."""
     last: dict[str, deque[LogLine]] = {}
     failed: str | None = None
     for line in lines:
@@ -45,7 +45,7 @@ def find_failed_host(lines: Iterable[LogLine]) -> FailedHost | None:
 
 
 def to_plain(failed: FailedHost | None) -> dict[str, Any] | None:
-    """As `-o json` prints it."""
+    """Convert to plain values, as `-o json` prints them."""
     if failed is None:
         return None
     return {"group": failed.group, "host": failed.host, "last_lines": list(failed.lines)}

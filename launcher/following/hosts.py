@@ -1,4 +1,4 @@
-"""Whose lines are wanted."""
+"""Selection of hosts whose lines are shown or analysed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from launcher.spec.findings import choice_fix
 def chosen_hosts(
     groups: Mapping[str, str], *, group: str | None, host: str | None
 ) -> frozenset[str]:
-    """The hosts of a group, or of a name.
+    """Return the hosts of a group, or the host of a name.
 
-    groups: the group of each host. Raises SpecError for a group or host that the job has not.
+    groups: the group of each host. Raises SpecError for a group or host that the job does not have.
     """
     problems = [
         *_unknown("group", group, dict.fromkeys(groups.values())),
@@ -33,7 +33,7 @@ def chosen_hosts(
 def training_hosts(
     groups: Mapping[str, str], document: JobDocument | None
 ) -> frozenset[str] | None:
-    """The hosts that train; None (all may) for a job without a job document."""
+    """Return the hosts that train; None (any host may) for a job without a job document."""
     if document is None:
         return None
     roles = document.roles

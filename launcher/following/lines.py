@@ -22,12 +22,12 @@ class LogLine:
 
     @property
     def event(self) -> tuple[str, dict[str, Any]] | None:
-        """Name and fields of a line of Launcher's own; of others None."""
+        """Name and fields of an event line of Launcher's own; None for any other line."""
         return parse_event(self.text)
 
     @property
     def readable(self) -> str:
-        """The text for a person who sees group and host beside it already."""
+        """The text for a reader who already sees group and host beside it."""
         event = self.event
         if event is None:
             return self.text
@@ -37,5 +37,5 @@ class LogLine:
 
     @property
     def is_event(self) -> bool:
-        """Whether the line is Launcher's own."""
+        """True for one of Launcher's own event lines."""
         return self.event is not None

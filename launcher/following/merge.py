@@ -1,10 +1,10 @@
-"""The lines of all hosts of a job, merged by time; none is lost or repeated, in bounded memory.
+"""Merge the lines of all hosts of a job by time, each exactly once, in bounded memory.
 
-Each stream is read in pages, so that all pages together have at most `_BUFFERED_LINES`, and a
-stream's next page is read when its last one has been shown. A line is shown once no older line can
-come any more: a session says how late a line may come (`log_delay_seconds`), so whatever was
-printed before "now less the delay" is there when the streams are listed and read after "now". That
-is one moment for all streams; a silent one holds nobody back.
+Each stream is read in pages. All pages together hold at most `_BUFFERED_LINES`, and a stream's
+next page is read once its last one has been shown. A line is shown once no older line can still
+arrive. A session bounds how late a line may arrive (`log_delay_seconds`), so everything printed
+before "now minus the delay" is present when the streams are listed and read after "now". The
+cut-off is one moment for all streams, so a silent stream delays no other.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from launcher.following.lines import LogLine
 from launcher.following.source import Source
 from launcher.sessions.base import LogEvent, LogStream
 
-#: Of all streams together. With 300 hosts, CloudWatch's 10 reads a second are 1,000 lines.
+#: For all streams together. With 300 hosts, CloudWatch's 10 reads a second are 1,000 lines.
 _BUFFERED_LINES = 30_000
 _LARGEST_PAGE = 10_000
-#: What a session calls "no delay" still has the sizes of many logs looked at one after the other.
+#: Even a session with "no delay" reads the sizes of many logs one after the other.
 _LEAST_HOLD_SECONDS = 0.25
 
 
 class MergedLog:
-    """What the hosts of a job print, from the start; every line comes out once.
+    """The lines that the hosts of a job print, from the start, each exactly once.
 
-    groups: the group of each host; hosts: whose lines are wanted (None: everybody's);
-    buffered_lines: of all streams together. An error of the session may end any of the iterators;
-    the next one goes on with the next line.
+    groups: the group of each host; hosts: the hosts to read (None: all); buffered_lines: for all
+    streams together. An error of the session may end any of the iterators; the next one continues
+    with the next line.
     """
 
     def __init__(
@@ -51,23 +51,26 @@ class MergedLog:
         self._buffered_lines = buffered_lines
         self._clock = clock
         self._streams: dict[str, _Stream] = {}
-        #: How far a host's clock was seen to be ahead of ours, in seconds.
+        #: The furthest a host's clock was seen ahead of ours, in seconds.
         self._ahead = 0.0
 
     def settled(self) -> Iterator[LogLine]:
-        """The lines before which no other can come any more."""
-        # One host prints in order, and there is nobody to wait for.
+        """Yield the lines before which no other line can still arrive."""
+        # A single host prints in order, so there is nothing to wait for.
         hold = self._hold_seconds if len(self._hosts or self._groups) > 1 else 0.0
         until = self._clock() + self._ahead - hold
         return self._merge(lambda: until)
 
     def present(self) -> Iterator[LogLine]:
-        """Also the lines before which others may come; it ends even if the hosts print on."""
+        """Yield the lines printed so far, though older ones may still arrive.
+
+        Ends even if the hosts continue to print.
+        """
         started = self._clock()
         return self._merge(lambda: started + self._ahead)
 
     def rest(self) -> Iterator[LogLine]:
-        """All that there is, of hosts that have ended."""
+        """Yield all remaining lines, for hosts that have ended."""
         return self._merge(lambda: math.inf)
 
     @property
@@ -111,9 +114,9 @@ class MergedLog:
 
 
 class _Stream:
-    """A stream of a host: where it was read up to, and what was read and not shown yet.
+    """A stream of one host: its read position, and the lines read but not shown yet.
 
-    number: the place of its lines among those of the same time.
+    number: orders its lines among those of the same time.
     """
 
     def __init__(self, stream: LogStream, group: str, number: int) -> None:

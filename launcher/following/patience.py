@@ -1,4 +1,4 @@
-"""Asking a platform that may not answer for a while: again, said once, and not for ever."""
+"""Retry a platform that does not answer for a while: one notice, and a limit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LONGEST_PAUSE_SECONDS = 30.0
 
 
 def way_back(job: str) -> str:
-    """What to say to one whose following of a job ends before the job does."""
+    """Return the hint for a user who stops following a job before it ends."""
     return f"The job is not affected; `launcher logs -f {job}` comes back to it"
 
 
 @contextmanager
 def telling_way_back(job: str) -> Iterator[None]:
-    """For the block after a job was created: an error of the cloud says how to come back to it."""
+    """Add to a CloudError how to return to the job, in the block after the job was created."""
     try:
         yield
     except CloudError as error:
@@ -35,18 +35,18 @@ def telling_way_back(job: str) -> Iterator[None]:
 
 
 def is_transient(error: CloudError) -> bool:
-    """Whether the same question may be answered later."""
-    from launcher.sessions.aws.retries import is_passing  # a TAB need not load it
+    """Return True if the same request may succeed later."""
+    from launcher.sessions.aws.retries import is_passing  # not loaded for shell completion
 
     return is_passing(error) or isinstance(error, CredentialsExpired)
 
 
 class PatientSession:
-    """What following reads of a session, asked until there is an answer.
+    """The part of a session that following reads, with retries until there is an answer.
 
-    tell: hears that there is no answer, and that there is one again; pause: sleeps, and may raise
-    when time is up; give_up_seconds: without any answer; then the last error is raised, with how to
-    come back.
+    tell: called when answers stop, and when they resume; pause: sleeps, and may raise when time is
+    up; give_up_seconds: without any answer for this long, the last error is raised, with how to
+    return to the job.
     """
 
     def __init__(
@@ -66,23 +66,27 @@ class PatientSession:
 
     @property
     def log_delay_seconds(self) -> float:
+        """Seconds until a printed line is readable, at most."""
         return self._session.log_delay_seconds
 
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        """Return the DescribeTrainingJob document."""
         return self._ask(
             lambda: self._session.describe_training_job(TrainingJobName=TrainingJobName)
         )
 
     def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the log streams of the job's hosts."""
         return self._ask(lambda: self._session.log_streams(job_name))
 
     def read_log(
         self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
     ) -> tuple[list[LogEvent], str]:
+        """Return events of a stream from a position on, and the position after them."""
         return self._ask(lambda: self._session.read_log(job_name, stream, position, limit))
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """The answer, however often it takes; errors that will not pass are raised at once."""
+        """Retry until there is an answer; raise permanent errors at once."""
         since: float | None = None
         seconds = _FIRST_PAUSE_SECONDS
         while True:

@@ -1,4 +1,4 @@
-"""Sleeping between two questions, until the time that somebody gave is over."""
+"""Sleep between two polls, up to a deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from launcher.following.durations import readable
 
 
 class Pause:
-    """Sleeps; raises StillRunning once `timeout` seconds (None: no limit) have gone since."""
+    """A sleep that raises StillRunning `timeout` seconds after creation (None: never)."""
 
     def __init__(self, job: str, timeout: float | None) -> None:
         self._job = job
@@ -17,6 +17,7 @@ class Pause:
         self._started = time.monotonic()
 
     def __call__(self, seconds: float) -> None:
+        """Sleep for `seconds`, or until the deadline; raise StillRunning once it has passed."""
         if self._timeout is None:
             time.sleep(seconds)
             return

@@ -1,4 +1,4 @@
-"""A job's changes of state and its lines, until it has ended, with a word when nothing happens."""
+"""Watch a job until it ends: its state changes, its lines, and a notice when nothing happens."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from launcher.following.merge import MergedLog
 from launcher.following.source import Source
 from launcher.sessions.base import TERMINAL_STATUSES
 
-#: Without a line or a change of state for so long, it is said that the job still goes on.
+#: After this long without a line or a state change, send a notice that the job still runs.
 IDLE_SECONDS = 60.0
-#: After the end, lines are waited for until none came for the session's delay, and no longer than:
+#: After the end, late lines are awaited until none arrived for the session's delay, but at most:
 _LONGEST_DRAIN_SECONDS = 120.0
-#: How far the clocks of a platform and of this machine may be apart.
+#: The largest expected difference between the clocks of the platform and this machine.
 _CLOCK_SKEW_SECONDS = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateChange:
-    """A job entered a state.
+    """A job's entry into a state.
 
-    word: SecondaryStatus, as the platform calls it; seconds: since the creation of the job.
+    word: SecondaryStatus, as the platform names it; seconds: since the creation of the job.
     """
 
     word: str
@@ -37,9 +37,9 @@ class StateChange:
 
 
 class Watch:
-    """What happens to a job from its creation on.
+    """The events of a job since its creation.
 
-    log: its lines, where they are wanted; notices: hears when nothing happens; pause: sleeps.
+    log: its lines, if wanted; notices: called when the job is idle; pause: sleeps.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Watch:
         self._last_word = time.monotonic()
 
     def events(self) -> Iterator[LogLine | StateChange]:
-        """States and lines as they come; the last state stands behind all lines."""
+        """Yield states and lines as they come; the final state comes after all lines."""
         was_running = False
         while True:
-            now = self._describe()  # before the lines: once it has ended they are complete
+            now = self._describe()  # before the lines: after the end they are complete
             changes = self._new_changes(now)
             if now["TrainingJobStatus"] in TERMINAL_STATUSES:
                 yield from changes[:-1]
@@ -94,7 +94,7 @@ class Watch:
         return changes
 
     def _last_lines(self, now: Mapping[str, Any], *, was_running: bool) -> Iterator[LogLine]:
-        """The lines that were printed before the end and can be seen later only."""
+        """Yield the lines that were printed before the end but become readable only later."""
         if self._log is None:
             return
         delay = self._source.log_delay_seconds
@@ -109,7 +109,7 @@ class Watch:
         yield from self._log.rest()
 
     def _heard(self, events: Any) -> Iterator[Any]:
-        """The same events; each counts as a word about the job."""
+        """Yield the same events, and reset the idle timer for each."""
         for event in events:
             yield event
             self._last_word = time.monotonic()
@@ -126,7 +126,7 @@ def _is_over(started: float) -> bool:
 
 
 def _age(now: Mapping[str, Any]) -> float:
-    """Seconds since the end of a job that has ended."""
+    """Return the seconds since a finished job ended."""
     return _since(now.get("TrainingEndTime") or now.get("LastModifiedTime") or now["CreationTime"])
 
 

@@ -1,1 +1,1 @@
-"""What became of a job: its hosts, its summary, its bill, and the files that it left."""
+"""The outcome of a job: its hosts, its summary, its cost, and its artifacts."""

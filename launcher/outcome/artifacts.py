@@ -1,4 +1,4 @@
-"""What a job left behind: model.tar.gz and output.tar.gz, and fetching them."""
+"""Download of the artifacts of a job: model.tar.gz and output.tar.gz."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from launcher.errors import LauncherError, PlatformError, Refused
 from launcher.sessions.base import Session
 
-#: Told of a file's name, the bytes copied so far, and all that there are (None: not known).
+#: Called with a file's name, the bytes copied so far, and its size (None: unknown).
 FileProgress = Callable[[str, int, "int | None"], None]
-#: S3's words for an object that is not there.
+#: S3's error codes for an object that does not exist.
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
@@ -21,10 +21,10 @@ def download_artifacts(
     folder: Path,
     progress: FileProgress | None = None,
 ) -> list[Path]:
-    """Fetch what a described job left into a folder, which is made; the files that are there now.
+    """Download the artifacts of a described job into a folder, created if needed; return the files.
 
-    Raises LauncherError for artifacts that are no archives, PlatformError for a folder that cannot
-    be written, and what the session raises.
+    Raises LauncherError for artifacts that are not archives, PlatformError for a folder that cannot
+    be written, and the session's own errors.
     """
     output = description.get("OutputDataConfig", {})
     if "S3OutputPath" not in output:
@@ -53,7 +53,7 @@ def download_artifacts(
 
 
 def _uris(description: Mapping[str, Any]) -> dict[str, str]:
-    """Where the files may be; the model is not named before it is there."""
+    """Return where the files may be; the model is listed only once it exists."""
     uris = {"output.tar.gz": _place(description) + "output.tar.gz"}
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         uris = {"model.tar.gz": str(model), **uris}
@@ -61,13 +61,16 @@ def _uris(description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(description: Mapping[str, Any]) -> str:
-    """Source of the layout: API reference, OutputDataConfig."""
+    """Return the prefix of the artifacts.
+
+    Source of the layout: API reference, OutputDataConfig.
+    """
     base = description["OutputDataConfig"]["S3OutputPath"].rstrip("/")
     return f"{base}/{description['TrainingJobName']}/output/"
 
 
 def _fetch(session: Session, uri: str, file: Path, progress: FileProgress | None) -> bool:
-    """Whether there was something to fetch."""
+    """Download a file; return False if it does not exist."""
 
     def tell(copied: int, size: int | None) -> None:
         if progress:

@@ -1,4 +1,4 @@
-"""What a job cost: an estimate, from the seconds that AWS billed and its instances' prices."""
+"""Estimated cost of a job, from the seconds that AWS billed and the prices of its instances."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from launcher.outcome.hosts import host_groups
 class Bill:
     """The cost of a job on AWS, without storage and traffic.
 
-    billable_seconds: of each instance, a warm pool's included; None until they are known.
-    max_seconds: the MaxRuntimeInSeconds of the request, None where it had none. spot_saving: the
-    share of the training time that was not billed; None without spot instances.
+    billable_seconds: of each instance, including a warm pool's; None until known. max_seconds: the
+    MaxRuntimeInSeconds of the request, None if it had none. spot_saving: the share of the training
+    time that was not billed; None without spot instances.
     """
 
     estimate: Estimate
@@ -27,13 +27,13 @@ class Bill:
 
     @property
     def dollars(self) -> float | None:
-        """USD; None while the job goes on, and when a price is not known."""
+        """USD; None while the job runs, and when a price is unknown."""
         seconds = self.billable_seconds
         return None if seconds is None else self.estimate.dollars(seconds)
 
     @property
     def max_dollars(self) -> float | None:
-        """USD at max_run; None when a price is not known."""
+        """USD at max_run; None when a price is unknown."""
         return None if self.max_seconds is None else self.estimate.dollars(self.max_seconds)
 
     @property
@@ -49,7 +49,7 @@ class Bill:
         return f"{dollars_text(self.dollars)} (max {dollars_text(self.max_dollars)})"
 
     def summary(self) -> dict[str, Any]:
-        """In plain values: what `-o json` prints."""
+        """Return plain values, as `-o json` prints them."""
         return {
             "dollars": self.dollars,
             "max_dollars": self.max_dollars,
@@ -61,11 +61,10 @@ class Bill:
 
 
 def bill(description: Mapping[str, Any]) -> Bill | None:
-    """The bill of a described job.
+    """Return the cost of a described job.
 
-    None for one on this machine, which costs nothing, and for one whose machines AWS keeps to
-    itself (serverless).
-
+    None for a job on this machine, which costs nothing, and for a serverless job, whose machines
+    AWS does not disclose.
     Source of the seconds: the DescribeTrainingJob page of the SageMaker API reference.
     """
     if "LocalIsolation" in description:

@@ -11,7 +11,7 @@ from launcher.contract import HOMOGENEOUS_GROUP
 
 @dataclass(frozen=True, kw_only=True)
 class HostGroup:
-    """One group of a job as it was requested: its name, type, and hosts in numeric order."""
+    """One group of a job as requested: its name, type, and hosts in numeric order."""
 
     name: str
     instance_type: str
@@ -19,10 +19,10 @@ class HostGroup:
 
 
 def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
-    """The groups of a described job: algo-1..N are numbered in the order of the groups.
+    """Return the groups of a described job, numbering algo-1..N in the order of the groups.
 
     SageMaker does not document that order; inside a job resourceconfig.json is the authority.
-    A serverless job has machines that no description names: it has no groups.
+    A serverless job has no groups, since no description names its machines.
     """
     resources = description.get("ResourceConfig", {})
     requested = resources.get("InstanceGroups") or [
@@ -45,5 +45,5 @@ def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
 
 
 def group_of_hosts(description: Mapping[str, Any]) -> dict[str, str]:
-    """The group of each host of a described job."""
+    """Return the group of each host of a described job."""
     return {host: group.name for group in host_groups(description) for host in group.hosts}

@@ -1,4 +1,4 @@
-"""A job's summary: read from its description, its job document and its hosts' event lines."""
+"""Summary of a job, from its description, its job document and its hosts' event lines."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from launcher.contract import JobDocument, parse_event
 from launcher.errors import JobFailed, JobStopped
 from launcher.outcome.hosts import HostGroup, host_groups
 
-#: The command line's exit code for each status that is an end.
+#: The command line's exit code for each terminal status.
 EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
 
 
 def summarise(
     description: Mapping[str, Any], document: JobDocument | None, lines: Iterable[str]
 ) -> dict[str, Any]:
-    """The outcome in plain values.
+    """Return the outcome as plain values.
 
-    exit_code: None while the job goes on; billable_seconds: of all the group's hosts together,
-    None until it is known; data: None when no rank reported a data epoch; its metrics and verdict
-    are those of the job's end, or the latest.
+    exit_code: None while the job runs. billable_seconds: summed over the group's hosts, None until
+    known. data: None when no rank reported a data epoch; its metrics and bottleneck verdict are
+    those of the job's end, or else the latest.
     """
     status = description["TrainingJobStatus"]
     return {
@@ -58,10 +58,10 @@ def _group(
 
 @dataclass
 class _DataMeasure:
-    """Who prepared how many batches, who received them, and how long the ranks waited.
+    """Batches prepared per host and received per rank, and how long the ranks waited.
 
-    skipped: how many times a sample raised and was left out. warnings: what may be a mistake, in
-    words.
+    skipped: how many times a sample raised and was left out. warnings: possible mistakes, as
+    sentences.
     """
 
     prepared: Counter[str] = field(default_factory=Counter)
@@ -84,14 +84,14 @@ class _DataMeasure:
             try:
                 measure._take(*event)
             except (KeyError, TypeError, ValueError):
-                continue  # a script's own line, or two lines torn into each other
+                continue  # a script's own line, or two interleaved lines
         return measure
 
     def _take(self, name: str, fields: Mapping[str, Any]) -> None:
         if name == "batches_served":
             self.prepared.update(Counter(**fields["by_host"]))
         elif name == "data_epoch":
-            # each rank's own count, so that it can be held against what the hosts prepared
+            # per rank, for comparison with the hosts' prepared counts
             rank, steps = str(fields["rank"]), int(fields["steps"])
             waited, took = float(fields["wait_seconds"]), float(fields["total_seconds"])
             skipped = int(fields.get("skipped", 0))

@@ -1,13 +1,12 @@
-"""Data parallel and pipeline training over torch.distributed.
+"""Data-parallel and pipeline training over torch.distributed.
 
     from launcher import parallel
 
     parallel.init(pipeline=2, global_batch=64, microbatches=4)      # in each rank, under torchrun
     loader = DataLoader(..., rank=parallel.dp_rank(), world_size=parallel.dp_size())
 
-`degrees` is the arithmetic, `world` the processes. The functions here speak of the process that
-they are called in, once it has called `init`; their names are those of SageMaker's model-parallel
-library v1.
+`degrees` holds the arithmetic, `world` the processes. The functions here describe the calling
+process once it has called `init`. Their names are those of SageMaker's model-parallel library v1.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ __all__ = [
     "world",
 ]
 
-#: Of this process: it can join once.
+#: The context of this process, which can join once.
 _joined: list[World] = []
 
 
 def init(**degrees: Any) -> World:
-    """Meet the other ranks; see `world.join` for the arguments. Raises ParallelError."""
+    """Join the other ranks; see `world.join` for the arguments. Raises ParallelError."""
     if _joined:
         raise ParallelError("launcher.parallel.init() was called before in this process")
     _joined.append(join(**degrees))
@@ -51,50 +50,55 @@ def init(**degrees: Any) -> World:
 
 
 def leave() -> None:
-    """Wait for all ranks and end the process groups: the last call of a script."""
+    """Wait for all ranks and destroy the process groups; the last call of a script."""
     world().leave()
     _joined.clear()
 
 
 def world() -> World:
-    """This process among all that train."""
+    """Return the parallel context of this process. Raises ParallelError before `init`."""
     if not _joined:
         raise ParallelError("launcher.parallel.init() was not called in this process")
     return _joined[0]
 
 
 def rank() -> int:
+    """Return the global rank of this process."""
     return world().rank
 
 
 def size() -> int:
+    """Return the number of ranks."""
     return world().degrees.world
 
 
 def local_rank() -> int:
+    """Return the rank of this process on its host."""
     return world().local_rank
 
 
 def dp_rank() -> int:
-    """The replica that this process has a stage of."""
+    """Return the number of the replica that this process belongs to."""
     return world().dp_rank
 
 
 def dp_size() -> int:
+    """Return the number of replicas."""
     return world().degrees.data
 
 
 def pp_rank() -> int:
-    """The stage that this process has."""
+    """Return the pipeline rank of this process: its stage, unless it holds several."""
     return world().pp_rank
 
 
 def pp_size() -> int:
+    """Return the number of pipeline ranks per replica."""
     return world().degrees.pipeline
 
 
 def device() -> torch.device:
-    """Where this process computes."""
+    """Return the device that this process computes on."""
     return world().device
 
 

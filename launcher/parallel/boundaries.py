@@ -1,4 +1,4 @@
-"""Where a model can be cut: the modules at which a stage can begin."""
+"""The modules of a model at which a stage can begin."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from launcher.parallel.stages import Look
 
 
 def boundaries(model: nn.Module, arguments: Mapping[str, Any]) -> list[str]:
-    """The modules, in order, at each of which a stage can begin.
+    """Return the modules, in order, at which a stage can begin.
 
-    Not the first one that the model calls, and none that it calls several times. What is needed on
-    both sides must be single tensors, which can be sent; how far they go does not matter.
-    arguments: as for `stages.cut`, which takes these as its cuts. Raises ParallelError.
+    The first module that the model calls is not among them, nor any that it calls several times.
+    Values that cross a cut must be single tensors, which can be sent; how far they travel does not
+    matter. arguments: as for `stages.cut`, which takes these modules as its cuts. Raises
+    ParallelError.
     """
     graph = trace(model)
     values = Look(model, graph).at(arguments)
@@ -43,10 +44,10 @@ def _candidates(graph: fx.Graph) -> Iterator[str]:
 def _reach(
     graph: fx.Graph, stage_of: Mapping[fx.Node, int], values: Mapping[fx.Node, Any]
 ) -> dict[fx.Node, int]:
-    """The last stage that needs what each node gives, if all candidates were cuts."""
+    """Return the last stage that needs each node's value, if all candidates were cuts."""
     last = dict(stage_of)
     for node in reversed(graph.nodes):
-        # What is no tensor is worked out again in each stage that needs it, from what it is of.
+        # A value without tensors is recomputed in each stage that needs it, from its own inputs.
         needed = stage_of[node] if _is_sent(node, values) else last[node]
         for taken in node.all_input_nodes:
             last[taken] = max(last[taken], needed)
@@ -58,7 +59,7 @@ def _is_sent(node: fx.Node, values: Mapping[fx.Node, Any]) -> bool:
 
 
 def _can_be_sent(node: fx.Node, value: Any) -> bool:
-    """Whether there can be a cut between a node and those that need it."""
+    """Return whether there can be a cut between a node and its users."""
     if isinstance(value, torch.Tensor):
         return True
     return node.op != "placeholder" and not holds_tensors(value)

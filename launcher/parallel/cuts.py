@@ -1,4 +1,4 @@
-"""Where a model is cut: which stage each step of its graph is in."""
+"""Assignment of each node of a model's graph to a stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Values = Mapping[fx.Node, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Pins:
-    """Modules that are pinned to stages, by name; with each goes all that is in it.
+    """Modules that are pinned to stages, by name, each with all its submodules.
 
     default: the stage of modules that are not pinned.
     """
@@ -28,31 +28,31 @@ class Pins:
     default: int = 0
 
     def stage_of(self, name: str) -> int:
-        """The stage of a module: that of the innermost one around it that is pinned."""
+        """Return the stage of a module: that of the innermost pinned module around it."""
         around = [pinned for pinned in self.stages if is_in(name, pinned)]
         return self.stages[max(around, key=len)] if around else self.default
 
 
 def is_in(name: str, outer: str) -> bool:
-    """Whether a module is another one, or a part of it."""
+    """Return whether a module is another one or a part of it."""
     return name == outer or name.startswith(f"{outer}.")
 
 
 def placed(graph: fx.Graph, cuts: Sequence[str] | Pins, values: _Values) -> dict[fx.Node, int]:
-    """The stage of each node of a graph. values: what each gives. Raises ParallelError."""
+    """Return the stage of each node of a graph. values: of each node. Raises ParallelError."""
     if isinstance(cuts, Pins):
         return _pinned(graph, cuts, values)
     return _started(graph, cuts, values)
 
 
 def _started(graph: fx.Graph, starts: Sequence[str], values: _Values) -> dict[fx.Node, int]:
-    """The stage of each node: how many starts are at it or before it."""
+    """Return the stage of each node: the number of starts at or before it."""
     waiting = list(starts)
     found: dict[fx.Node, int] = {}
     for node in graph.nodes:
         if waiting and node.op == "call_module" and is_in(str(node.target), waiting[0]):
             waiting.pop(0)
-        owner = _owner(node, values)  # tensors leave their tuple where it is
+        owner = _owner(node, values)  # tensors are taken out of a tuple in the stage that made it
         stage = len(starts) - len(waiting) if owner is None else found[owner]
         found[node] = 0 if node.op == "placeholder" else stage
     if waiting:
@@ -64,7 +64,7 @@ def _started(graph: fx.Graph, starts: Sequence[str], values: _Values) -> dict[fx
 
 
 def _pinned(graph: fx.Graph, pins: Pins, values: _Values) -> dict[fx.Node, int]:
-    """The stage of each node: that of its module, or else of the latest value that it takes."""
+    """Return the stage of each node: that of its module, else of its latest input."""
     _check_pins(graph, pins)
     found: dict[fx.Node, int] = {}
     for node in graph.nodes:
@@ -74,7 +74,7 @@ def _pinned(graph: fx.Graph, pins: Pins, values: _Values) -> dict[fx.Node, int]:
             _check_forward(node, found, values)
         else:
             found[node] = latest
-    for node in graph.find_nodes(op="get_attr"):  # a parameter is where it is used first
+    for node in graph.find_nodes(op="get_attr"):  # a parameter is in the first stage that uses it
         found[node] = min((found[user] for user in node.users), default=0)
     (output,) = graph.find_nodes(op="output")
     found[output] = max(found.values())
@@ -83,13 +83,13 @@ def _pinned(graph: fx.Graph, pins: Pins, values: _Values) -> dict[fx.Node, int]:
 
 
 def _taken(node: fx.Node, values: _Values) -> list[fx.Node]:
-    """The tensors that a node takes, parameters apart."""
+    """Return the inputs of a node that hold tensors, except parameters."""
     inputs = node.all_input_nodes
     return [each for each in inputs if each.op != "get_attr" and holds_tensors(values[each])]
 
 
 def _owner(node: fx.Node, values: _Values) -> fx.Node | None:
-    """What a node takes a part of, when that is no tensor itself."""
+    """Return the value that a node takes a part of, if that is not a tensor itself."""
     if node.target not in (getattr, operator.getitem) or not node.all_input_nodes:
         return None
     owner = node.all_input_nodes[0]
@@ -132,7 +132,10 @@ InPlace = Callable[[fx.Node], bool]
 
 
 def check_in_place(stage_of: Mapping[fx.Node, int], works_in_place: InPlace) -> None:
-    """Refuse what would be overwritten before a later stage, which came first, has seen it."""
+    """Reject in-place operations that follow, in the model's code, operations of a later stage.
+
+    Run stage by stage, they would overwrite tensors that the later stage has not used yet.
+    """
     highest = 0
     for node, stage in stage_of.items():
         if works_in_place(node) and stage < highest:

@@ -1,4 +1,4 @@
-"""The arithmetic of parallel training: how many ranks do what, and which rank is which. Pure."""
+"""Arithmetic of parallel training: ranks, replicas, stages, batches. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 
 class Placement(str, enum.Enum):
-    """Which ranks are neighbours, on one host as a rule.
+    """Order of the ranks: which ones are neighbours, usually on one host.
 
     The names are those of `placement_strategy` in SageMaker's model-parallel library v1.
     """
@@ -24,16 +24,16 @@ class Placement(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Degrees:
-    """How the ranks of a job share a model and its batches.
+    """Split of a job's model and batches over its ranks.
 
-    world: ranks. pipeline: stages that the model is cut into, each on a rank of its own; together
+    world: ranks. pipeline: stages that the model is cut into, each on its own rank; together
         they are a replica. The number of replicas, `data`, follows.
     placement: which ranks make a replica.
-    global_batch: samples of one optimizer step, of all replicas; None when nothing is said of them.
+    global_batch: samples of one optimizer step, over all replicas; None when it is not given.
     accumulation: batches that a replica reads for one optimizer step.
     microbatches: parts that each of these is cut into, which go through the pipeline one by one.
-    virtual_stages: stages that each rank of a pipeline has, which come by turns: of four stages on
-        two ranks, the first rank has 0 and 2.
+    virtual_stages: stages of each rank of a pipeline, in turns: of four stages on two ranks, the
+        first rank has 0 and 2.
 
     Raises ParallelError with everything that does not fit.
     """
@@ -76,12 +76,12 @@ class Degrees:
 
     @property
     def data(self) -> int:
-        """Replicas of the model."""
+        """Number of replicas of the model."""
         return self.world // self.pipeline
 
     @property
     def stages(self) -> int:
-        """Parts of the model, those of all ranks of a replica."""
+        """Number of stages of the model, over all ranks of a replica."""
         return self.pipeline * self.virtual_stages
 
     @property
@@ -90,36 +90,36 @@ class Degrees:
 
     @property
     def batch(self) -> int | None:
-        """Samples that a replica reads at once: a loader's batch_size. None: not known."""
+        """Samples that a replica reads at once: a loader's batch_size. None if unknown."""
         return self.global_batch and self.global_batch // (self.data * self.accumulation)
 
     @property
     def microbatch(self) -> int | None:
-        """Samples of one microbatch. None: not known."""
+        """Samples of one microbatch. None if unknown."""
         return self.global_batch and self.global_batch // self._parts
 
     # Ranks ----------------------------------------------------------------------------------
 
     def pp_rank(self, rank: int) -> int:
-        """The place of a rank in its replica: its stage, unless it has several."""
+        """Return a rank's position in its replica: its stage, unless it has several."""
         return self._place(rank)[1]
 
     def dp_rank(self, rank: int) -> int:
-        """The replica of a rank: which share of the batches it reads."""
+        """Return the replica of a rank, which selects its share of the batches."""
         return self._place(rank)[0]
 
     def stages_of(self, pp_rank: int) -> tuple[int, ...]:
-        """What a rank of a replica has of the model."""
+        """Return the stages that a rank of a replica holds."""
         self._check(pp_rank, self.pipeline, "stages")
         return tuple(range(pp_rank, self.stages, self.pipeline))
 
     def holder(self, stage: int) -> int:
-        """The rank of a replica, from 0, that has a stage."""
+        """Return the rank of a replica, from 0, that holds a stage."""
         self._check(stage, self.stages, "stages")
         return stage % self.pipeline
 
     def rank_at(self, *, dp_rank: int, pp_rank: int) -> int:
-        """Who is at a place of a replica."""
+        """Return the rank at a position of a replica."""
         self._check(dp_rank, self.data, "replicas")
         self._check(pp_rank, self.pipeline, "stages")
         if self.placement is Placement.CLUSTER:
@@ -127,23 +127,23 @@ class Degrees:
         return pp_rank * self.data + dp_rank
 
     def pp_group(self, rank: int) -> tuple[int, ...]:
-        """The ranks of a rank's replica, by stage."""
+        """Return the ranks of a rank's replica, by stage."""
         mine = self.dp_rank(rank)
         return tuple(self.rank_at(dp_rank=mine, pp_rank=each) for each in range(self.pipeline))
 
     def dp_group(self, rank: int) -> tuple[int, ...]:
-        """The ranks that have a rank's stage, by replica: those that it shares gradients with."""
+        """Return the ranks that hold the same stage, by replica; they exchange gradients."""
         mine = self.pp_rank(rank)
         return tuple(self.rank_at(dp_rank=each, pp_rank=mine) for each in range(self.data))
 
     @property
     def grid(self) -> tuple[tuple[int, ...], ...]:
-        """Ranks by replica, then by stage: what a DeviceMesh of ("dp", "pp") is made of."""
+        """Ranks by replica, then by stage, as a DeviceMesh of ("dp", "pp") takes them."""
         firsts = (self.rank_at(dp_rank=each, pp_rank=0) for each in range(self.data))
         return tuple(map(self.pp_group, firsts))
 
     def _place(self, rank: int) -> tuple[int, int]:
-        """Replica and stage of a rank."""
+        """Return the replica and the stage of a rank."""
         self._check(rank, self.world, "ranks")
         if self.placement is Placement.CLUSTER:
             return divmod(rank, self.pipeline)
@@ -157,7 +157,7 @@ class Degrees:
 
 
 def named(kind: type[_Choice], name: _Choice | str, what: str) -> _Choice:
-    """One of the values of an enumeration, by its name. Raises ParallelError."""
+    """Return the value of an enumeration with this name. Raises ParallelError."""
     try:
         return kind(name)
     except ValueError:
@@ -170,6 +170,6 @@ def _is_count(value: object) -> bool:
 
 
 def _nearest(number: int, divisor: int) -> str:
-    """The multiples on both sides of a number, in words."""
+    """Return the multiples on both sides of a number, in words."""
     below = number // divisor * divisor
     return f"{below} or {below + divisor}" if below else str(divisor)

@@ -1,4 +1,4 @@
-"""By what a model is known again that a partition was made of."""
+"""Fingerprints that identify the model that a partition file was made from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from launcher.partitions.partition import Fingerprint
 
 
 def taken(model: nn.Module, arguments: Mapping[str, Any]) -> Fingerprint:
-    """The fingerprint of a model. arguments: of one microbatch, by name. Raises ParallelError."""
+    """Return the fingerprint of a model.
+
+    arguments: of one microbatch, by name. Raises ParallelError.
+    """
     called = trace(model).find_nodes(op="call_module")
     return Fingerprint(
         parameters={name: _in_words(each) for name, each in model.named_parameters()},
@@ -27,7 +30,7 @@ def taken(model: nn.Module, arguments: Mapping[str, Any]) -> Fingerprint:
 
 
 def check(found: Fingerprint, of_file: Fingerprint, file: str) -> None:
-    """Refuse a file of another model. Raises ParallelError with what differs first."""
+    """Reject a file of another model. Raises ParallelError with the first difference."""
     for difference in _differences(found, of_file):
         raise ParallelError(
             f"{file} was made of another model: {difference}; make it anew with `launcher "
@@ -36,7 +39,7 @@ def check(found: Fingerprint, of_file: Fingerprint, file: str) -> None:
 
 
 def doubts(found: Fingerprint, of_file: Fingerprint, file: str) -> Iterator[str]:
-    """By what its predictions may be off, though its cuts are right."""
+    """Yield the reasons why the file's predictions may be off although its cuts are right."""
     if found.example != of_file.example:
         yield (
             f"{file} was measured with microbatches of {_listed(of_file.example)}, and this job "

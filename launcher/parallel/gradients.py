@@ -1,4 +1,4 @@
-"""Gradients among the replicas of a model: their mean, on the way as few bytes, and their norm."""
+"""Gradients across replicas: averaging, compression, accumulation and clipping."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from launcher.parallel.world import World
 
 @dataclass(frozen=True, kw_only=True)
 class _Compression:
-    """One of torch's own hooks. backends: that it runs on; None for all.
+    """One of torch's communication hooks. backends: those it runs on; None for all.
 
-    state: what the hook is registered with, of a process group.
+    state: makes the state that the hook is registered with, from a process group.
     """
 
     hook: Callable[..., Any]
@@ -39,11 +39,10 @@ class _Compression:
 
 
 _ON_DEVICES = ("nccl", "xccl")
-#: What gradients may be sent as. fp16 halves the bytes, and an element beyond 65,504 becomes
-#: infinite before it is divided by the replicas: keep a GradScaler. int8 sends a byte for each
-#: element to everybody; its hook does not understand what gloo answers (torch 2.13). power_sgd
-#: sends two thin matrices for each gradient, after 1,000 steps that send it whole (Vogels et al.,
-#: arXiv 1905.13727).
+#: Compressed forms of gradients. fp16 halves the bytes, but an element beyond 65,504 becomes
+#: infinite before it is divided by the replicas: keep a GradScaler. int8 sends one byte per
+#: element to every rank; its hook cannot read gloo's result (torch 2.13). power_sgd sends two thin
+#: matrices per gradient, after 1,000 steps that send it whole (Vogels et al., arXiv 1905.13727).
 COMPRESSIONS = {
     "fp16": _Compression(hook=default_hooks.fp16_compress_hook),
     "bf16": _Compression(hook=default_hooks.bf16_compress_hook, backends=_ON_DEVICES),
@@ -55,7 +54,7 @@ COMPRESSIONS = {
 def replicate(
     model: nn.Module, world: World, *, compression: str | None = None, **options: Any
 ) -> DistributedDataParallel:
-    """The model, on this rank's device, whose gradients are those of all its replicas' batches.
+    """Move the model to this rank's device and average its gradients over all replicas.
 
     compression: a key of COMPRESSIONS; None sends gradients as they are. options: of
     DistributedDataParallel. Raises ParallelError.
@@ -86,9 +85,9 @@ def _compression(name: str, backend: str) -> _Compression:
 
 
 def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
-    """Around the forward and backward pass of one of several batches of an optimizer step.
+    """Return a context for the forward and backward pass of one of several accumulated batches.
 
-    Gradients are exchanged in the last one alone. Divide each loss by the number of batches.
+    Gradients are exchanged only in the last one. Divide each loss by the number of batches.
     """
     if isinstance(model, FSDPModule):
         return _accumulating_shares(model, is_last=is_last)
@@ -108,7 +107,7 @@ def _accumulating_shares(model: FSDPModule, *, is_last: bool) -> Iterator[None]:
 
 
 def average(parameters: Iterable[nn.Parameter], world: World) -> None:
-    """Make the gradients the mean of all replicas', in one piece."""
+    """Average the gradients over all replicas, in one message."""
     own = [each for each in parameters if each.requires_grad]
     if world.degrees.data == 1 or not own:
         return
@@ -124,9 +123,9 @@ def average(parameters: Iterable[nn.Parameter], world: World) -> None:
 
 
 def fill(parameters: Sequence[nn.Parameter], group: dist.ProcessGroup) -> None:
-    """Give a gradient of zeros to those that have one elsewhere in the group.
+    """Give a gradient of zeros to parameters that have one elsewhere in the group.
 
-    Those that nobody has used keep none: an optimizer passes them over.
+    Parameters that no rank used keep none, so that an optimizer skips them.
     """
     device = parameters[0].device
     used = torch.tensor([each.grad is not None for each in parameters], device=device).int()
@@ -143,19 +142,19 @@ def clip(
     *,
     counted: Iterable[nn.Parameter] | None = None,
 ) -> torch.Tensor:
-    """Scale the gradients down to a norm of `max_norm`, that of the whole model.
+    """Scale the gradients down so that the norm of the whole model is at most `max_norm`.
 
-    Each rank gives the parameters of its own stage. counted: those of them that make the norm; the
+    Each rank gives the parameters of its own stage. counted: those that make up the norm; the
     others are copies. Returns the norm before, a scalar, the same on all ranks of a replica. Like
     torch.nn.utils.clip_grad_norm_, but over all stages.
     """
     own = list(parameters)
     gradients = [each.grad for each in (own if counted is None else counted)]
     norm = get_total_norm([each for each in gradients if each is not None])
-    if isinstance(norm, DTensor):  # of shares
+    if isinstance(norm, DTensor):  # the parameters are sharded
         norm = norm.full_tensor()
     if world.degrees.pipeline > 1:
-        # Of one type on all stages: one that has no gradients to count gives a float32 zero.
+        # The same dtype on all stages: one without gradients to count gives a float32 zero.
         square = norm.to(world.device, torch.float64).square()
         dist.all_reduce(square, group=world.pp_group)
         norm = square.sqrt()

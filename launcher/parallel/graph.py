@@ -1,8 +1,8 @@
-"""A model as a graph of the calls of its modules.
+"""Tracing a model into a graph of the calls of its modules.
 
-Modules stay what they are: only the code between them is traced (torch.fx), so that train and eval
-mode, buffers, random numbers and shapes are the modules' own business. A module whose inside cannot
-be traced, draws random numbers, or does something else in eval mode, is one call.
+Only the code between modules is traced (torch.fx). Modules stay as they are, and so handle train
+and eval mode, buffers, random numbers and shapes themselves. A module becomes a single call if its
+inside cannot be traced, draws random numbers, or behaves differently in eval mode.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
 
-#: What torch.fx raises for code that depends on the values of tensors, and what such code raises
-#: when it is given a placeholder for a tensor.
+#: Errors that torch.fx raises for code that depends on the values of tensors, and that such code
+#: raises itself when it is given a placeholder for a tensor.
 _UNTRACEABLE = (fx.proxy.TraceError, TypeError, AttributeError, ValueError, RuntimeError)
 
 
 def trace(model: nn.Module) -> fx.Graph:
-    """The calls of a model's forward, in order; their targets are the names of its modules.
+    """Return the calls of a model's forward, in order; their targets are the names of its modules.
 
     Raises ParallelError when the model's own forward depends on the values of tensors or on
     `training`, or draws random numbers.
@@ -67,7 +67,7 @@ def _trace_in(training: bool, model: nn.Module, whole: Collection[str]) -> fx.Gr
 
 @contextlib.contextmanager
 def undrawn() -> Iterator[Callable[[], bool]]:
-    """Whether random numbers were drawn since; afterwards none have been."""
+    """Yield a function that returns whether random numbers were drawn; then restore the states."""
     python, torchs = random.getstate(), torch.get_rng_state()
     numpys: Any = np.random.get_state()
 
@@ -88,7 +88,7 @@ def undrawn() -> Iterator[Callable[[], bool]]:
 
 @contextlib.contextmanager
 def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
-    """Train or eval mode, for a while; each module had its own."""
+    """Set train or eval mode within the context; restore each module's own mode afterwards."""
     before = {module: module.training for module in model.modules()}
     model.train(training)
     try:
@@ -99,7 +99,7 @@ def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
 
 
 def _first_difference(one: fx.Graph, other: fx.Graph) -> str | None:
-    """The innermost module in which two graphs differ first ("": the model); None: nowhere."""
+    """Return the innermost module of the first difference ("" is the model), or None."""
     for pair in itertools.zip_longest(one.nodes, other.nodes):
         nodes = [node for node in pair if node is not None]
         if len({node.format_node() for node in nodes}) + len(pair) - len(nodes) > 1:
@@ -108,7 +108,7 @@ def _first_difference(one: fx.Graph, other: fx.Graph) -> str | None:
 
 
 def _home(node: fx.Node) -> str:
-    """The module whose code makes a call."""
+    """Return the module whose code makes a call."""
     inside = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
     if node.op == "call_module" and inside[-1:] == [str(node.target)]:
         inside.pop()
@@ -116,7 +116,7 @@ def _home(node: fx.Node) -> str:
 
 
 class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
-    """Looks into containers as far as it can. whole: those that it does not look into."""
+    """Traces into containers as far as it can. whole: the modules that it does not trace into."""
 
     def __init__(self, whole: Collection[str]) -> None:
         super().__init__()
@@ -124,16 +124,18 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
         self._outside = _mode()
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        """Create a node, unless a context that a graph would lose surrounds it."""
         if _mode() != self._outside:  # a graph would lose it
             raise fx.proxy.TraceError("torch.no_grad or torch.autocast is about a part of it")
         return super().create_node(*args, **kwargs)
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
+        """Return whether a module is recorded as one call."""
         if name in self._whole or not any(True for _ in module.children()):
             return True
-        if "forward" in vars(module):  # it was replaced, say to be computed again
+        if "forward" in vars(module):  # it was replaced, for example to recompute activations
             return True
-        # torch's own layers (attention, LSTM) are one thing; its containers are not.
+        # torch's own layers (attention, LSTM) are leaves; its containers are not.
         is_torchs = type(module).__module__.startswith("torch.nn")
         return is_torchs and not isinstance(module, nn.Sequential)
 
@@ -144,6 +146,7 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
+        """Trace into a module, or record it as one call if that fails or draws random numbers."""
         before = next(iter(reversed(self.graph.nodes)), None)
         with contextlib.suppress(*_UNTRACEABLE), undrawn() as has_drawn:
             called = super().call_module(m, forward, args, kwargs)
@@ -160,7 +163,7 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
 
 
 def _mode() -> tuple[Any, ...]:
-    """What torch's contexts change of the operations in them: torch.no_grad, torch.autocast."""
+    """Return the state that torch.no_grad and torch.autocast change for operations within them."""
     devices = ("cpu", "cuda")
     return (
         torch.is_grad_enabled(),
@@ -170,12 +173,12 @@ def _mode() -> tuple[Any, ...]:
 
 
 def holds_tensors(value: Any) -> bool:
-    """Whether there is a tensor anywhere in a value."""
+    """Return whether there is a tensor anywhere in a value."""
     return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
 
 
 def in_order(model: nn.Module, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a model in the order in which its forward takes them."""
+    """Return a model's arguments in the order of its forward's parameters."""
     return {
         name: arguments[name] for name in signature(model.forward).parameters if name in arguments
     }

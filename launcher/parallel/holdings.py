@@ -1,4 +1,4 @@
-"""What ranks hold of a model: together all of it, under its own names."""
+"""The parts of a model that ranks hold: together all of it, under its own names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from launcher.parallel.stages import Stage
 
 
 def settle(model: nn.Module, stages: Sequence[Stage]) -> None:
-    """Let the stages together have the state_dict of the model: all of it, and nothing else.
+    """Complete the stages so that together they have exactly the state_dict of the model.
 
-    What no stage uses is in the first one, to be saved.
+    Whatever no stage uses goes to the first one, so that it is saved.
     """
     whole = model.state_dict(keep_vars=True)
     held = set()
     for stage in stages:
         for name, value in stage.module.state_dict(keep_vars=True).items():
             held.add(id(value))
-            if name not in whole:  # torch.fx makes the buffers that code reads persistent
+            if name not in whole:  # torch.fx makes buffers persistent that traced code reads
                 _put(stage.module, name, value, persistent=False)
     for name, value in whole.items():
         if isinstance(value, torch.Tensor) and id(value) not in held:
@@ -29,9 +29,9 @@ def settle(model: nn.Module, stages: Sequence[Stage]) -> None:
 
 
 def united(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
-    """The modules and parameters of several stages, under the model's own names; not to be called.
+    """Return a module with all modules and parameters of several stages; it cannot be called.
 
-    A single stage is that itself.
+    They are under the model's own names. A single stage is returned as it is.
     """
     if len(stages) == 1:
         return stages[0].module
@@ -49,7 +49,7 @@ def united(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
 
 
 def _put(module: nn.Module, name: str, value: Any, *, persistent: bool = True) -> None:
-    """Give a module a parameter or buffer of a name, in modules made where there are none."""
+    """Set a module's parameter or buffer by its dotted name; create modules that are missing."""
     *path, leaf = name.split(".")
     for part in path:
         if not hasattr(module, part):

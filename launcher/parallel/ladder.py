@@ -1,4 +1,4 @@
-"""What would make a rank need fewer bytes, in the order in which to try it. Pure."""
+"""Changes that would make a rank need fewer bytes, in the order in which to try them. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from launcher.parallel.memory import Footprint, Need, Thrift, need
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """One thing to try. change: what to write into the job's distribution."""
+    """One change to try. change: what to write into the job's distribution."""
 
     change: str
     need: Need
 
 
 def ladder(model: Footprint, degrees: Degrees, thrift: Thrift) -> list[Rung]:
-    """What would need less, each by itself, in the order in which to try it: the cheapest first."""
+    """Return changes that each reduce the need by themselves, the cheapest to try first."""
     now = need(model, degrees, thrift).total
     rungs = [
         Rung(change=change, need=need(model, other, saving))
@@ -45,7 +45,7 @@ def _ways(degrees: Degrees, thrift: Thrift) -> Iterator[tuple[str, Degrees, Thri
 
 
 def _smaller(degrees: Degrees, thrift: Thrift) -> Iterator[tuple[str, Degrees, Thrift]]:
-    """One sample at once."""
+    """Yield microbatches of one sample."""
     if not degrees.microbatch or degrees.microbatch == 1:
         return
     name = "accumulation" if degrees.pipeline == 1 else "microbatches"
@@ -55,7 +55,7 @@ def _smaller(degrees: Degrees, thrift: Thrift) -> Iterator[tuple[str, Degrees, T
 
 
 def _deeper(degrees: Degrees, thrift: Thrift) -> Iterator[tuple[str, Degrees, Thrift]]:
-    """All ranks one replica of many stages, and replicas of two stages."""
+    """Yield one replica with a stage on each rank, and replicas of two stages."""
     ranks = max(degrees.world, 2)
     for stages in dict.fromkeys((ranks, 2)):
         if stages <= degrees.pipeline or ranks % stages:
@@ -76,7 +76,7 @@ def _on(degrees: Degrees, other: Degrees) -> str:
 
 
 def _with(degrees: Degrees, **changes: Any) -> Degrees | None:
-    """None for what does not divide."""
+    """Return the changed degrees, or None if they do not divide."""
     try:
         return dataclasses.replace(degrees, virtual_stages=1, **changes)
     except ParallelError:

@@ -1,10 +1,10 @@
-"""How many bytes a rank needs to train. Pure arithmetic, of numbers or of tables of them.
+"""Arithmetic of the bytes that a rank needs to train. Pure; takes numbers or arrays of numbers.
 
-A rank has its share of the parameters, their gradients, what the optimizer keeps of them, and, from
-each forward pass until its backward pass, the activations: so many bytes for each sample, and some
-for none (parameters in 16 bits). Left out is what the process and its libraries take: about 0.2 GB,
-or 1 to 2 GB with a GPU. Where a model is cut is known to partitions, module by module, and what its
-modules need only while they run (`profiling`); `need` takes it to be cut into equal parts.
+A rank holds its share of the parameters, their gradients, the optimizer state, and, from each
+forward pass until its backward pass, the activations: some bytes per sample, and some that do not
+depend on the batch (parameters in 16 bits). The process and its libraries are not counted: about
+0.2 GB, or 1 to 2 GB with a GPU. Partitions know the cuts module by module, and `profiling` what
+modules need only while they run; `need` assumes a model cut into equal parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from launcher.parallel.degrees import Degrees
 
 @dataclass(frozen=True, kw_only=True)
 class Activations:
-    """Bytes that a forward pass leaves for the backward pass: of each sample, and beside them."""
+    """Bytes that a forward pass keeps for the backward pass.
+
+    sample: for each sample. fixed: independent of the batch.
+    """
 
     sample: int
     fixed: int = 0
@@ -26,19 +29,19 @@ class Activations:
 
 @dataclass(frozen=True, kw_only=True)
 class Thrift:
-    """What saves memory beside the degrees. Names are those of a job's distribution."""
+    """Settings that save memory besides the degrees, named as in a job's distribution."""
 
     sharded: bool = False
     precision: bool = False  # 16 bits in forward passes
-    recomputed: bool = False  # the inside of each block
+    recomputed: bool = False  # the activations within each block
 
 
 @dataclass(frozen=True, kw_only=True)
 class Footprint:
-    """A model's bytes, whole.
+    """Bytes of a whole model.
 
-    parameters, gradients: of all that are trained. states: of the optimizer. largest: parameters of
-        the largest block. activations: by (precision, recomputed); those that are not known miss.
+    parameters, gradients: of all trained parameters. states: of the optimizer. largest: parameters
+        of the largest block. activations: by (precision, recomputed); unknown ones are absent.
     """
 
     parameters: int
@@ -50,7 +53,7 @@ class Footprint:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """Bytes of one rank: of the one with the most. activations: None where they are not known."""
+    """Bytes of the rank that needs the most. activations: None where unknown."""
 
     parameters: int
     gradients: int
@@ -59,17 +62,18 @@ class Need:
 
     @property
     def total(self) -> int:
+        """The sum of all known bytes."""
         return self.parameters + self.gradients + self.states + (self.activations or 0)
 
 
 def under_way(microbatches: int, partitions: int, stage: int, *, simple: bool) -> int:
-    """Microbatches whose activations a stage keeps at once, with one stage on each rank."""
+    """Return how many microbatches' activations a stage holds at once, with one stage per rank."""
     return microbatches if simple else min(microbatches, partitions - stage)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Bytes of one microbatch that go over the ends of a stage.
+    """Bytes of one microbatch that cross the boundaries of a stage.
 
     received, sent: activations. returned: gradients of what was sent.
     """
@@ -82,20 +86,25 @@ class Ends:
 def of_stage(
     held: Any, kept: Any, passing: Any, ends: Ends, *, waiting: int, microbatches: int
 ) -> Any:
-    """Bytes of a stage. held: parameters, gradients, optimizer. kept: of a microbatch under way.
+    """Return the bytes of a stage.
 
-    passing: while a module runs. torch's pipelines have buffers for what all microbatches of a
-    batch bring, forward and back, and keep what was sent until its gradient is there.
+    held: parameters, gradients, optimizer state. kept: activations of one in-flight microbatch.
+    passing: needed only while a module runs. torch's pipelines have buffers for what all
+    microbatches of a batch receive, forward and back, and keep what was sent until its gradient
+    arrives.
     """
     buffers = microbatches * (ends.received + ends.returned)
     return held + waiting * (kept + ends.sent) + buffers + passing
 
 
 def need(model: Footprint, degrees: Degrees, thrift: Thrift, *, simple: bool = False) -> Need:
-    """What a rank of a job needs. simple: the schedule that keeps all microbatches' activations."""
+    """Return the bytes that a rank needs.
+
+    simple: the schedule that keeps the activations of all microbatches.
+    """
     cut, shared = degrees.pipeline, degrees.data if thrift.sharded else 1
-    # Replicas exchange gradients in a copy of them (DDP's buckets), shares of them in place; a
-    # shard has two blocks together at a time, the one that runs and the one after it.
+    # Replicas exchange gradients in a copy (DDP's buckets), and shards in place. A sharded rank has
+    # two blocks gathered at a time: the one that runs and the next one.
     copies = 2 if degrees.data > 1 and not thrift.sharded else 1
     together = 2 * model.largest if shared > 1 else 0
     return Need(
@@ -107,7 +116,7 @@ def need(model: Footprint, degrees: Degrees, thrift: Thrift, *, simple: bool = F
 
 
 def _activations(model: Footprint, degrees: Degrees, thrift: Thrift, *, simple: bool) -> int | None:
-    """Of the first stage, which has the most microbatches that wait for their way back."""
+    """Return the activation bytes of stage 0, which holds the most in-flight microbatches."""
     kept = model.activations.get((thrift.precision, thrift.recomputed))
     if kept is None or degrees.microbatch is None:
         return None

@@ -1,4 +1,4 @@
-"""Norms over a batch: what they see of it when it is cut."""
+"""Batch norms when the batch is split over replicas and microbatches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEW = 16
 
 
 def warn_of_few(model: nn.Module, samples: int) -> None:
-    """Say that batch norms will see so few samples at once, when they are few."""
+    """Warn when batch norms see few samples at once."""
     norms = [name for name, each in model.named_modules() if isinstance(each, _BatchNorm)]
     if norms and samples < _FEW:
         warnings.warn(
@@ -28,10 +28,10 @@ def warn_of_few(model: nn.Module, samples: int) -> None:
 
 
 def synchronized(model: nn.Module, world: World) -> nn.Module:
-    """The model with batch norms over the batches of all replicas: torch.nn.SyncBatchNorm.
+    """Replace batch norms by torch.nn.SyncBatchNorm, over the batches of all replicas.
 
-    To be called before `replicate`. Raises ParallelError for stages, whose microbatches it would
-    not see together, and without GPUs, on which alone torch has it.
+    Call it before `replicate`. Raises ParallelError for stages, whose microbatches it would not see
+    together, and without GPUs, since torch supports it only there.
     """
     if world.degrees.pipeline > 1:
         raise ParallelError(

@@ -1,8 +1,8 @@
-"""Stages on ranks of their own, through which microbatches go, by torch.distributed.pipelining.
+"""Pipeline training: stages on their own ranks, over torch.distributed.pipelining.
 
-What that does silently wrong with models that are given to it as they are is seen to here: stages
-are never run more often than there are microbatches, tied parameters get the gradients of all
-stages, and what cannot be exact is refused.
+Corrects cases that torch.distributed.pipelining gets silently wrong: stages run exactly once per
+microbatch, tied parameters get the gradients of all stages, and whatever cannot be exact is
+refused.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from launcher.parallel.world import World
 
 
 class Pipeline:
-    """A model whose stages are on the ranks of a replica; each holds its own stages alone.
+    """A model whose stages are on the ranks of a replica; each rank holds only its own stages.
 
-    model: on the CPU, the same on all ranks. It is taken over: parameters of other stages are
-        emptied. starts: the module at which each stage but the first begins, or Pins.
+    model: on the CPU, the same on all ranks. The pipeline takes it over and empties the parameters
+        of other stages. starts: the module at which each stage but the first begins, or Pins.
     example: the model's arguments by name, for one microbatch.
-    seed: of what its modules draw (dropout); the same numbers with any number of stages.
-    loss: of what the model returns and the targets of one microbatch; the mean over its samples.
-    valid: of such targets, how many of them count, where that differs: see `weights`.
+    seed: of random numbers in its modules (dropout); the same numbers with any number of stages.
+    loss: of the model's output and the targets of one microbatch; the mean over its samples.
+    valid: counts the valid targets among them, where not all are: see `weights`.
     precision: of the forward passes and the loss: see `precision`.
-    What is not given of starts, schedule and precision is what the job says.
+    starts, schedule and precision default to the job's settings.
 
     Raises ParallelError for models that cannot be cut there, or not exactly.
     """
@@ -69,7 +69,7 @@ class Pipeline:
             starts = planned.starts(model, world, example)
         schedule = named(Schedule, schedule or job.schedule, "schedule")
         self._world = world
-        #: Names of tied parameters in the whole model, each with the first one of its parameter.
+        #: Later names of tied parameters in the whole model, each with the first name.
         self.tied = tied_names(model)
         self._autocasting = autocasting(precision or job.precision, world.device)
         with self._autocasting():
@@ -86,13 +86,13 @@ class Pipeline:
             )
             for number in degrees.stages_of(world.pp_rank)
         ]
-        #: What this rank has of the model, under the model's own names.
+        #: This rank's part of the model, under the model's own names.
         self.module = united(model, [section.stage for section in own])
         _empty_others(model, self.module)
         self.module.to(world.device)
         self._sections = own
         self._randomness = Randomness(self.module, {n for s in own for n in s.stage.drawing}, seed)
-        #: Batches so far: they seed what modules draw, and so must be known to go on.
+        #: Batches so far. They seed the random numbers of modules, so a checkpoint saves them.
         self.steps = 0
         self._sums = _Sums()
         parts = degrees.microbatches * degrees.accumulation
@@ -111,24 +111,25 @@ class Pipeline:
 
     @property
     def stages(self) -> list[nn.Module]:
-        """What is called of `module`: this rank's stages."""
+        """The callable stages of this rank, parts of `module`."""
         return [section.stage.module for section in self._sections]
 
     @property
     def is_first(self) -> bool:
-        """Whether this rank has the stage that takes the model's arguments."""
+        """True if this rank holds the stage that takes the model's arguments."""
         return self._sections[0].number == 0
 
     @property
     def is_last(self) -> bool:
-        """Whether this rank has the stage that takes the targets."""
+        """True if this rank holds the stage that takes the targets."""
         return self._sections[-1].number == self._world.degrees.stages - 1
 
     def train(self, mode: bool = True) -> None:
+        """Set train or eval mode."""
         self.module.train(mode)
 
     def expect(self, *arguments: torch.Tensor) -> None:
-        """From now on microbatches are like these arguments, and need not be like the example.
+        """Expect microbatches like these arguments from now on, whatever the shapes of the example.
 
         All ranks of a replica call it, before a batch of another size or length.
         """
@@ -149,12 +150,13 @@ class Pipeline:
         is_last: bool = True,
         scaler: GradScaler | None = None,
     ) -> torch.Tensor:
-        """Forward and backward pass of a batch, cut into microbatches; adds to the gradients.
+        """Run the forward and backward pass of a batch, in microbatches; add to the gradients.
 
         arguments: of the model, for the whole batch of this replica; needed in the first stage.
-        target: needed in the last. is_last: of the batches that are accumulated for one optimizer
-        step; then the gradients are made those of all replicas. scaler: scales the gradients; see
-        `precision.scaler`. Returns the mean loss of this replica's batch, on all its ranks.
+        target: needed in the last. is_last: the last of the batches that are accumulated for one
+        optimizer step; the gradients are then averaged over all replicas. scaler: scales the
+        gradients; see `precision.scaler`. Returns the mean loss of this replica's batch, on all its
+        ranks.
         """
         self._run(self._schedule.step, arguments, target, scaler)
         self.steps += 1
@@ -165,7 +167,7 @@ class Pipeline:
         return self._tell_loss()
 
     def evaluate(self, *arguments: torch.Tensor, target: Any = None) -> torch.Tensor:
-        """The mean loss of a batch, on all ranks of this replica; nothing is learned.
+        """Return the mean loss of a batch, on all ranks of this replica, without gradients.
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
         """
@@ -193,7 +195,7 @@ class Pipeline:
         )
 
     def _weigh(self, output: Any, target: Any) -> torch.Tensor:
-        """What a microbatch adds to the loss that goes back."""
+        """Return a microbatch's share of the loss, for the backward pass."""
         with self._autocasting():
             loss, weight = self._loss(self._sections[-1].whole(output), target)
         self._sums.losses.append(loss.detach())
@@ -202,14 +204,15 @@ class Pipeline:
         return loss if scaler is None else scaler.scale(loss)
 
     def clip(self, max_norm: float) -> torch.Tensor:
-        """Scale the gradients down to a norm of `max_norm`, that of the whole model, which is
-        returned; a tied parameter counts once.
+        """Scale the gradients down so that the norm of the whole model is at most `max_norm`.
+
+        Returns the norm before. A tied parameter counts once.
         """
         own = self._ties.counted(self.parameters())
         return clip(self.parameters(), max_norm, self._world, counted=own)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Of this rank's stages."""
+        """Return the parameters of this rank's stages."""
         return list(self.module.parameters())
 
     def _announce(self, stage: Stage, microbatch: int) -> None:
@@ -246,7 +249,7 @@ class Pipeline:
 
 @dataclass
 class _Sums:
-    """Of the microbatches of one batch, where the last stage is."""
+    """Losses and weights of the microbatches of one batch, on the rank with the last stage."""
 
     scaler: GradScaler | None = None
     losses: list[torch.Tensor] = field(default_factory=list)
@@ -273,7 +276,7 @@ def _check_count(count: int, starts: Sequence[str] | Pins, degrees: Degrees) -> 
 
 
 def _empty_others(model: nn.Module, own: nn.Module) -> None:
-    """Give back the memory of what other ranks have."""
+    """Free the memory of parameters and buffers that only other ranks hold."""
     kept = {id(each) for each in (*own.parameters(), *own.buffers())}
     for each in (*model.parameters(), *model.buffers()):
         if id(each) not in kept:

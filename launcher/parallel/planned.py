@@ -1,4 +1,4 @@
-"""Where a pipeline is cut that does not say it itself: by its job, by a file, or found here."""
+"""The cuts of a pipeline that names none: from the job, from a file, or by auto_partition."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def starts(
     target: Any = None,
     states: int = 2,
 ) -> Sequence[str] | Pins:
-    """The module at which each stage but the first begins, or what is pinned, as the job says.
+    """Return the first module of each stage but the first, or the pins, as the job sets them.
 
     All ranks call it, with the same model on the CPU. example, loss, target: of one microbatch;
-    states: tensors that the optimizer keeps of each parameter. auto_partition goes by these.
+    states: tensors that the optimizer keeps per parameter. auto_partition uses these.
     Raises ParallelError for a file of another model, and where no cuts can be found.
     """
     job = world.job
@@ -39,7 +39,7 @@ def starts(
     if job.partition_file:
         return _of_file(model, world, example)
     if job.auto_partition and world.degrees.stages > 1:
-        # Only now: a job with a file needs nothing of the profiler.
+        # Imported here because a job with a file does not need the profiler.
         from launcher.parallel.partitioning.here import found
 
         return found(model, world, example, loss=loss, target=target, states=states).starts

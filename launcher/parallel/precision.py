@@ -1,4 +1,4 @@
-"""Automatic mixed precision: what is computed in 16 bits, and losses scaled alike on all ranks."""
+"""Automatic mixed precision: autocasting to 16 bits, and loss scaling that agrees on all ranks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from launcher.parallel.world import World
 
 
 class Precision(str, enum.Enum):
-    """What torch.autocast computes matrix products in; parameters stay as they are."""
+    """The type that torch.autocast computes matrix products in; parameters keep theirs."""
 
     BF16 = "bf16"
     FP16 = "fp16"  # its gradients vanish below 6e-8: use a `scaler`
 
     @property
     def dtype(self) -> torch.dtype:
+        """The torch dtype."""
         return torch.bfloat16 if self is Precision.BF16 else torch.float16
 
 
 def autocasting(
     precision: Precision | str | None, device: torch.device
 ) -> Callable[[], AbstractContextManager[Any]]:
-    """Makes contexts for forward passes and losses; None computes as ever. Raises ParallelError."""
+    """Return a factory of contexts for forward passes and losses.
+
+    None: contexts that change nothing. Raises ParallelError for an unknown precision.
+    """
     if precision is None:
         return nullcontext
     dtype = named(Precision, precision, "precision").dtype
@@ -36,10 +40,11 @@ def autocasting(
 
 
 def scaler(world: World, **options: Any) -> ShardedGradScaler:
-    """A GradScaler with which all ranks skip the same steps: an inf in one stage counts in all.
+    """Return a GradScaler with which all ranks skip the same steps.
 
-    options: of torch.amp.GradScaler (init_scale, growth_factor, backoff_factor, growth_interval).
+    An inf in one stage counts for all stages. options: of torch.amp.GradScaler (init_scale,
+    growth_factor, backoff_factor, growth_interval).
     """
     made = ShardedGradScaler(world.device.type, **options)
-    made.scale(torch.zeros((), device=world.device))  # stages that see no loss have the scale, too
+    made.scale(torch.zeros((), device=world.device))  # initialise it in stages without a loss, too
     return made

@@ -1,8 +1,8 @@
-"""Random numbers that depend on the module that draws them, and not on who calls it.
+"""Random numbers that depend on the module that draws them, not on the process that runs it.
 
-Dropout in a pipeline would else drop other elements than in one process, and others with another
-number of stages. Each call of a module that draws gets a seed of its own, from the step, the
-replica, the microbatch, the module's name, and how often it was called before in that microbatch.
+Otherwise dropout in a pipeline would drop other elements than in one process, and others again with
+another number of stages. Each call of a module that draws random numbers is seeded by the step, the
+replica, the microbatch, the module's name and the number of its earlier calls in that microbatch.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NONE: Mapping[str, int] = MappingProxyType({})
 
 
 class Randomness:
-    """The seeds of a model's modules, or of a stage's.
+    """Seeds the modules of a model, or of a stage, that draw random numbers.
 
-    drawing: names of the modules that draw random numbers. seed: of all.
+    drawing: names of those modules. seed: the base seed of all.
     """
 
     def __init__(self, model: nn.Module, drawing: Iterable[str], seed: int = 0) -> None:
@@ -41,9 +41,9 @@ class Randomness:
     def at(
         self, *, step: int, replica: int, microbatch: int, earlier: Mapping[str, int] = _NONE
     ) -> None:
-        """What is called from now on is of this microbatch.
+        """Set the step, replica and microbatch that the following calls belong to.
 
-        earlier: calls of modules that others have made in it, in earlier stages.
+        earlier: number of calls of each module in earlier stages of this microbatch.
         """
         self._place = (step, replica, microbatch)
         self._calls = Counter(earlier)
@@ -63,7 +63,7 @@ class Randomness:
 
 @contextlib.contextmanager
 def seeded(*key: object) -> Iterator[None]:
-    """Random numbers in here depend on the key alone; afterwards none have been drawn."""
+    """Seed the generators by a key within the context, and restore them afterwards."""
     outside = _States(of_all=True)
     seed_at(*key)
     try:
@@ -73,12 +73,12 @@ def seeded(*key: object) -> Iterator[None]:
 
 
 def _is_torchs(module: nn.Module) -> bool:
-    """Whether it is torch's own, all of it: such layers draw from torch's generators alone."""
+    """Return whether all its modules are torch's own; such layers use only torch's generators."""
     return all(type(each).__module__.startswith("torch.nn.") for each in module.modules())
 
 
 class _States:
-    """The random states of this process; of_all: Python's and numpy's too, which take longer."""
+    """The random states of this process. of_all: Python's and numpy's too, which takes longer."""
 
     def __init__(self, *, of_all: bool) -> None:
         self._others = (random.getstate(), np.random.get_state()) if of_all else None
@@ -96,7 +96,7 @@ class _States:
 
 
 def seed_at(*place: object) -> None:
-    """Seed this process's generators by a place in a training: the same whenever it is there."""
+    """Seed this process's generators by a position in the training, reproducibly."""
     _seed(_seed_of(place), of_all=True)
 
 
@@ -109,8 +109,8 @@ def _seed(seed: int, *, of_all: bool) -> None:
     if of_all:
         random.seed(seed)
         np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
-    # torch.manual_seed would also write down the stack, for each kind of device that is not in
-    # use: at least 0.2 ms a call (torch 2.13).
+    # torch.manual_seed would also record the stack for each kind of device that is not in use:
+    # at least 0.2 ms a call (torch 2.13).
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(seed)

@@ -1,4 +1,4 @@
-"""Activations that are not kept for the backward pass, but computed again in it."""
+"""Recomputation of activations in the backward pass instead of keeping them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from launcher.errors import ParallelError
 
 
 def recompute(model: nn.Module, names: Iterable[str]) -> None:
-    """Compute what is in some modules again; of each, only its inputs are kept.
+    """Recompute the activations within some modules; only the inputs of each are kept.
 
-    names: of modules; of a list of modules, each of them. Their names, parameters and results stay
-    as they are. To a pipeline each is one module: it is not cut within, and draws all its random
-    numbers from one seed.
+    names: of modules; a list of modules stands for each of its entries. Their names, parameters and
+    results do not change. A pipeline treats each as one module: it is not cut within, and all its
+    random numbers come from one seed.
     Raises ParallelError.
     """
     found = [each for name in names for each in _modules(model, name)]

@@ -1,4 +1,4 @@
-"""In which order stages work on microbatches: the schedules of torch.distributed.pipelining."""
+"""Schedules of torch.distributed.pipelining: the order in which stages process microbatches."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def scheduled(
     degrees: Degrees,
     loss: Callable[[Any, Any], Any],
 ) -> Any:
-    """The stages of this rank under a schedule, whose gradients are sums over the microbatches.
+    """Return a schedule over this rank's stages; gradients are sums over the microbatches.
 
     loss: of a last stage's output and the targets of one microbatch. Raises ParallelError.
     """
     check(schedule, degrees)
-    # With scale_grads, torch would scale gradients of earlier batches once more.
+    # With scale_grads, torch would scale the gradients of earlier batches again.
     options: dict[str, Any] = {"loss_fn": loss, "scale_grads": False}
     many, several = degrees.microbatches, list(stages)
     if schedule is Schedule.SIMPLE:
@@ -42,7 +42,7 @@ def scheduled(
 
 
 def check(schedule: Schedule, degrees: Degrees) -> None:
-    """Raises ParallelError for degrees that a schedule cannot have."""
+    """Raise ParallelError for degrees that a schedule does not support."""
     Orders(
         schedule=schedule,
         ranks=degrees.pipeline,

@@ -1,4 +1,4 @@
-"""A stage as torch.distributed.pipelining wants it."""
+"""Adapter from a stage to torch.distributed.pipelining."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from launcher.parallel.world import World
 class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
     """A stage whose output is a flat tuple of contiguous tensors.
 
-    number: among all stages. is_split: whether its backward pass goes to its inputs first, and to
-        its weights later: torch then detaches outputs in place, which neither views nor what
-        autograd has kept of them survive. autocasting: makes the context of a forward pass.
+    number: among all stages. is_split: whether the backward pass computes input gradients first and
+        weight gradients later. torch then detaches outputs in place, which breaks views and what
+        autograd has saved of them. autocasting: makes the context of a forward pass.
     """
 
     def __init__(
@@ -42,10 +42,11 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
         self._microbatch = 0
 
     def begin(self, announce: Callable[[Stage, int], None]) -> None:
-        """A batch begins. announce: called with the number of each microbatch before it."""
+        """Start a batch. announce: called before each microbatch, with its number."""
         self._announce, self._microbatch = announce, 0
 
     def forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        """Run the stage on one microbatch and return its output tensors."""
         self._announce(self.stage, self._microbatch)  # schedules run them in order
         self._microbatch += 1
         if self._is_split:
@@ -63,16 +64,16 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
         return tensor.contiguous()
 
     def whole(self, tensors: torch.Tensor | tuple[torch.Tensor, ...]) -> Any:
-        """What the stage returned, of which these are the tensors."""
-        assert self._left is not None  # schedules ask after a forward pass
+        """Rebuild the structure that the stage returned from its output tensors."""
+        assert self._left is not None  # schedules call this after a forward pass
         rest = iter((tensors,) if torch.is_tensor(tensors) else tensors)
         leaves, spec = self._left
         return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
 
     def placed(self, world: World, like: Stage | None = None) -> PipelineStage:
-        """With its inputs and outputs known, or torch would run it once more to see them.
+        """Return a PipelineStage with given shapes; torch would run it once more to infer them.
 
-        like: the stage as it is for other shapes.
+        like: the stage for other shapes.
         """
         stage = like or self.stage
         return PipelineStage(

@@ -1,6 +1,4 @@
-"""What stages take and leave for microbatches of other shapes than those that the model was cut
-with: another batch size, or another length.
-"""
+"""Stages for microbatches of other shapes than the example: another batch size or length."""
 
 from __future__ import annotations
 
@@ -22,17 +20,17 @@ Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
 
 
 def shapes(arguments: Iterable[Any]) -> Shapes:
-    """By which such microbatches are known again."""
+    """Return the shapes and dtypes that identify microbatches of this kind."""
     return tuple((each.shape, each.dtype) for each in arguments if isinstance(each, torch.Tensor))
 
 
 def reshaped(
     own: Mapping[int, Stage], arguments: Sequence[torch.Tensor], world: World
 ) -> dict[int, Stage]:
-    """This rank's stages, by number, for such arguments of one microbatch.
+    """Return this rank's stages, by number, for such arguments of one microbatch.
 
-    Each runs once, on zeros, with its buffers and the random numbers as before. All ranks of a
-    replica call it.
+    Each runs once, on zeros; its buffers and the random states are restored. All ranks of a replica
+    call it.
     """
     found: dict[int, Stage] = {}
     left: tuple[Value, ...] = ()

@@ -1,4 +1,4 @@
-"""Replicas that share parameters, gradients and the optimizer's state: FSDP2 of PyTorch."""
+"""Sharded data parallelism with PyTorch's FSDP2: parameters, gradients and optimizer state."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from launcher.parallel.world import World
 
 
 def shard(model: nn.Module, world: World, *, precision: Precision | str | None = None) -> nn.Module:
-    """The model on this rank's device, of which each rank keeps a share: it is changed in place.
+    """Move the model to this rank's device and shard it over the replicas, in place.
 
-    Blocks, the entries of its lists of modules, are put together one by one when they are used;
-    the rest is put together as a whole. Parameters become DTensors under their own names. Backward
-    passes are to be in `gradients.accumulating`, which sees to parameters that nobody has used.
-    precision: of the forward and backward pass; gradients are summed in 32 bits.
-    Raises ParallelError with a pipeline, whose stages are shares already.
+    Blocks, the entries of its ModuleLists, are gathered one by one when they run; the rest is
+    gathered as a whole. Parameters become DTensors under their own names. Run backward passes
+    within `gradients.accumulating`, which handles parameters that no replica used. precision: of
+    the forward and backward pass; gradients are reduced in 32 bits. Raises ParallelError with a
+    pipeline, whose stages already divide the model.
     """
     if world.degrees.pipeline > 1:
         raise ParallelError(
@@ -38,17 +38,17 @@ def shard(model: nn.Module, world: World, *, precision: Precision | str | None =
     units = [*_blocks(model), model]
     for unit in units:
         fully_shard(unit, mesh=mesh, mp_policy=policy)
-    # Else replicas that use different parameters would add up gradients of different ones.
+    # Otherwise replicas that use different parameters would sum gradients of different ones.
     cast(FSDPModule, model).set_reduce_scatter_unused_params(True)
     model.parameter_uses = Uses(model, units, world.dp_group)
     return model
 
 
 class Uses:
-    """Which parameters of a sharded model the backward passes of an optimizer step have come to.
+    """Records which parameters of a sharded model got gradients during an optimizer step.
 
-    FSDP2 gives those that nobody has used a gradient of zeros, by which optimizers let them decay.
-    units: the modules that are put together one by one.
+    FSDP2 gives parameters that no replica used a gradient of zeros, so optimizers would apply
+    weight decay to them. units: the modules that are gathered one by one.
     """
 
     def __init__(
@@ -62,7 +62,10 @@ class Uses:
             unit.register_forward_pre_hook(self._watch)
 
     def _watch(self, unit: nn.Module, arguments: Any) -> None:
-        """Once a unit is put together, its parameters are plain ones, the same in each step."""
+        """Add hooks to a unit's parameters.
+
+        Once the unit is gathered they are plain tensors, the same ones in each step.
+        """
         for name, parameter in unit.named_parameters(prefix=self._prefixes[unit]):
             if isinstance(parameter, DTensor) or id(parameter) in self._watched:
                 continue
@@ -75,7 +78,7 @@ class Uses:
         self._used.add(name)
 
     def settle(self, model: nn.Module) -> None:
-        """Take the gradients from those that no replica has used. All must call it."""
+        """Remove the gradients of parameters that no replica used. All ranks must call it."""
         named = dict(model.named_parameters())
         device = next(iter(named.values())).device
         used = torch.tensor([name in self._used for name in named], device=device).int()
@@ -94,7 +97,7 @@ def _policy(precision: Precision | str | None) -> MixedPrecisionPolicy:
 
 
 def _blocks(model: nn.Module) -> Iterator[nn.Module]:
-    """The outermost entries of lists, without those that share a parameter with anything else."""
+    """Yield the outermost ModuleList entries that share no parameter with any other module."""
     holders = Counter(
         id(parameter)
         for module in model.modules()

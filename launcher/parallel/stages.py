@@ -1,8 +1,8 @@
-"""A model cut into stages, each a module of its own: what one leaves, the next one takes.
+"""Cutting a model into stages, each a module whose outputs are the next one's inputs.
 
-A value that a later stage needs travels through all stages in between; what is no tensor (a size, a
-flag) is worked out again where it is needed. Modules and parameters are the model's own, under
-their own names; one that two stages use is in both, and their gradients must be added.
+A value that a later stage needs travels through all stages in between. Values that are not tensors
+(a size, a flag) are computed again where they are needed. Modules and parameters keep their names
+in the model. A parameter that two stages use is in both, and its gradients must be added.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins, check_in_place, placed
 from launcher.parallel.graph import holds_tensors, in_mode, trace, undrawn
 
-#: x += y and its like.
+#: Operators like x += y.
 _IN_PLACE = tuple(vars(operator)[f"i{name}"] for name in ("add", "sub", "mul", "truediv", "pow"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """A tensor that goes from stage to stage. like: its shape, type and gradient, without bytes."""
+    """A tensor passed between stages. like: its shape, dtype and requires_grad, without storage."""
 
     name: str
     like: torch.Tensor
@@ -35,11 +35,11 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A part of a model. inputs, outputs: what it takes from the stage before, and leaves the next.
+    """A part of a model. inputs, outputs: values from the previous stage and for the next one.
 
-    The first takes the model's arguments (no inputs here), and the last leaves the tensors that the
-    model returns, in the order of torch's pytrees. drawing: its modules that draw random numbers,
-    and how many calls of each are in earlier stages.
+    The first stage takes the model's arguments (none of them in `inputs`). The last returns the
+    model's output tensors, in the order of torch's pytrees. drawing: its modules that draw random
+    numbers, each with the number of its calls in earlier stages.
     """
 
     module: fx.GraphModule
@@ -49,11 +49,11 @@ class Stage:
 
 
 def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, Any]) -> list[Stage]:
-    """The stages of a model.
+    """Cut a model into stages.
 
     cuts: the module at which each stage but the first begins, or modules that are pinned.
-    arguments: of the model, as an example; it is called with them once, and its buffers and random
-        numbers are as before. Raises ParallelError.
+    arguments: an example of the model's arguments; it is called with them once, and its buffers and
+        the random states are restored. Raises ParallelError.
     """
     graph = trace(model)
     look = Look(model, graph)
@@ -63,7 +63,7 @@ def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, An
 
 
 class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
-    """Runs a model once, and notes what each node gives: tensors as they are on the meta device."""
+    """Runs a model once and records the value of each node, with tensors on the meta device."""
 
     def __init__(self, model: nn.Module, graph: fx.Graph) -> None:
         super().__init__(fx.GraphModule(model, graph))
@@ -73,7 +73,7 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
         self.drawing: set[str] = set()
 
     def at(self, arguments: Mapping[str, Any]) -> dict[fx.Node, Any]:
-        """The values of all nodes for such arguments."""
+        """Return the values of all nodes for these arguments."""
         given = list(self._in_order(arguments))
         buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         try:
@@ -88,6 +88,7 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
         return self.values
 
     def run_node(self, n: fx.Node) -> Any:
+        """Run a node and record its value and whether its module drew random numbers."""
         with undrawn() as has_drawn:
             value = super().run_node(n)
             if n.op == "call_module" and has_drawn():
@@ -96,7 +97,7 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
         return value
 
     def _refusal(self, arguments: Mapping[str, Any], error: TypeError) -> Exception:
-        """What to raise for an error; that of an argument left out, as which None stands in."""
+        """Return the error to raise; explain it if the model was called without some arguments."""
         names = [str(node.target) for node in self.module.graph.find_nodes(op="placeholder")]
         if not (missing := [name for name in names if name not in arguments]):
             return error
@@ -126,13 +127,13 @@ class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
 
 
 def on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """Its shape, type and gradient, without bytes."""
+    """Return a tensor of the same shape, dtype and requires_grad on the meta device."""
     like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
     return like.requires_grad_(tensor.requires_grad)
 
 
 def _default(node: fx.Node, stage: int) -> Any:
-    """Of an argument of the model."""
+    """Return the default value of an argument of the model; later stages have none."""
     return node.args[0] if stage == 0 and node.args else inspect.Signature.empty
 
 
@@ -153,6 +154,7 @@ class _Cutter:
         self._drawing = look.drawing
 
     def stages(self, count: int) -> Iterator[Stage]:
+        """Return all stages, the first one first."""
         check_in_place(self._stage_of, self._works_in_place)
         wanted: list[fx.Node] = []  # by later stages
         built = []
@@ -164,8 +166,8 @@ class _Cutter:
     def _build(
         self, stage: int, wanted: list[fx.Node], *, is_last: bool
     ) -> tuple[Stage, list[fx.Node]]:
-        """A stage that leaves what is wanted, and what it wants itself."""
-        # The model's arguments, all of them, are in the first stage.
+        """Build a stage that outputs the wanted nodes; return it and its input nodes."""
+        # All of the model's arguments are in the first stage.
         inside = [node for node in self._graph.nodes if self._stage_of[node] == stage]
         needed = self._needed(stage, inside, wanted)
         taken = [node for node in needed if self._is_from_outside(node, stage)]
@@ -221,7 +223,7 @@ class _Cutter:
                 )
 
     def _is_overwritten(self, node: fx.Node, needed: list[fx.Node]) -> bool:
-        """Whether a stage works in place on what it has taken, which autograd forbids."""
+        """Return whether a stage modifies an input in place, which autograd forbids."""
         return any(self._works_in_place(user) for user in node.users if user in needed)
 
     def _works_in_place(self, node: fx.Node) -> bool:
@@ -232,7 +234,7 @@ class _Cutter:
         return bool(node.kwargs.get("inplace")) or node.target in _IN_PLACE
 
     def _needed(self, stage: int, inside: list[fx.Node], wanted: list[fx.Node]) -> list[fx.Node]:
-        """All nodes that stand in a stage, in order: its own, and what comes through or again."""
+        """Return all nodes of a stage, in order: own, passed through and recomputed ones."""
         needed = {*inside, *wanted}
         waiting = list(needed)
         while waiting:
@@ -246,7 +248,10 @@ class _Cutter:
         return [node for node in self._graph.nodes if node in needed]
 
     def _is_from_outside(self, node: fx.Node, stage: int) -> bool:
-        """Whether a node's value is given to a stage; what holds no tensor is worked out in it."""
+        """Return whether a node is an input of a stage.
+
+        Values without tensors are recomputed in the stage instead.
+        """
         if node.op == "placeholder":
             return True
         return self._stage_of[node] < stage and holds_tensors(self._values[node])

@@ -1,4 +1,4 @@
-"""Parameters that several stages use: each has a copy, and the copies' gradients are added."""
+"""Tied parameters: each stage that uses one has a copy, and the copies' gradients are added."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from launcher.parallel.world import World
 
 
 class Ties:
-    """The tied parameters of a replica's stages. Made on all ranks, in the same order."""
+    """The tied parameters of a replica's stages. Created on all ranks, in the same order."""
 
     def __init__(self, stages: Sequence[Stage], world: World) -> None:
         _check_buffers(stages)
         self._groups: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
-        self._later: set[int] = set()  # ids of those that an earlier rank has as well
+        self._later: set[int] = set()  # ids of parameters that an earlier rank has as well
         groups: dict[tuple[int, ...], dist.ProcessGroup] = {}
         for parameter, holders in _shared(stages, world):
             if holders not in groups:
@@ -30,11 +30,11 @@ class Ties:
                     self._later.add(id(parameter))
 
     def counted(self, parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-        """Those that no earlier rank of the replica has as well."""
+        """Return the parameters that no earlier rank of the replica has as well."""
         return [each for each in parameters if id(each) not in self._later]
 
     def add_gradients(self) -> None:
-        """After the backward passes: every copy gets the sum."""
+        """Give every copy the sum of the gradients, after the backward passes."""
         for parameter, group in self._groups:
             if parameter.requires_grad:
                 fill([parameter], group)
@@ -43,7 +43,7 @@ class Ties:
 
 
 def tied_names(model: nn.Module) -> dict[str, str]:
-    """The later names of parameters that have several, each with the first."""
+    """Map the later names of parameters that have several to the first."""
     first: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         first.setdefault(id(parameter), name)
@@ -57,7 +57,7 @@ def tied_names(model: nn.Module) -> dict[str, str]:
 def _shared(
     stages: Sequence[Stage], world: World
 ) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
-    """The parameters that more than one rank of a replica has, and which ranks these are."""
+    """Yield the parameters that more than one rank of a replica holds, with these ranks."""
     holders: dict[nn.Parameter, set[int]] = {}
     for number, stage in enumerate(stages):
         for parameter in stage.module.parameters():
@@ -68,7 +68,7 @@ def _shared(
 
 
 def _group(holders: tuple[int, ...], world: World) -> dist.ProcessGroup:
-    """Of this rank's replica; all ranks make the groups of all replicas."""
+    """Return the group of this rank's replica; all ranks create the groups of all replicas."""
     own = None
     for replica in world.degrees.grid:
         ranks = [replica[holder] for holder in holders]
@@ -80,7 +80,7 @@ def _group(holders: tuple[int, ...], world: World) -> dist.ProcessGroup:
 
 
 def _check_buffers(stages: Sequence[Stage]) -> None:
-    """Two copies of a running mean would each see the half."""
+    """Reject shared buffers: two copies of a running mean would each see half of the batches."""
     seen: dict[int, int] = {}
     for number, stage in enumerate(stages):
         for name, buffer in stage.module.named_buffers():

@@ -1,7 +1,7 @@
-"""Microbatches that count for more than others: those with more valid labels.
+"""Losses of microbatches weighted by their number of valid labels.
 
-A mean of means is not the mean: with labels that do not count (padding, `ignore_index`), each
-microbatch's mean loss must be weighted by how many of its labels do, over all replicas and all
+A mean of means is not the mean. Where some labels do not count (padding, `ignore_index`), each
+microbatch's mean loss must be weighted by its number of valid labels, over all replicas and all
 accumulated batches.
 """
 
@@ -18,39 +18,40 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.world import World
 
-#: Of targets: how many of them count.
+#: Counts the valid labels among some targets.
 Valid = Callable[[Any], "torch.Tensor | int"]
 Loss = Callable[[Any, Any], torch.Tensor]
 
 
 def nothing(output: Any) -> torch.Tensor:
-    """A loss of 0 that goes back to all that was computed."""
+    """Return a loss of 0 that is connected to all outputs, so that backward reaches them."""
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return sum((leaf.sum() * 0 for leaf in leaves), torch.zeros(()))
 
 
 class MeanLoss:
-    """The losses of one optimizer step, whose mean is its loss. parts: how many there are."""
+    """The losses of one optimizer step, averaged. parts: the number of microbatches in the step."""
 
     def __init__(self, loss: Loss, parts: int) -> None:
         self._loss = loss
         self._parts = parts
 
     def __call__(self, output: Any, target: Any) -> tuple[torch.Tensor, float]:
-        """The loss times its weight, and the weight."""
+        """Return the loss times its weight, and the weight."""
         return self._loss(output, target) / self._parts, 1 / self._parts
 
     def divide(self, parameters: Iterable[nn.Parameter], world: World) -> None:
-        """Nothing is left to be divided."""
+        """Do nothing: the losses are already divided."""
 
     def uncounted(self) -> AbstractContextManager[None]:
+        """Return a context that changes nothing."""
         return nullcontext()
 
 
 class WeightedLoss:
-    """The losses of one optimizer step, to be summed, and then divided by the sum of their weights.
+    """The losses of one optimizer step, to be summed and then divided by the sum of their weights.
 
-    loss: of what the model returns and the targets; the mean over those that count.
+    loss: of the model's output and the targets; the mean over the valid ones.
     """
 
     def __init__(self, loss: Loss, valid: Valid) -> None:
@@ -59,7 +60,7 @@ class WeightedLoss:
         self._count = 0.0
 
     def __call__(self, output: Any, target: Any) -> tuple[torch.Tensor, float]:
-        """The loss times its weight, and the weight."""
+        """Return the loss times its weight, and the weight."""
         weight = float(self._valid(target))
         self._count += weight
         if weight == 0:  # a mean over nothing is not a number
@@ -68,7 +69,7 @@ class WeightedLoss:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """What is weighed meanwhile is no part of an optimizer step."""
+        """Exclude the weights seen within the context from the optimizer step."""
         before = self._count
         try:
             yield
@@ -78,7 +79,8 @@ class WeightedLoss:
     def divide(self, parameters: Iterable[nn.Parameter], world: World) -> None:
         """Divide gradients, which are means over the replicas, by the mean weight of a replica.
 
-        All ranks must call it, once for each optimizer step. Those of the last stage know weights.
+        All ranks must call it, once per optimizer step. Only those of the last stage know the
+        weights.
         """
         total = torch.tensor(self._count, dtype=torch.float64, device=world.device)
         self._count = 0.0

@@ -1,4 +1,4 @@
-"""The processes that train together: who this one is, and whom it talks to."""
+"""The parallel context of a process: its rank, device and process groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.degrees import Degrees, Placement, named
 from launcher.runtime import native
 
-#: How torchrun tells its ranks which start this is (torch.distributed.elastic).
+#: The variable in which torchrun gives its ranks the restart count (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 _SMDDP = "smddp"
 _Given = TypeVar("_Given")
@@ -27,9 +27,10 @@ _TIMEOUT = timedelta(minutes=30)
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """This process among all that train.
+    """The parallel context of this process.
 
-    mesh: ("dp", "pp"), with a process group for each. job: what the job says of it.
+    mesh: ("dp", "pp"), with a process group for each. job: the job's settings for parallel
+    training.
     """
 
     degrees: Degrees
@@ -41,28 +42,29 @@ class World:
 
     @property
     def pp_rank(self) -> int:
-        """Its stage."""
+        """The pipeline rank: the stage, unless the rank holds several."""
         return self.degrees.pp_rank(self.rank)
 
     @property
     def dp_rank(self) -> int:
-        """Its replica: a loader's rank, of `degrees.data`."""
+        """The replica: a data loader's rank, out of `degrees.data`."""
         return self.degrees.dp_rank(self.rank)
 
     @property
     def pp_group(self) -> dist.ProcessGroup:
-        """Those with the other stages of its replica."""
+        """The process group of all stages of this replica."""
         return self.mesh.get_group("pp")
 
     @property
     def dp_group(self) -> dist.ProcessGroup:
-        """Those with its stage in the other replicas."""
+        """The process group of the ranks that hold the same stage in all replicas."""
         return self.mesh.get_group("dp")
 
     def leave(self) -> None:
-        """Wait for all, and end the process groups.
+        """Wait for all ranks and destroy the process groups.
 
-        Who ends right after its last collective takes those down that have not finished it.
+        A process that exits right after its last collective crashes peers that have not finished
+        it.
         """
         dist.barrier()
         dist.destroy_process_group()
@@ -80,12 +82,12 @@ def join(
     backend: str | None = None,
     timeout: timedelta = _TIMEOUT,
 ) -> World:
-    """Meet the other ranks, as torchrun or mpirun has started them, or be the only one.
+    """Join the other ranks as started by torchrun or mpirun, or run as the only one.
 
-    The arguments are those of Degrees; those that are not given are what the job says, and in no
-    job the defaults. backend: of torch.distributed; NCCL where there is CUDA, else gloo. "smddp" is
-    AWS's, for data parallel training in its own images, where its own starter has started the
-    ranks. timeout: for each collective. Raises ParallelError.
+    The arguments are those of Degrees. Those not given default to the job's settings, and outside a
+    job to the defaults of Degrees. backend: of torch.distributed; NCCL where there is CUDA, else
+    gloo. "smddp" is AWS's, for data-parallel training in AWS's own images, where AWS's own starter
+    has started the ranks. timeout: for each collective. Raises ParallelError.
     """
     job = ParallelPart.from_environment(os.environ)
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
@@ -114,14 +116,14 @@ def join(
 
 
 def _mesh(device: torch.device, degrees: Degrees, backend: str) -> DeviceMesh:
-    if backend == _SMDDP:  # which has no groups besides that of all ranks
+    if backend == _SMDDP:  # has no process group but that of all ranks
         assert dist.group.WORLD is not None
         return DeviceMesh.from_group(dist.group.WORLD, device.type, mesh_dim_names=("dp",))
     return DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp"))
 
 
 def _register_smddp(degrees: Degrees) -> None:
-    """Importing AWS's module makes its backend known to torch.distributed."""
+    """Import AWS's module, which registers its backend with torch.distributed."""
     if degrees.pipeline > 1:
         raise ParallelError(
             f"backend 'smddp' has no groups of ranks, and {degrees.pipeline} stages need them: use "
@@ -141,7 +143,7 @@ def _or(given: _Given | None, said: _Given) -> _Given:
 
 
 def _device(local_rank: int) -> torch.device:
-    """A GPU for each rank of a host where there are any, else the CPU."""
+    """Return this rank's GPU if the host has any, else the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     count = torch.cuda.device_count()
@@ -155,11 +157,11 @@ def _device(local_rank: int) -> torch.device:
 
 
 def _meet(backend: str, timeout: timedelta) -> None:
-    """Make the process group of all ranks.
+    """Create the process group of all ranks.
 
-    Ranks that torchrun has started again find the addresses of those before them in the agents'
-    store, and 8 of 12 such starts were measured to fail or hang (torch 2.13, gloo): so each start
-    has names of its own there.
+    Restarted ranks would find the addresses of the ranks before them in the agents' store: 8 of 12
+    such starts were measured to fail or hang (torch 2.13, gloo). So each start prefixes its keys in
+    that store.
     """
     if dist.is_initialized():
         raise ParallelError("this process has joined a process group before: call init() alone")

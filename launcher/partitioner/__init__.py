@@ -1,4 +1,4 @@
-"""Where a task's model is best cut, found in a process of the job world, which has torch.
+"""Partitioning of a task's model in a job-world process, which has torch.
 
 partition = launcher.partition("task:make", partitions=4, microbatches=8)
 partition.write(Path("partition.json"))

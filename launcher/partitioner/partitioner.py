@@ -1,4 +1,4 @@
-"""launcher.partition."""
+"""`launcher.partition`: profile a task's model and find its best cuts."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def partition(
 ) -> Partition:
     """Profile the model of a task, and find its best cuts.
 
-    task: "module:name" in source_dir, a Task or a function that makes one of the hyperparameters.
-    partitions, microbatches, virtual_stages, schedule, precision, recomputed: as of
-        ModelParallel(...). replicas: of the model, which share the task's batch.
-    optimize: "speed" for the shortest step, or "memory" for the smallest largest rank.
-    memory_cap: what a rank may have: bytes, or a text like "40GiB".
-    profile: "measured" runs the model here; "estimated" does not even make its weights.
+    task: "module:name" in source_dir, a Task or a function that makes one from the hyperparameters.
+    partitions, microbatches, virtual_stages, schedule, precision, recomputed: as for
+        ModelParallel(...). replicas: number of data-parallel replicas that share the task's batch.
+    optimize: "speed" for the shortest step, or "memory" for the least memory of the largest rank.
+    memory_cap: the limit of a rank, in bytes or as a text like "40GiB".
+    profile: "measured" runs the model here; "estimated" does not even create its weights.
     bandwidth, latency: of the link between ranks, bytes per second and seconds, or texts like
         "12GiB/s" and "20us"; by default it is measured on this machine.
 
-    What the process says while it works goes to stderr. Raises SpecError with all that is wrong
-    with the arguments; PlatformError where torch is not installed; ParallelError for a model that
-    cannot be cut as asked.
+    The output of the profiling process goes to stderr. Raises SpecError with everything that is
+    wrong with the arguments; PlatformError where torch is not installed; ParallelError for a model
+    that cannot be cut as asked.
     """
     problems: list[Problem] = []
     request = Request(
@@ -90,7 +90,7 @@ def _link(
 def _read(
     name: str, given: T | str | None, parse: Callable[[str], T], problems: list[Problem]
 ) -> T | None:
-    """A number, which may be given as a text with a unit."""
+    """Return a number, which may be given as a text with a unit."""
     if not isinstance(given, str):
         return given
     try:

@@ -1,4 +1,4 @@
-"""The process of the job world that profiles a model and decides: one request, one answer."""
+"""The job-world process that profiles a model and decides: one request, one answer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from launcher.partitioner.request import Request
 from launcher.partitions import Partition
 
 _PROGRAM = "launcher.trainers.partition"
-#: Begins the line in which the process says why it refuses.
+#: Prefix of the line with the process's error message.
 _ERROR = "error: "
 
 
 def answer(request: Request) -> Partition:
-    """What the process finds; its other lines go to stderr.
+    """Run the process and return its partition; its other output goes to stderr.
 
-    Whatever ends the wait, Ctrl-C too, ends the process and all that it has started.
+    Whatever ends the wait, including Ctrl-C, kills the process and everything that it has started.
     """
     _require_torch()
     with TemporaryDirectory(prefix="launcher-partition-") as folder:
@@ -60,7 +60,7 @@ def _started(question: str) -> Iterator[subprocess.Popen[str]]:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # Python looks here first: a launcher.py of the user's folder is not Launcher.
+            # Python imports from here first, so a launcher.py in the user's folder is not imported.
             cwd=Path(launcher.__file__).parents[1],
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
@@ -74,9 +74,9 @@ def _started(question: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _follow(process: subprocess.Popen[str]) -> str:
-    """Pass on what the process says, up to why it refuses, which is returned.
+    """Forward the process's output to stderr; return its error message, if any.
 
-    Event lines, of its loader of data, are for the logs of jobs.
+    Event lines, from its data loader, are dropped: they are meant for the logs of jobs.
     """
     refusal = ""
     for line in process.stdout or ():

@@ -1,4 +1,4 @@
-"""What the process is asked, and whether it can be asked."""
+"""The request to the profiling process, and its validation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from launcher.spec.findings import FieldPath, choice_fix, dotted
 from launcher.spec.rules import check
 
 PROFILES = ("measured", "estimated")
-#: A field of the job that is checked which nobody gives.
+#: A field of the checked job that is not an argument of `partition`.
 _NOT_GIVEN = "processes_per_host"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Fields as of `partition`. memory_cap: bytes. link: None where it is to be measured."""
+    """A request, with the arguments of `partition`.
+
+    memory_cap: bytes. link: None if it is to be measured.
+    """
 
     task: str
     source_dir: str
@@ -41,13 +44,13 @@ class Request:
     link: Link | None
 
     def to_json(self, output: Path) -> str:
-        """output: where the answer goes."""
+        """Return the request as JSON. output: the file for the answer."""
         link = self.link and {"latency": self.link.latency, "bandwidth": self.link.bandwidth}
         fields = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
         return json.dumps({**fields, "link": link, "output": str(output)})
 
     def problems(self) -> Iterator[Problem]:
-        """What a job that is to find the same when it begins would be refused for, and more."""
+        """Yield the problems of the request, including those of such an auto_partition job."""
         try:
             job = self._job()
             check(job, SourceTree(job), _argument)
@@ -84,5 +87,5 @@ class Request:
 
 
 def _argument(path: FieldPath) -> str:
-    """What a field of the job is called as an argument of `partition`."""
+    """Return the argument of `partition` that corresponds to a field of the job."""
     return dotted(path[2:] if path[:1] == ("distribution",) and len(path) > 2 else path)

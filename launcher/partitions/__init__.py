@@ -1,6 +1,6 @@
-"""What was measured of a model and where it is to be cut, as both worlds read it.
+"""The partition file: a model's measured costs and its cuts, as client and job read them.
 
-Standard library only: this package travels with every job.
+Standard library only: this package is part of every job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model costs, module by module, in the order in which they run."""
+"""Costs of a model, module by module, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleCost:
-    """One module, which is not cut, with the code before the next one. Of one microbatch.
+    """Costs of one module, which is not cut, with the code up to the next one, for one microbatch.
 
     forward, backward: seconds, the medians of several runs. spread: of their sum, half the distance
         between its quartiles.
     parameters, gradients, states: bytes; states are the optimizer's.
-    kept: bytes that it makes and keeps for its backward pass. passing: the most that it needs
-        beside them while it runs.
-    crossing, returning: bytes that a cut before it sends forward, and the gradients that come back;
+    kept: bytes that it creates and keeps for its backward pass. passing: the most that it needs
+        besides them while it runs.
+    crossing, returning: bytes that a cut before it sends forward, and bytes of gradients sent back;
         None where there can be no cut.
     """
 
@@ -32,16 +32,17 @@ class ModuleCost:
 
     @property
     def held(self) -> int:
-        """Bytes that it takes whatever is under way."""
+        """Bytes that it needs however many microbatches are in flight."""
         return self.parameters + self.gradients + self.states
 
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """What a stage that has two modules takes more than both apart, or less. In bytes.
+    """Difference in bytes between a stage that holds two modules and the sum of both.
 
-    first, second: their numbers. A parameter of both is held once; what the first makes and the
-    second keeps is kept in a stage with both, and else among what the stage has received.
+    first, second: their numbers. A parameter of both is held once. What the first creates and the
+    second keeps is in `kept` of a stage with both; in separate stages it is among the stage's
+    inputs.
     """
 
     first: int
@@ -52,7 +53,7 @@ class Joint:
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What goes from stage to stage. latency: seconds. bandwidth: bytes per second; None: no limit.
+    """The link between stages. latency: seconds. bandwidth: bytes per second; None: no limit.
 
     source: "measured" or "given".
     """
@@ -62,7 +63,7 @@ class Link:
     source: str = "given"
 
     def seconds(self, crossing: int, returning: int) -> float:
-        """For one microbatch to go over a cut, and its gradients back."""
+        """Return the seconds for a microbatch to cross a cut and its gradients to return."""
         ways = 1 + (returning > 0)
         moving = (crossing + returning) / self.bandwidth if self.bandwidth else 0.0
         return ways * self.latency + moving

@@ -1,4 +1,4 @@
-"""A step of a pipeline as a picture: a lane for each rank, a box for each pass of a microbatch."""
+"""Drawing of a pipeline's step: a row for each rank, a box for each pass of a microbatch."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from launcher.partitions.orders import Kind
 from launcher.partitions.quantities import seconds_text
 from launcher.partitions.timeline import Event, Timeline
 
-#: What a rank does: the word for it, and its colour in the first and in the last stage of a rank.
+#: The label of each kind of action, and its colours in the first and the last stage of a rank.
 _KINDS = {
     Kind.FORWARD: ("forward", "#9ccbf0", "#5b9fd8"),
     Kind.BACKWARD: ("backward", "#fbc488", "#ee933f"),
     Kind.INPUT: ("backward, of inputs", "#fbc488", "#ee933f"),
     Kind.WEIGHT: ("backward, of weights", "#a9dcae", "#63b56d"),
 }
-#: Pixels of a picture, its lanes, and of the digits in boxes.
+#: Pixels of a drawing, its rows, and the digits in boxes.
 _WIDTH, _WIDEST = 1000, 2000
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 22, 70, 40
 _LANE, _GAP, _BAR = 34, 8, 26
 _DIGIT, _LETTER = 6.6, 6.6
-#: Of a forward pass, so that two digits fit, as far as the widest picture allows.
+#: Least width of a forward pass, so that two digits fit, as far as the widest drawing allows.
 _LEAST_BOX = 16
-#: From one number of the axis to the next, at least.
+#: Least distance between two numbers of the axis.
 _TICK = 90
 _INK, _FAINT, _IDLE = "#1f2933", "#d9dee4", "#eef1f4"
 
-#: What each rank does, in order.
+#: The events of each rank, in order.
 Lanes = Sequence[Sequence[Event]]
 
 
 def timeline_svg(timeline: Timeline, title: str) -> str:
-    """The picture as a document of its own."""
+    """Return the drawing as an SVG document."""
     lanes = timeline.events
     paper = _Paper.of(timeline)
     height = _TOP + len(lanes) * (_LANE + _GAP) + _BOTTOM
@@ -58,7 +58,7 @@ def timeline_svg(timeline: Timeline, title: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Paper:
-    """Where things are. seconds: from the left end of the lanes to the right one."""
+    """Coordinates of the drawing. seconds: from the left end of the rows to the right one."""
 
     seconds: float
     width: int
@@ -124,7 +124,7 @@ def _axis(lanes: Lanes, paper: _Paper) -> Iterator[str]:
 
 
 def _ticks(paper: _Paper) -> Iterator[float]:
-    """Round numbers of seconds, from 0 on."""
+    """Return round numbers of seconds, from 0 on."""
     least = _TICK * paper.seconds / (paper.width - _LEFT - _RIGHT)
     power = 10.0 ** math.floor(math.log10(least))
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= least)
@@ -149,7 +149,7 @@ def _boxes(lanes: Lanes, paper: _Paper) -> Iterator[str]:
 
 
 def _numbers(lanes: Lanes, paper: _Paper) -> Iterator[str]:
-    """Of microbatches, in the boxes that have room for them."""
+    """Yield the numbers of microbatches, in the boxes that have room for them."""
     yield '<g text-anchor="middle" font-size="11" pointer-events="none">'
     for rank, lane in enumerate(lanes):
         baseline = _y(rank) + _LANE / 2 + 4
@@ -161,11 +161,11 @@ def _numbers(lanes: Lanes, paper: _Paper) -> Iterator[str]:
 
 
 def _stages(lane: Sequence[Event]) -> list[int]:
-    """Of a rank, in the order in which a microbatch goes through them."""
+    """Return the stages of a rank, in the order in which a microbatch passes through them."""
     return sorted({event.action.stage for event in lane})
 
 
 def _between(first: str, last: str, share: float) -> str:
-    """A colour that is so far from the first one to the last."""
+    """Return the colour at this fraction of the way from the first to the last."""
     pairs = ((int(first[at : at + 2], 16), int(last[at : at + 2], 16)) for at in (1, 3, 5))
     return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in pairs)

@@ -1,4 +1,4 @@
-"""A partition as a notebook shows it."""
+"""HTML of a partition, for notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def partition_html(partition: Partition) -> str:
-    """The tables, and the picture of a step."""
+    """Return the tables and the drawing of a step."""
     drawn = timeline_svg(partition.timeline, table.title(partition))
     parts = [
         _table(table.stages(partition)),

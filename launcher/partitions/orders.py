@@ -1,4 +1,4 @@
-"""In which order each rank of a pipeline runs its stages on microbatches.
+"""Orders of actions: how each rank of a pipeline runs its stages on microbatches.
 
 The orders are those of torch.distributed.pipelining (2.13): ScheduleGPipe, Schedule1F1B,
 ScheduleInterleaved1F1B and ScheduleInterleavedZeroBubble.
@@ -17,15 +17,17 @@ from launcher.errors import ParallelError
 
 
 class Kind(str, enum.Enum):
+    """Kinds of passes of a microbatch through a stage."""
+
     FORWARD = "forward"
     BACKWARD = "backward"
-    #: The two halves of a backward pass where there is to be no bubble.
+    #: The two halves of a backward pass in a zero-bubble schedule.
     INPUT = "input"
     WEIGHT = "weight"
 
 
 class Action(NamedTuple):
-    """What a rank does at once: a pass of one microbatch through one of its stages."""
+    """One unit of a rank's work: a pass of one microbatch through one of its stages."""
 
     kind: Kind
     stage: int
@@ -33,9 +35,10 @@ class Action(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """An action in a queue, and the places in it of what it waits for; -1: nothing.
+    """An action in a queue, with the positions of the actions that it waits for; -1: none.
 
-    before: what its rank does before it. arrival: what another stage sends it.
+    before: the previous action of its rank. arrival: the action of another stage that sends its
+    input.
     """
 
     action: Action
@@ -46,10 +49,10 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """How stages and microbatches share the time of their ranks.
+    """The order in which stages and microbatches run on their ranks.
 
-    Rank r has the stages r, r + ranks, and so on, `virtual_stages` in all. Raises ParallelError
-    for what the schedule does not do.
+    Rank r holds the stages r, r + ranks, and so on, `virtual_stages` in all. Raises ParallelError
+    for settings that the schedule does not support.
     """
 
     schedule: Schedule
@@ -90,16 +93,16 @@ class Orders:
 
     @property
     def stages(self) -> int:
-        """Of all ranks."""
+        """Number of stages on all ranks."""
         return self.ranks * self.virtual_stages
 
     @cached_property
     def actions(self) -> tuple[tuple[Action, ...], ...]:
-        """Of each rank, in order."""
+        """The actions of each rank, in order."""
         return tuple(tuple(self._actions(rank)) for rank in range(self.ranks))
 
     def _actions(self, rank: int) -> Iterator[Action]:
-        """Forward passes, each with the backward pass that is `lead` passes behind it."""
+        """Yield forward passes, each followed by the backward pass `lead` passes behind it."""
         count, lead = self.microbatches * self.virtual_stages, self._lead(rank)
         backward = Kind.INPUT if self._has_no_bubble else Kind.BACKWARD
         for number in range(count + lead):
@@ -114,22 +117,22 @@ class Orders:
                 yield self._pass(rank, Kind.WEIGHT, number)
 
     def _lead(self, rank: int) -> int:
-        """Forward passes of a rank before the first one that a backward pass follows at once."""
+        """Return how many forward passes a rank starts before alternating with backward passes."""
         count, behind = self.microbatches * self.virtual_stages, self.ranks - 1 - rank
         if self.schedule is Schedule.SIMPLE:
             return count
-        # torch's interleaved schedule starts twice as many as the plain one, so that what is sent
-        # has a whole pass of time.
+        # torch's interleaved schedule starts twice as many as plain 1F1B, so that each transfer
+        # has the time of a whole pass.
         ahead = 2 if self._has_rounds and not self._has_no_bubble else 1
         return min(count, (self.virtual_stages - 1) * self._round + ahead * behind)
 
     @property
     def _round(self) -> int:
-        """Microbatches that go through a stage before the rank's next one gets them."""
+        """Microbatches that pass through a stage before the rank's next stage gets them."""
         return self.microbatches // max(1, self.microbatches // self.ranks)
 
     def _pass(self, rank: int, kind: Kind, number: int) -> Action:
-        """The number-th pass of a kind on a rank. Backward passes begin with the last stage."""
+        """Return the number-th pass of a kind on a rank; backward starts with the last stage."""
         rounds, place = divmod(number, self._round * self.virtual_stages)
         local, offset = divmod(place, self._round)
         if kind is not Kind.FORWARD:
@@ -138,7 +141,7 @@ class Orders:
 
     @cached_property
     def queue(self) -> tuple[Turn, ...]:
-        """The actions of all ranks, each behind all that it waits for."""
+        """The actions of all ranks, each after all that it waits for."""
         found: list[Turn] = []
         places: dict[Action, int] = {}
         last, waiting = [-1] * self.ranks, [0] * self.ranks
@@ -157,17 +160,18 @@ class Orders:
         return tuple(found)
 
     def _source(self, action: Action) -> Action | None:
-        """What another stage must have done for this action."""
+        """Return the action of another stage that must precede this one, or None."""
         step = {Kind.FORWARD: -1, Kind.BACKWARD: 1, Kind.INPUT: 1, Kind.WEIGHT: 0}[action.kind]
         stage = action.stage + step
         return action._replace(stage=stage) if step and 0 <= stage < self.stages else None
 
     @cached_property
     def under_way(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """For each rank, how many microbatches are under way in each of its stages at its fullest.
+        """In-flight microbatches of each stage at the fullest moments, by rank.
 
-        From the begin of their forward pass to the end of their backward pass, that of the weights
-        included. Several where a rank has more in one stage now, and in another then.
+        They count from the start of their forward pass to the end of their backward pass, including
+        that of the weights. There are several such moments where one stage is fuller now and
+        another later.
         """
         return tuple(tuple(self._fullest(rank)) for rank in range(self.ranks))
 

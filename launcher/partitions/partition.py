@@ -1,4 +1,4 @@
-"""The decision where a model is cut, and all that it was made of: a file that jobs take."""
+"""The partition file: a model's cuts and everything that the decision was based on."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from launcher.partitions.text import partition_text
 from launcher.partitions.timeline import Timeline, simulate
 from launcher.partitions.types import misfits
 
-#: Of the file. A reader refuses another one.
+#: Version of the file. Readers refuse any other.
 VERSION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """By which a model is known again.
+    """Identifies the model that a partition was made from.
 
     parameters: shape and type by name, as "[64, 128] float32". calls: the modules that it calls, in
-        order. example: the arguments of one microbatch, as shape and type. torch: its version.
+    order. example: the arguments of one microbatch, as shape and type. torch: its version.
     """
 
     parameters: Mapping[str, str]
@@ -40,8 +40,10 @@ class Fingerprint:
 
 @dataclass(frozen=True, kw_only=True)
 class StagePrediction:
-    """One stage. start: its first module. modules: how many. forward, backward: seconds of one
-    microbatch; sending: for what goes over its ends. memory: bytes at most; sent: of a microbatch.
+    """Predicted costs of one stage.
+
+    start: its first module. modules: how many. forward, backward: seconds of one microbatch.
+    sending: seconds of transfers over its ends. memory: peak bytes. sent: bytes per microbatch.
     """
 
     start: str
@@ -55,9 +57,9 @@ class StagePrediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Another number of partitions or microbatches (of one size), or another objective.
+    """Another number of partitions or microbatches (of the same size), or another objective.
 
-    step: predicted seconds; memory: bytes of the largest rank. None where the model does not fit.
+    step: predicted seconds. memory: bytes of the largest rank. None where the model does not fit.
     """
 
     objective: str
@@ -69,15 +71,15 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """Where a model is cut, for how many ranks, and what is predicted of it.
+    """The cuts of a model for a number of ranks, and their predicted costs.
 
-    task: "module:function" that it was made of; "" for a model that was given.
-    objective: "speed" or "memory". memory_cap: bytes that a rank may have. precision, recomputed,
+    task: "module:function" that it was made from; "" for a model that was passed in.
+    objective: "speed" or "memory". memory_cap: bytes allowed per rank. precision, recomputed,
         schedule: as for ModelParallel(...).
-    profile: "measured" or "estimated". device: on which; runs: how many passes were timed.
+    profile: "measured" or "estimated". device: where; runs: number of timed passes.
     starts: the module at which each stage but the first begins.
-    step: predicted seconds of an optimizer step; spread: of it, from that of the modules.
-    gap: how far the step may be above the best one, as a share of it; 0 where it is the best.
+    step: predicted seconds of an optimizer step. spread: of the step, from that of the modules.
+    gap: the most that the step can be above the optimum, as a fraction of it; 0 if optimal.
     """
 
     version: int = VERSION
@@ -106,7 +108,7 @@ class Partition:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """A step, as it is predicted. Raises ParallelError where the file contradicts itself."""
+        """The predicted step. Raises ParallelError where the file contradicts itself."""
         if self.schedule not in SCHEDULES:
             known = ", ".join(SCHEDULES)
             raise ParallelError(f"its schedule is {self.schedule!r}, and not one of {known}")
@@ -125,7 +127,7 @@ class Partition:
         return partition_html(self)
 
     def write(self, path: Path) -> None:
-        """Whole, or not at all. Raises OSError."""
+        """Write the file atomically. Raises OSError."""
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             draft.write_text(self.to_json())
@@ -135,14 +137,14 @@ class Partition:
             raise
 
     def to_json(self) -> str:
-        """A line for each module, stage and choice."""
+        """Return the file's text, with a line for each module, stage and choice."""
         fields = dataclasses.asdict(self)
         lines = (f"  {json.dumps(name)}: {_laid_out(value)}" for name, value in fields.items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def read(cls, path: Path) -> Partition:
-        """Raises ParallelError for what is no such file."""
+        """Read a file. Raises ParallelError if it is not a partition file."""
         try:
             return cls.from_json(path.read_text())
         except OSError as error:
@@ -154,6 +156,7 @@ class Partition:
 
     @classmethod
     def from_json(cls, text: str) -> Partition:
+        """Parse a file's text. Raises ParallelError if it is not that of a partition file."""
         try:
             raw = json.loads(text)
             found = raw.get("version")
@@ -172,7 +175,7 @@ class Partition:
             ) from error
 
 
-#: What a text that is no such file makes Python raise.
+#: Errors that parsing anything but a partition file can raise.
 _NO_FILE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _MANY = {"modules": ModuleCost, "joints": Joint, "stages": StagePrediction, "choices": Choice}
 
@@ -191,10 +194,10 @@ def _typed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _strays(partition: Partition) -> Iterator[str]:
-    """What of the starts is no module at which a later stage can begin."""
+    """Yield the first start, if any, that is not a module at which a later stage can begin."""
     left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
     for start in partition.starts:
-        if start not in left:  # which passes by those before it
+        if start not in left:  # advances the iterator past it
             yield f"no stage can start at {start!r}, or not behind those before it"
             return
 

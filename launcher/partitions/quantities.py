@@ -1,4 +1,4 @@
-"""Bytes and seconds, as people write and read them."""
+"""Bytes and seconds as people write and read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NUMBER_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE]-?\d+)?)\s*([A-Za-zµ]*)
 
 
 def parse_bytes(text: str) -> int:
-    """Of "40GiB", or of a number alone. Raises ValueError."""
+    """Parse "40GiB", or a bare number. Raises ValueError."""
     found = _scaled(text, _BYTES)
     if found is None:
         raise ValueError(f"{text!r} is no number of bytes")
@@ -19,7 +19,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_bandwidth(text: str) -> float:
-    """Bytes per second, of "12GiB/s". Raises ValueError."""
+    """Parse "12GiB/s" into bytes per second. Raises ValueError."""
     found = _scaled(text.removesuffix("/s"), _BYTES)
     if not found:
         raise ValueError(f"{text!r} is no bandwidth")
@@ -27,7 +27,7 @@ def parse_bandwidth(text: str) -> float:
 
 
 def parse_seconds(text: str) -> float:
-    """Of "20us", or of a number alone. Raises ValueError."""
+    """Parse "20us", or a bare number. Raises ValueError."""
     found = _scaled(text, _SECONDS)
     if found is None:
         raise ValueError(f"{text!r} is no length of time")
@@ -35,7 +35,8 @@ def parse_seconds(text: str) -> float:
 
 
 def bytes_text(count: float) -> str:
-    """
+    """Format bytes with a binary unit and three digits.
+
     >>> bytes_text(3 * 2**29)
     '1.50 GiB'
     """
@@ -46,7 +47,8 @@ def bytes_text(count: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """
+    """Format seconds with a unit and three digits.
+
     >>> seconds_text(0.0123)
     '12.3 ms'
     """

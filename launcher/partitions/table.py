@@ -1,4 +1,4 @@
-"""What the file of a partition says, as rows of cells: of its stages, and of other choices."""
+"""Tables of a partition file: its stages and its other choices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """words: the columns that are no numbers."""
+    """Rows of cells under a head. words: the columns of text, not numbers."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -22,7 +22,7 @@ class Table:
 
 
 def stages(partition: Partition) -> Table:
-    """A row for each stage."""
+    """Return a row for each stage."""
     head = ("stage", "rank", "begins at", "modules", "forward", "backward", "sending")
     under_way = partition.timeline.under_way
     rows = tuple(
@@ -42,7 +42,7 @@ def stages(partition: Partition) -> Table:
 
 
 def choices(partition: Partition) -> Table:
-    """A row for the file's own, and for each other choice that it knows of."""
+    """Return a row for the file's own choice and for each other one in it."""
     head = ("", "optimize", "partitions", "microbatches", "step", "per microbatch", "memory")
     mine = (partition.objective, partition.partitions, partition.microbatches)
     others = (each for each in partition.choices if _key(each) != mine)
@@ -53,7 +53,7 @@ def choices(partition: Partition) -> Table:
 
 
 def notes(partition: Partition) -> Iterator[tuple[str, str]]:
-    """What stands below the stages, as label and text."""
+    """Yield the notes below the stages, as label and text."""
     yield "Step", f"{step_text(partition)}, for {partition.microbatches} microbatches"
     yield "Cuts", _proof(partition)
     cap = "" if partition.memory_cap is None else f", of {bytes_text(partition.memory_cap)}"
@@ -68,7 +68,7 @@ def notes(partition: Partition) -> Iterator[tuple[str, str]]:
 
 
 def title(partition: Partition) -> str:
-    """Of a picture: whose step it is, and how long."""
+    """Return the title of a drawing: the model and the duration of its step."""
     each = f" x {partition.virtual_stages}" if partition.virtual_stages > 1 else ""
     return (
         f"{partition.task or 'Model'} in {partition.partitions}{each} stages, "
@@ -77,13 +77,13 @@ def title(partition: Partition) -> str:
 
 
 def step_text(partition: Partition) -> str:
-    """ "312 ms ± 4.10 ms, 27 % idle"."""
+    """Return a text like "312 ms ± 4.10 ms, 27 % idle"."""
     spread = f" ± {seconds_text(partition.spread)}" if partition.spread else ""
     return f"{seconds_text(partition.step)}{spread}, {partition.timeline.idle * 100:.0f} % idle"
 
 
 def largest(partition: Partition) -> int:
-    """Bytes of the rank that needs the most."""
+    """Return the bytes of the rank that needs the most."""
     count = partition.partitions
     by_rank = (partition.stages[rank::count] for rank in range(count))
     return max((sum(each.memory for each in mine) for mine in by_rank), default=0)

@@ -1,4 +1,4 @@
-"""A partition as a terminal shows it."""
+"""Text of a partition, for terminals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def partition_text(partition: Partition) -> str:
-    """The table of its stages, what is to be said of them, and what would do instead."""
+    """Return the table of its stages, the notes and the other choices."""
     labelled = [f"{label:<9}{text}" for label, text in table.notes(partition)]
     blocks = [_aligned(table.stages(partition)), "\n".join(labelled)]
     if partition.choices:
@@ -28,6 +28,6 @@ def _aligned(shown: Table) -> str:
 
 
 def _filled(cells: Sequence[str], *, is_words: bool) -> Iterator[str]:
-    """The cells of a column, of one width."""
+    """Return the cells of a column, padded to one width."""
     width = max(map(len, cells))
     return (f"{cell:<{width}}" if is_words else f"{cell:>{width}}" for cell in cells)

@@ -1,7 +1,7 @@
-"""When each rank of a pipeline does what: a schedule, played with the seconds of its stages.
+"""Timeline of a pipeline: simulation of a schedule with the seconds of its stages.
 
-An action begins when its rank is free and what it takes is there. What goes over a cut takes its
-time in both stages, half of it on the way there and half on the way back: a rank works or sends.
+An action begins when its rank is free and its input has arrived. A transfer over a cut takes time
+in both stages, half of it forward and half backward: a rank either computes or sends.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ from launcher.partitions.orders import Action, Kind, Orders
 
 
 class Timed(Protocol):
-    """A stage, in seconds for one microbatch. sending: what goes over its ends, there and back."""
+    """A stage's seconds for one microbatch. sending: transfers over its ends, both directions."""
 
     @property
-    def forward(self) -> float: ...
+    def forward(self) -> float:
+        """Seconds of the forward pass."""
+        ...
 
     @property
-    def backward(self) -> float: ...
+    def backward(self) -> float:
+        """Seconds of the backward pass."""
+        ...
 
     @property
-    def sending(self) -> float: ...
+    def sending(self) -> float:
+        """Seconds of transfers."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageSeconds:
-    """The least that is a timed stage."""
+    """A minimal timed stage."""
 
     forward: float
     backward: float
@@ -37,7 +43,7 @@ class StageSeconds:
 
 
 class Share(NamedTuple):
-    """What an action takes of its stage's times."""
+    """Fractions of its stage's times that an action takes."""
 
     forward: float
     backward: float
@@ -45,7 +51,10 @@ class Share(NamedTuple):
 
 
 def shares(inputs: float = 0.5) -> Mapping[Kind, Share]:
-    """By kind of action. inputs: the part of a backward pass that is for a stage's inputs."""
+    """Return the shares of each kind of action.
+
+    inputs: the fraction of a backward pass that computes the gradients of a stage's inputs.
+    """
     return {
         Kind.FORWARD: Share(1.0, 0.0, 0.5),
         Kind.BACKWARD: Share(0.0, 1.0, 0.5),
@@ -55,7 +64,7 @@ def shares(inputs: float = 0.5) -> Mapping[Kind, Share]:
 
 
 class Event(NamedTuple):
-    """An action, and when it begins and ends, in seconds."""
+    """An action with its start and end, in seconds."""
 
     action: Action
     begin: float
@@ -71,12 +80,12 @@ class Timeline:
 
     @property
     def seconds(self) -> float:
-        """Of the step."""
+        """Seconds of the step."""
         return max(events[-1].end for events in self.events)
 
     @property
     def idle(self) -> float:
-        """The share of all ranks' time in which they have nothing to do."""
+        """The fraction of all ranks' time in which they are idle."""
         if not self.seconds:
             return 0.0
         busy = sum(event.end - event.begin for events in self.events for event in events)
@@ -84,7 +93,7 @@ class Timeline:
 
     @property
     def under_way(self) -> tuple[int, ...]:
-        """The most microbatches that are under way in each stage at once."""
+        """The most in-flight microbatches of each stage."""
         ranks = self.orders.ranks
         fullest = [
             [max(counts) for counts in zip(*self.orders.under_way[rank], strict=True)]
@@ -93,9 +102,9 @@ class Timeline:
         return tuple(fullest[stage % ranks][stage // ranks] for stage in range(self.orders.stages))
 
     def kept(self, bytes_of: Sequence[int]) -> tuple[int, ...]:
-        """The most bytes that each rank keeps for backward passes, of its stages together.
+        """Return the most bytes that each rank keeps for backward passes, over all its stages.
 
-        bytes_of: by stage, what it keeps of one microbatch.
+        bytes_of: by stage, the bytes kept for one microbatch.
         """
         return tuple(
             max(
@@ -110,9 +119,9 @@ class Timeline:
 
 
 def simulate(orders: Orders, stages: Sequence[Timed], *, inputs: float = 0.5) -> Timeline:
-    """Play a schedule. stages: of all ranks, in order; inputs: see `shares`.
+    """Simulate a schedule. stages: of all ranks, in order; inputs: see `shares`.
 
-    Raises ParallelError where there are more stages or fewer than the orders have.
+    Raises ParallelError where the number of stages is not that of the orders.
     """
     if len(stages) != orders.stages:
         raise ParallelError(
@@ -128,7 +137,7 @@ def simulate(orders: Orders, stages: Sequence[Timed], *, inputs: float = 0.5) ->
         ]
         for kind, share in shares(inputs).items()
     }
-    ends = [0.0] * (len(orders.queue) + 1)  # at -1 is the end of nothing
+    ends = [0.0] * (len(orders.queue) + 1)  # index -1 stands for no action, which ends at 0
     events: list[list[Event]] = [[] for _ in range(orders.ranks)]
     for place, (action, rank, before, arrival) in enumerate(orders.queue):
         begin = max(ends[before], ends[arrival])

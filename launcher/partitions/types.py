@@ -1,4 +1,4 @@
-"""Whether what JSON gave is of the types that a dataclass declares."""
+"""Check of parsed JSON against the types that a dataclass declares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def misfits(value: Any, place: str = "") -> Iterator[str]:
-    """What of a dataclass is of another type, as "modules[2].forward is '4'"."""
+    """Yield the fields of a dataclass that have another type, as "modules[2].forward is '4'"."""
     for name, declared in _types(value.__class__).items():
         yield from _misfits(declared, getattr(value, name), f"{place}{name}")
 
@@ -28,7 +28,7 @@ def _misfits(declared: Any, value: Any, place: str) -> Iterator[str]:
         for number, each in enumerate(value):
             yield from _misfits(arguments[0], each, f"{place}[{number}]")
     elif isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
-        for key, each in value.items():  # JSON's keys are texts
+        for key, each in value.items():  # JSON's keys are strings
             yield from _misfits(arguments[1], each, f"{place}[{key!r}]")
     elif dataclasses.is_dataclass(declared) and type(value) is declared:
         yield from misfits(value, f"{place}.")
@@ -39,6 +39,6 @@ def _misfits(declared: Any, value: Any, place: str) -> Iterator[str]:
 def _fits(declared: Any, value: Any) -> bool:
     if typing.get_origin(declared) in (typing.Union, types.UnionType):
         return any(_fits(each, value) for each in typing.get_args(declared))
-    if declared is float:  # seconds, rates and shares: JSON as Python reads it knows NaN
+    if declared is float:  # seconds, rates and fractions; Python's JSON parser accepts NaN
         return type(value) in (int, float) and 0 <= value < math.inf
-    return type(value) is declared  # true is no number here
+    return type(value) is declared  # a bool is not accepted as an int

@@ -1,4 +1,4 @@
-"""What is said before a job is sent: its machines, what they may cost, where everything goes."""
+"""The plan shown before a job is sent: its machines, what they may cost, its output locations."""
 
 from launcher.plan.ceiling import refuse_above
 from launcher.plan.plan import Plan, plan_job

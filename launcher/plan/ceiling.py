@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def refuse_above(plan: Plan, max_cost: float, where: str) -> None:
-    """Raise SpecError for a job that may cost more than `max_cost` dollars, or nobody knows what.
+    """Raise SpecError for a job that may cost more than `max_cost` dollars, or an unknown amount.
 
-    where: the option or argument that the ceiling was given in.
+    where: the option or argument that set the ceiling.
     """
     most = plan.max_dollars
     if most is None:
         raise SpecError([_unknown(plan, max_cost, where)])
-    if not most <= max_cost:  # also for a ceiling that is no number
+    if not most <= max_cost:  # also refuses for a NaN ceiling
         raise SpecError([_above(plan, most, max_cost, where)])
 
 

@@ -1,4 +1,4 @@
-"""The plan as a notebook shows it."""
+"""The plan as HTML, for a notebook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plan_html(plan: Plan) -> str:
-    """A table of the groups, and one of what stands below it."""
+    """Return a table of the groups, and a table of the notes below it."""
     groups = _table([_cells("th", HEAD), *(_cells("td", row) for row in rows(plan))])
     return groups + _table(_cells("td", note) for note in notes(plan))
 

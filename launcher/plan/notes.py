@@ -1,4 +1,4 @@
-"""What stands below the table of a plan: what its numbers mean, and where everything goes."""
+"""Notes below the table of a plan: the meaning of its numbers, and the output locations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def notes(plan: Plan) -> list[tuple[str, str]]:
-    """Labels and texts, in the order in which a reader asks."""
+    """Return labels and texts, in reading order."""
     return [*_money(plan), *_places(plan)]
 
 

@@ -1,4 +1,4 @@
-"""The plan of a job: its groups with their prices, and the places of code, output and hosts."""
+"""The plan of a job: its groups with their prices, and the locations of code, output and hosts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from launcher.spec.roles import assign_roles
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A job that is not sent yet, and what it may cost: an estimate, without storage.
+    """A job that is not sent yet, and its estimated cost without storage.
 
     estimate: with the first type of each group; alternatives: the same groups with the types that
-    are tried when AWS has no capacity. roles: by the name of a group; None where it is not clear
-    yet. placement: None when it is not known yet.
+    are tried when AWS has no capacity. roles: by group name; None where still undecided.
+    placement: None when not known yet.
     """
 
     spec: JobSpec
@@ -33,22 +33,22 @@ class Plan:
 
     @property
     def max_seconds(self) -> int:
-        """The longest that its instances are billed for: max_run, and then as a warm pool."""
+        """The longest time its instances are billed for: max_run, then as a warm pool."""
         return self.spec.max_run + (self.spec.keep_alive_period_in_seconds or 0)
 
     @property
     def dearest(self) -> Estimate:
-        """With the dearest type that each group may get; one without a price counts as that."""
+        """The estimate with each group's dearest type; a type without a price counts as dearest."""
         groups = (max(self.choices(group), key=_dearness) for group in self.estimate.groups)
         return Estimate(groups=tuple(groups), region=self.estimate.region)
 
     @property
     def max_dollars(self) -> float | None:
-        """USD at most; None when a price is not known."""
+        """Maximum cost in USD; None when a price is unknown."""
         return self.dearest.dollars(self.max_seconds)
 
     def choices(self, group: GroupCost) -> list[GroupCost]:
-        """A group with each type that it may get, in the order in which they are tried."""
+        """Return a group with each type that it may get, in the order they are tried."""
         return [group, *(other for other in self.alternatives if other.name == group.name)]
 
     def __repr__(self) -> str:
@@ -59,9 +59,9 @@ class Plan:
 
 
 def plan_job(spec: JobSpec, session: Session, placement: Placement | None = None) -> Plan:
-    """The plan of a spec on a session; nothing is asked of AWS.
+    """Return the plan of a spec on a session, without calling AWS.
 
-    Raises SpecError when the user's own file of prices is wrong.
+    Raises SpecError when the user's own price file is wrong.
     """
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     first = [_choice(group, group.instance_type) for group in spec.groups]
@@ -90,7 +90,7 @@ def _dearness(group: GroupCost) -> float:
 
 
 def _region(session: Session) -> str | None:
-    """None on this machine, and where no region is configured."""
+    """Return the session's region; None on this machine, and where no region is configured."""
     try:
         return None if session.region == LOCAL_REGION else session.region
     except CloudError:

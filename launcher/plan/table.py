@@ -1,4 +1,4 @@
-"""The groups of a plan as rows of cells, with their sum as the last row."""
+"""The groups of a plan as rows of cells, with a total in the last row."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from launcher.plan.plan import Plan
 
 HEAD = ("group", "role", "type", "count", "vCPU", "GPU", "$/h", "max $")
-#: The columns that are aligned to the right.
+#: The right-aligned columns.
 NUMERIC = frozenset({"count", "vCPU", "$/h", "max $"})
 
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:
-    """A row for each group and its alternatives; a last one for all, where there are several."""
+    """Return a row for each group and each alternative, and a total row for several groups."""
     groups = plan.estimate.groups
     body = [row for group in groups for row in _rows_of(group, plan)]
     return body if len(groups) == 1 else [*body, _total(plan)]
@@ -50,7 +50,7 @@ def _total(plan: Plan) -> tuple[str, ...]:
 
 
 def _accelerators(instance: catalogue.InstanceType | None, count: int) -> str:
-    """ "8 x A100": of all instances together."""
+    """Return the accelerators of all instances together, such as "8 x A100"."""
     if instance is None:
         return "unknown"
     if not instance.accelerators:

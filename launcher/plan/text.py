@@ -1,4 +1,4 @@
-"""The plan as text: a table of the groups, then what its numbers mean and where everything goes."""
+"""The plan as text: a table of the groups, then notes on its numbers and output locations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GAP = "  "
 
 
 def plan_text(plan: Plan, width: int | None = None) -> str:
-    """The plan; on a terminal narrower than its table each group has lines of its own."""
+    """Return the plan; if the table is wider than `width`, each group gets lines of its own."""
     lines = _table(rows(plan))
     if width is not None and max(map(len, lines)) > width:
         lines = list(_stacked(rows(plan)))

@@ -1,6 +1,6 @@
 """The probe: a job of two small hosts that settles what AWS's documents leave open.
 
-It runs on any session; `inside` is what its hosts run, `answers` reads what they left.
+It runs on any session; `inside` is the program of its hosts, `answers` reads their results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answers of one job: what its hosts wrote, and what became of the job."""
+"""The answers of one probe: what its hosts wrote, and the outcome of the job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARCHIVES = ("model.tar.gz", "output.tar.gz")
 
 
 def collect(job: Job) -> dict[str, Any]:
-    """Read a finished probe from its artifacts, on whatever platform it ran.
+    """Read the results of a finished probe from its artifacts, on any platform.
 
     Raises LauncherError when no host left an answer.
     """
@@ -45,7 +45,7 @@ def collect(job: Job) -> dict[str, Any]:
 
 
 def _contents(job: Job, description: dict[str, Any], name: str) -> dict[str, str]:
-    """The files of an artifact by name; none when it is not there."""
+    """Return the files of an artifact by name; empty if the artifact does not exist."""
     base = description["OutputDataConfig"]["S3OutputPath"].rstrip("/")
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder, name)

@@ -1,4 +1,4 @@
-"""The probe on each platform: run on this machine, and as the request that AWS would get."""
+"""The probe on each platform: run on this machine, or printed as the request for AWS."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from launcher.sessions.local import LocalSession
 from launcher.sessions.local.isolation import obstacles
 from launcher.sessions.submission import new_job_name, place, place_offline, send
 
-#: Hosts of one machine start together; nothing is learnt from waiting.
+#: Hosts on one machine start together, so long waits would reveal nothing.
 _PATIENCE_HERE = {"wait_seconds": 60, "linger_seconds": 1}
 
 
 def ask_this_machine(tell: Callable[[str], None]) -> dict[str, Any]:
-    """The answers of the local session, by isolation; of those that work here."""
+    """Return the answers of the local session by isolation, for those that work here."""
     return {
         isolation.value: _ask(isolation.value, tell)
         for isolation, obstacle in obstacles().items()
@@ -28,7 +28,7 @@ def ask_this_machine(tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 def request_for_aws(role: str | None, image: str | None, output: str | None) -> dict[str, Any]:
-    """The exact request; SpecError names what it still needs."""
+    """Return the exact request; raise SpecError for what it still needs."""
     spec = probe_spec({}).replace(role=role, image_uri=image, output_path=output)
     problems = [
         *_needed("--role", role, "arn:", "the ARN of an IAM role that SageMaker may assume"),

@@ -1,4 +1,4 @@
-"""What the probe asks, in words, and the answers in words; docs/probe.md explains each."""
+"""The probe's questions and answers as text; docs/probe.md explains each."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _Answers = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Question:
-    """`answer` takes what was collected of one job."""
+    """One question; `answer` takes what was collected from one job."""
 
     text: str
     answer: Callable[[_Answers], str]
 
 
 def answered(answers: _Answers) -> Iterator[tuple[str, str]]:
-    """Every question with its answer."""
+    """Yield every question with its answer."""
     for question in QUESTIONS:
         yield question.text, question.answer(answers)
 
 
 def _each(look: Callable[[Any], Any]) -> Callable[[_Answers], str]:
-    """One answer where all hosts give the same, else one per host."""
+    """Return a function that gives one answer if all hosts agree, else one per host."""
 
     def answer(answers: _Answers) -> str:
         found = {host: str(look(seen)) for host, seen in answers["hosts"].items()}

@@ -16,7 +16,7 @@ from launcher.spec import JobSpec, TrainingInput
 _FOLDER = Path(__file__).parent
 _PROGRAM = "probe.pyz"
 _START = "import sys\n\nfrom inside.host import run\n\nsys.exit(run())\n"
-#: Channels by name, with the groups that they are routed to and their objects.
+#: The groups that each channel is routed to.
 _ROUTES = {
     "for_main": ("main_group",),
     "for_helper": ("helper_group",),
@@ -26,15 +26,15 @@ _SHARDS = ("a.txt", "b.txt", "c.txt", "d.txt")
 
 
 def probe_spec(changes: Mapping[str, Any]) -> JobSpec:
-    """The packaged job file, with other values of some hyperparameters."""
+    """Return the packaged job file's spec, with some hyperparameters changed."""
     spec = JobSpec.from_yaml(_FOLDER / "job.yaml")
     return spec.replace(hyperparameters={**spec.hyperparameters, **changes})
 
 
 def build_probe(spec: JobSpec, placement: Placement) -> Submission:
-    """The request that is sent, and every object that it refers to.
+    """Build the request, and every object that it refers to.
 
-    Launcher's own entry point is not used: the platform is asked, not what Launcher makes of it.
+    Launcher's own entry point is not used, so that the answers are the platform's behaviour alone.
     """
     place = placement.code_uri.removesuffix(f"{CODE_CHANNEL}/") + "channels"
     inputs = {
@@ -62,7 +62,7 @@ def build_probe(spec: JobSpec, placement: Placement) -> Submission:
 
 
 def program() -> bytes:
-    """What every host runs: one zip, the same whenever it is made."""
+    """Return the program of every host: one zip, identical each time it is made."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(zipfile.ZipInfo("__main__.py"), _START)

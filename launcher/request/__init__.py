@@ -1,4 +1,4 @@
-"""How a job is asked for: one pure builder of CreateTrainingJob requests, and the code bundle."""
+"""Requests for jobs: one pure builder of CreateTrainingJob requests, and the code bundle."""
 
 from launcher.request.builder import Placement, build_document, build_request
 from launcher.request.bundle import Bundle, build_bundle

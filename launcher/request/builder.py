@@ -1,4 +1,4 @@
-"""The one place that turns a JobSpec into a CreateTrainingJob request. Pure: no I/O, no clock.
+"""The builder of CreateTrainingJob requests from a JobSpec. Pure: no I/O, no clock.
 
 Source of the shapes: the CreateTrainingJob page of the SageMaker API reference.
 """
@@ -32,15 +32,15 @@ from launcher.spec.distribution import Torchrun
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """What a request needs beyond the spec: names and locations, found by whoever sends it.
+    """The names and locations that a request needs beyond the spec, chosen by its sender.
 
-    code_uri: the prefix that holds launch.py, the bundle and the job document;
-    image_uri: or the name of an algorithm, for a spec that has one;
-    output_uri: the prefix under which <job name>/output/ will appear;
-    checkpoint_uri: the prefix of the checkpoints, None for a job without;
-    token: the job's secret, used only when the job has more than one host;
-    region: the job's AWS region, "" where it is not known; only AWS's toolkit needs it;
-    on_aws: whether SageMaker will judge the request, or this machine, which takes file:// URIs.
+    code_uri: the prefix that holds launch.py, the bundle and the job document.
+    image_uri: the image, or the name of an algorithm for a spec that has one.
+    output_uri: the prefix under which <job name>/output/ appears.
+    checkpoint_uri: the prefix of the checkpoints; None for a job without them.
+    token: the job's secret, used only if the job has more than one host.
+    region: the job's AWS region, or "" if unknown; only AWS's toolkit needs it.
+    on_aws: whether the request goes to SageMaker; this machine also accepts file:// URIs.
     """
 
     job_name: str
@@ -55,9 +55,9 @@ class Placement:
 
 
 def build_request(spec: JobSpec, placement: Placement) -> dict[str, Any]:
-    """The keyword arguments of `create_training_job` for a spec that the rules accept.
+    """Build the keyword arguments of `create_training_job` for a spec that passes the rules.
 
-    Raises SpecError where `extra_request` contradicts the job.
+    Raises SpecError if `extra_request` contradicts the job.
     """
     request: dict[str, Any] = {
         "TrainingJobName": placement.job_name,
@@ -87,9 +87,9 @@ def _hyperparameters(spec: JobSpec, placement: Placement) -> dict[str, str]:
 
 
 def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocument:
-    """The job document of a spec: which group does what, and what it runs.
+    """Build the job document of a spec: the role of each group, and what it runs.
 
-    partition: what the spec's partition_file says.
+    partition: the content of the spec's partition_file.
     """
     if partition is not None and isinstance(spec.distribution, ModelParallel):
         spec = spec.replace(distribution=spec.distribution.completed(partition))
@@ -111,7 +111,7 @@ def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocu
 
 
 def _algorithm(spec: JobSpec, placement: Placement) -> dict[str, Any]:
-    """Whose program runs: Launcher's, a command of the user's own, or that of the image."""
+    """Build the AlgorithmSpecification: it runs Launcher, the user's command, or the image's."""
     command = CONTAINER_ENTRYPOINT if spec.starts_launcher else spec.container_entry_point
     metrics = [{"Name": metric.name, "Regex": metric.regex} for metric in spec.metric_definitions]
     image = "TrainingImage" if spec.algorithm_arn is None else "AlgorithmName"
@@ -129,7 +129,7 @@ def _algorithm(spec: JobSpec, placement: Placement) -> dict[str, Any]:
 
 
 def _registry(spec: JobSpec) -> dict[str, Any] | None:
-    """How a private registry of the VPC is reached."""
+    """Build the TrainingImageConfig, which gives access to a private registry in a VPC."""
     if spec.training_repository_access_mode is None:
         return None
     provider = spec.training_repository_credentials_provider_arn
@@ -211,7 +211,7 @@ def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
             entry_point=spec.script,
             launch=Launch.MPI,
             processes_per_host=distribution.processes_on(group.instance_type),
-            hang_timeout=0,  # the programs of MPI have waits of their own
+            hang_timeout=0,  # MPI programs have timeouts of their own
             mpi_options=distribution.custom_options,
         )
     return TrainerPart(entry_point=spec.script)
@@ -238,6 +238,6 @@ def _command(group: InstanceGroup) -> CommandPart:
 
 
 def _type_word(value: object) -> str:
-    """The type that the job restores: a word of the job document."""
+    """Return the job document's word for the type that the job restores."""
     exact = {bool: "bool", int: "int", float: "float", str: "str"}
     return exact.get(type(value), "json")

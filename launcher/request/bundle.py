@@ -1,7 +1,7 @@
-"""The code bundle: the user's source and our job world, in one archive that is always the same.
+"""The code bundle: a reproducible archive of the user's source and Launcher's job-side code.
 
 The same files give the same bytes on every machine: names are sorted, times and owners are zero,
-and a file's mode is 0644 or 0755. The archive's SHA-256 therefore names its content.
+and a file's mode is 0644 or 0755. The archive's SHA-256 therefore identifies its content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from launcher.errors import Problem, SpecError
 from launcher.request.source import SourceFile, SourceTree
 from launcher.spec import JobSpec
 
-#: Source above this many bytes is probably data that got in by accident.
+#: Source above this many bytes probably contains data by accident.
 LARGE_SOURCE = 50 * 1024 * 1024
 _NAMED_FILES = 5
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -28,10 +28,10 @@ _EXECUTABLE, _PLAIN = 0o755, 0o644
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """An archive (tar.gz) ready to be uploaded.
+    """An archive (tar.gz) that is ready for upload.
 
-    sha256: of `content`, in hexadecimal; files: the archive's paths, sorted;
-    warnings: what the user should hear, one sentence or list each.
+    sha256: the hash of `content`, in hexadecimal. files: the archive's paths, sorted.
+    warnings: messages for the user, each one sentence or one list.
     """
 
     content: bytes
@@ -41,7 +41,7 @@ class Bundle:
 
 
 def build_bundle(spec: JobSpec) -> Bundle:
-    """Pack a spec's source folder and the job world; raise SpecError for links that leave it."""
+    """Pack the source folder and the job-side code; raise SpecError for links that leave it."""
     user = SourceTree(spec).files
     members = sorted(
         [(f"{BUNDLE_CODE}/{file.path}", file) for file in user]
@@ -51,7 +51,7 @@ def build_bundle(spec: JobSpec) -> Bundle:
 
 
 def build_source(spec: JobSpec) -> Bundle:
-    """Pack a spec's source folder alone, flat, as AWS's toolkit takes it; raises as above."""
+    """Pack the source folder alone, flat, for AWS's toolkit; raise SpecError as `build_bundle`."""
     user = SourceTree(spec).files
     return _bundle([(file.path, file) for file in user], user)
 
@@ -67,14 +67,14 @@ def _bundle(members: list[tuple[str, SourceFile]], user: tuple[SourceFile, ...])
 
 
 def launch_script() -> bytes:
-    """The script that every host starts: beside this file in a wheel, else in the repository."""
+    """Return the script that every host starts, from the wheel or else from the repository."""
     installed = _PACKAGE / "request" / "launch.py"
     script = installed if installed.exists() else _PACKAGE.parent / "entrypoints" / "launch.py"
     return script.read_bytes()
 
 
 def job_world() -> Iterator[SourceFile]:
-    """What of our package runs inside jobs; paths begin with launcher/."""
+    """Yield the files of our package that run inside jobs; paths begin with launcher/."""
     for part in JOB_WORLD:
         for origin in _python_files(_PACKAGE / part):
             path = origin.relative_to(_PACKAGE.parent).as_posix()
@@ -87,7 +87,7 @@ def _python_files(part: Path) -> list[Path]:
 
 def _pack(members: Iterable[tuple[str, SourceFile]]) -> bytes:
     packed = io.BytesIO()
-    # An empty name and mtime 0 keep the gzip header the same everywhere.
+    # An empty name and mtime 0 make the gzip header the same everywhere.
     with (
         gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,

@@ -9,15 +9,15 @@ from launcher.request.options import present
 from launcher.request.toolkit import SOURCE_FILE
 from launcher.spec import FileSystemInput, JobSpec, Toolkit, TrainingInput
 
-#: What SDK v2 says of the channel of a `model_uri`.
+#: The content type that SDK v2 gives the channel of a `model_uri`.
 MODEL_CONTENT = "application/x-sagemaker-model"
 
 
 def build_channels(spec: JobSpec, code_uri: str) -> list[dict[str, Any]]:
-    """The user's channels in their order, then model and code; routed to groups all or none.
+    """Build the user's channels in their order, then those of the model and the code.
 
-    SageMaker refuses a request in which some channels name groups and others do not, so once one
-    does, the others name every group.
+    SageMaker rejects a request in which only some channels name groups. So if one channel does,
+    the others name every group.
     """
     channels = {**spec.inputs, **_own_channels(spec, code_uri)}
     routed = any(channel.instance_groups for channel in spec.s3_inputs.values())

@@ -1,8 +1,8 @@
 """`extra_request`: parts of CreateTrainingJob for which a JobSpec has no field.
 
-It adds to the request and never changes it: mappings are merged, the items of a list are added to
-the list. What would set again what the job says otherwise is an error, so nothing of the code
-channel, the start of the container or the token can be lost without a word.
+It only adds to the request: mappings are merged, and the items of a list are appended. A value that
+contradicts the job is an error, so that the code channel, the container's entry point and the token
+are never overwritten silently.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from launcher.spec import JobSpec
 from launcher.spec.findings import FieldPath, dotted
 from launcher.spec.reading import shown
 
-#: Lists that are one whole: nothing can be added to them.
+#: Lists that nothing can be appended to.
 _WHOLE = (
     ("AlgorithmSpecification", "ContainerEntrypoint"),
     ("AlgorithmSpecification", "ContainerArguments"),
@@ -24,7 +24,7 @@ _WHOLE = (
 
 
 def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
-    """The request with the job's `extra_request`; SpecError has all that contradicts the job."""
+    """Merge the job's `extra_request` into the request; raise SpecError with all contradictions."""
     problems = [
         Problem(
             what=f"{dotted(path)} is set to {shown(extra)}, but the job says it otherwise",

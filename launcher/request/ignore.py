@@ -1,8 +1,8 @@
-"""What never travels with a job: .gitignore, .launcherignore, and what is nobody's source.
+"""Files that are never sent: matches of .gitignore and .launcherignore, and caches.
 
-The files have the meaning that git gives them (gitignore(5)): a deeper file wins over one above
-it, a later line over an earlier one, `!` takes a line back, and a folder that is ignored is not
-looked into. In one folder, .launcherignore is read after .gitignore and so wins.
+Both files follow gitignore(5): a deeper file overrides one above it, a later line overrides an
+earlier one, `!` negates a pattern, and ignored folders are not entered. In one folder,
+.launcherignore is read after .gitignore and so overrides it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathspec import GitIgnoreSpec
 
 IGNORE_FILES = (".gitignore", ".launcherignore")
 
-#: Repositories and caches: no pattern of the user's brings them back.
+#: Repositories and caches, which no `!` pattern includes again.
 _NEVER_FOLDERS = frozenset(
     {
         ".git",
@@ -36,7 +36,7 @@ _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 
 
 class IgnoreRules:
-    """Answers, for paths below `root`, whether they stay behind; asked from the top down."""
+    """The ignore rules for paths below `root`; query them from the top down."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -44,11 +44,11 @@ class IgnoreRules:
         self._top = _repository(self._home)
         self._specs: dict[Path, GitIgnoreSpec | None] = {}
         if self._matched(""):
-            # Whoever names a folder that the repository ignores as a source folder means it.
+            # A source folder that the repository ignores was chosen on purpose.
             self._top = self._home
 
     def ignored(self, path: str, *, is_folder: bool) -> bool:
-        """Whether `path` (posix, relative to the root, parents not ignored) stays behind."""
+        """Return whether `path` (posix, relative to the root, parents not ignored) is ignored."""
         if is_folder:
             return self._is_never_folder(path) or self._matched(path + "/")
         name = PurePosixPath(path)
@@ -62,7 +62,7 @@ class IgnoreRules:
         )
 
     def _matched(self, path: str) -> bool:
-        """The deepest ignore file that has a word on the path decides."""
+        """Return the decision of the deepest ignore file with a pattern that matches the path."""
         full = self._home / path
         end = "" if path and not path.endswith("/") else "/"
         for folder in full.parents:
@@ -89,7 +89,7 @@ class IgnoreRules:
 
 
 def _repository(home: Path) -> Path:
-    """The root of the git repository that holds the folder, else the folder itself."""
+    """Return the root of the git repository that contains the folder, or the folder itself."""
     for folder in (home, *home.parents):
         if (folder / ".git").exists():
             return folder

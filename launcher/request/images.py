@@ -1,7 +1,7 @@
-"""AWS's own training images, by framework and version: looked up in the `sagemaker` package.
+"""AWS's own training images by framework and version, looked up in the `sagemaker` package.
 
-The tables of its images change with every release of it, so they are asked for and not kept here.
-Both of its major versions will do: sagemaker.core.image_uris (3) and sagemaker.image_uris (2).
+The package's image tables change with every release, so they are not copied here. Both of its
+major versions work: sagemaker.core.image_uris (3) and sagemaker.image_uris (2).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from launcher.spec.roles import assign_roles
 
 _MODULES = ("sagemaker.core.image_uris", "sagemaker.image_uris")
 _PACKAGE = "sagemaker"
-#: Families with accelerators, for types that the catalogue does not have yet.
+#: Instance families with accelerators, for types that are not in the catalogue yet.
 _ACCELERATED = re.compile(r"ml\.(g|p|trn)\d")
 
 
 def image_of(spec: JobSpec, region: str) -> str | None:
-    """The image that a spec names by its framework and version; None when it names none.
+    """Return the image of a spec's framework and version, or None if it gives no version.
 
-    Raises SpecError when there is no such image, or when it cannot be looked up here.
+    Raises SpecError if there is no such image, or if it cannot be looked up here.
     """
     if spec.framework_version is None or not spec.groups:
         return None
@@ -53,9 +53,9 @@ def image_of(spec: JobSpec, region: str) -> str | None:
 def find_image(
     framework: str, version: str, py_version: str | None, instance_type: str, region: str
 ) -> str:
-    """The URI of a framework's training image; a type with accelerators gets the one for them.
+    """Return the URI of a framework's training image, which depends on the type's accelerators.
 
-    Raises SpecError when there is no such image, or when the package is not installed.
+    Raises SpecError if there is no such image, or if the package is not installed.
     """
     with _silence():
         retrieve = _retriever()
@@ -75,7 +75,7 @@ def find_image(
             KeyError,
             TypeError,
             OSError,
-        ) as error:  # its ways to say: no such image
+        ) as error:  # what it raises for a missing image
             told = " ".join(str(error).split())
             wanted = f"{framework} {version}{f' ({py_version})' if py_version else ''}"
             raise _refused(
@@ -87,7 +87,7 @@ def find_image(
 
 
 def _retriever() -> Callable[..., Any]:
-    """The package's own look-up."""
+    """Return the package's own look-up function."""
     if importlib.util.find_spec(_PACKAGE) is None:
         raise _refused(
             "the image of a framework_version is looked up in the sagemaker package, which is not "
@@ -109,7 +109,7 @@ def _retriever() -> Callable[..., Any]:
 
 
 def _release() -> str:
-    """The package by name and version; of version 3 the part that has the look-up will do."""
+    """Return the package's name and version; for version 3, sagemaker-core is enough."""
     for name in (_PACKAGE, f"{_PACKAGE}-core"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return f"{name} {importlib.metadata.version(name)}"
@@ -117,9 +117,10 @@ def _release() -> str:
 
 
 def _deciding_group(spec: JobSpec) -> InstanceGroup:
-    """All groups have one image, so the train group decides, unless only another has accelerators.
+    """Return the group that decides the image, which all groups share.
 
-    SDK v2 takes the first group whose family is g or p, and the first where there is none.
+    This is the train group, unless only another group has accelerators. SDK v2 takes the first
+    group whose family is g or p, or else the first group.
     """
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     train_first = sorted(
@@ -136,7 +137,7 @@ def _has_accelerators(instance_type: str) -> bool:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """The package prints and logs where it read its settings, and what it failed to read."""
+    """Suppress the package's prints and logs about which settings it read or failed to read."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     unheard = io.StringIO()

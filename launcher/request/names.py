@@ -1,4 +1,4 @@
-"""Names of jobs: legal for SageMaker, unique, and telling when the job was made."""
+"""Job names: legal for SageMaker, unique, and with the time of creation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime
 
 from launcher.errors import Problem
 
-#: TrainingJobName in the CreateTrainingJob API: 1 to 63 of these, no hyphen at either end.
+#: TrainingJobName in the CreateTrainingJob API: 1 to 63 characters, no hyphen at either end.
 NAME_LIMIT = 63
 _LEGAL = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9]+")
 
 
 def job_name(base: str, now: datetime, suffix: str) -> str:
-    """A legal name from a base in any characters, a time, and a random suffix.
+    """Return a legal name made of any base, a time and a random suffix.
 
     >>> job_name("my_train", datetime(2025, 11, 20, 23, 7, 5), "3fa9")
     'my-train-20251120-230705-3fa9'
@@ -24,7 +24,7 @@ def job_name(base: str, now: datetime, suffix: str) -> str:
 
 
 def check_name(name: str) -> list[Problem]:
-    """What is wrong with a job's name; nothing when it is legal."""
+    """Return the problems with a job's name; empty if it is legal."""
     if _LEGAL.fullmatch(name) and len(name) <= NAME_LIMIT:
         return []
     return [

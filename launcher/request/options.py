@@ -1,4 +1,4 @@
-"""The parts of a request that are sent only when the job says something of them."""
+"""The optional parts of a request, sent only if the job sets them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.spec import JobSpec
 def build_options(
     spec: JobSpec, output_uri: str, checkpoint_uri: str | None
 ) -> Iterator[tuple[str, Any]]:
-    """Name and value of each optional part at the top of the request."""
+    """Yield the name and value of each optional top-level field of the request."""
     if spec.use_spot_instances:
         yield "EnableManagedSpotTraining", True
     if checkpoint_uri is not None:
@@ -30,7 +30,7 @@ def build_options(
 
 
 def present(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that have a value."""
+    """Return the fields whose value is neither None nor an empty list."""
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 

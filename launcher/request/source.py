@@ -1,4 +1,4 @@
-"""The user's code: which files travel with a job."""
+"""The user's source: the files that are sent with a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from launcher.spec import JobSpec
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile:
-    """A file that is packed: its path in the bundle (posix, relative) and where it is read."""
+    """A file to pack: its path in the bundle (posix, relative) and its origin on disk."""
 
     path: str
     origin: Path
@@ -26,10 +26,10 @@ class SourceFile:
 
 
 class SourceTree:
-    """What travels with a spec, without what is ignored; answers the rules of the spec.
+    """The files that are sent with a spec, without ignored ones; the `Source` of the spec's rules.
 
-    That is what `source_dir` holds, or else the entry point's script alone; and each of the
-    `dependencies` beside it, under its last name, as in SDK v2.
+    They are the content of `source_dir`, or the entry point's script alone without one, and each
+    of the `dependencies` beside it under its base name, as in SDK v2.
     """
 
     def __init__(self, spec: JobSpec) -> None:
@@ -39,19 +39,19 @@ class SourceTree:
         self.partition_file = getattr(spec.distribution, "partition_file", None)
 
     def exists(self, path: str) -> bool:
-        """Whether a file, given relative to the tree, travels with the job."""
+        """Return whether a file, given relative to the tree, is sent with the job."""
         return os.path.normpath(path) in self._by_path
 
     def read_text(self, path: str) -> str:
-        """The text of a file that exists; undecodable bytes are replaced."""
+        """Return the text of a file that exists; undecodable bytes are replaced."""
         origin = self._by_path[os.path.normpath(path)].origin
         return origin.read_text(encoding="utf-8", errors="replace")
 
     @cached_property
     def files(self) -> tuple[SourceFile, ...]:
-        """Every file that travels, sorted by path.
+        """Every file that is sent, sorted by path.
 
-        SpecError names all links that must not, and all dependencies that cannot.
+        Raises SpecError listing all links that leave the folder and all unusable dependencies.
         """
         problems: list[Problem] = []
         found = list(_walk(self.folder, "", problems) if self.folder else _single(self.script))
@@ -69,7 +69,7 @@ class SourceTree:
 
     @cached_property
     def partition(self) -> Partition | None:
-        """What the job's partition_file says, if there is one; it travels beside the tree.
+        """The content of the job's partition_file, if it has one; it is sent beside the tree.
 
         Raises ParallelError.
         """
@@ -86,7 +86,7 @@ def _single(file: Path) -> Iterator[SourceFile]:
 
 
 def _walk(root: Path, top: str, problems: list[Problem]) -> Iterator[SourceFile]:
-    """The files of a folder; their paths in the bundle begin with `top`."""
+    """Yield the files of a folder; their paths in the bundle begin with `top`."""
     rules = IgnoreRules(root)
     home = root.resolve()
     pending: list[tuple[Path, str, tuple[Path, ...]]] = [(root, "", (home,))]
@@ -106,7 +106,7 @@ def _walk(root: Path, top: str, problems: list[Problem]) -> Iterator[SourceFile]
 
 
 def _dependency_problem(dependency: Path, taken: Collection[str]) -> Problem | None:
-    """Dependencies lie beside the source, so none may hide another or the source's own."""
+    """Check that a dependency exists, and that no other file in the bundle has its name."""
     if dependency.name in taken:
         what = f'"{dependency.name}" is in the code already'
         fix = "rename one of them: dependencies travel under their last names"

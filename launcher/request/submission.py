@@ -1,4 +1,4 @@
-"""A job that is ready to be sent: the request, and the objects that it refers to."""
+"""A job that is ready to submit: the request, and the objects that it refers to."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from launcher.spec.findings import dotted
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """What sending a job means: upload every object, then create the job from the request.
+    """Everything to send for a job: upload the objects, then create the job from the request.
 
-    objects: content by URI; warnings: what the user should hear before.
+    objects: content by URI. warnings: messages to show the user first.
     """
 
-    request: Mapping[str, Any] = field(repr=False)  # with the token
+    request: Mapping[str, Any] = field(repr=False)  # contains the token
     objects: Mapping[str, bytes] = field(repr=False)
     warnings: tuple[str, ...]
 
 
 def prepare(spec: JobSpec, placement: Placement) -> Submission:
-    """Check a spec and build all that is sent for it; SpecError has every problem.
+    """Check a spec and build its submission; raise SpecError with every problem.
 
-    The spec's own rules speak first; the request made from it is then held against what AWS says
-    of requests, where AWS is to run it.
+    The spec's own rules are checked first. If AWS will run the job, the request is then also
+    checked against AWS's limits.
     """
     source = SourceTree(spec)
     warnings = check(spec, source)
@@ -56,7 +56,7 @@ def prepare(spec: JobSpec, placement: Placement) -> Submission:
 def _code(
     spec: JobSpec, partition: Partition | None, uri: str
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """What travels with a job that has a script, by URI; and what to say about it."""
+    """Return the objects with the code of a job, by URI, and their warnings."""
     if isinstance(spec.distribution, Toolkit):
         source = build_source(spec)
         return {uri + SOURCE_FILE: source.content}, source.warnings
@@ -74,7 +74,7 @@ def _code(
 
 
 def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:
-    """The warnings about a request; SpecError for what AWS would refuse."""
+    """Return the warnings about a request; raise SpecError for what AWS would reject."""
     violations = find_violations(request)
     problems = [_problem(found) for found in violations if not found.is_warning]
     if problems:
@@ -82,7 +82,7 @@ def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         f"{found.what} ({dotted(found.path)}): {found.fix}"
         for found in violations
-        if found.path[-1] != "InstanceType"  # the spec's rules have told that the type is new
+        if found.path[-1] != "InstanceType"  # the spec's rules already warn about a new type
     )
 
 
@@ -91,7 +91,7 @@ def _problem(found: Violation) -> Problem:
 
 
 def redacted(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a request that may be shown: the job's token is taken out."""
+    """Return a copy of a request with the job's token replaced, safe to show."""
     shown = copy.deepcopy(dict(request))
     if TOKEN_VARIABLE in shown.get("Environment", {}):
         shown["Environment"][TOKEN_VARIABLE] = REDACTED

@@ -1,7 +1,7 @@
-"""Script mode of AWS's toolkit: what a job sends whose processes AWS's own image starts.
+"""Script mode of AWS's toolkit: the hyperparameters of a job that AWS's own image starts.
 
-The hyperparameters are those of SDK v2, one by one; tests/request/toolkit_rows.json has what SDK
-2.257.0 was seen to send. Source: fw_utils.py and estimator.py of sagemaker 2.257.0.
+They equal those of SDK v2; tests/request/toolkit_rows.json records what SDK 2.257.0 sends.
+Source: fw_utils.py and estimator.py of sagemaker 2.257.0.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from launcher.contract import CODE_CHANNEL, MlPaths, Role
 from launcher.errors import Problem, SpecError
 from launcher.spec import JobSpec, Toolkit, infer_roles
 
-#: The source, flat at the archive's root; below the prefix of the job's code.
+#: The archive of the source, flat at its root; stored below the prefix of the job's code.
 SOURCE_FILE = "sourcedir.tar.gz"
 
 
 def build_hyperparameters(
     spec: JobSpec, *, job_name: str, region: str, code_uri: str, output_uri: str
 ) -> dict[str, Any]:
-    """What the toolkit reads beside the script's own hyperparameters; none in other jobs.
+    """Build the hyperparameters that only the toolkit reads; empty for a job without it.
 
-    Raises SpecError where the region is not known, from which the toolkit fetches the source.
+    Raises SpecError if the region, from which the toolkit downloads the source, is unknown.
     """
     if not isinstance(spec.distribution, Toolkit):
         return {}
@@ -51,7 +51,7 @@ _NO_REGION = Problem(
 
 
 def _submit_directory(spec: JobSpec, code_uri: str) -> str:
-    """Isolated hosts cannot fetch anything: the source comes in a channel."""
+    """Return the location of the source: a channel for isolated hosts, which cannot download it."""
     if spec.enable_network_isolation:
         return str(MlPaths().channels / CODE_CHANNEL / SOURCE_FILE)
     return code_uri + SOURCE_FILE
@@ -84,7 +84,7 @@ def _smdistributed(spec: JobSpec, strategies: Mapping[str, Any]) -> dict[str, An
     data, model = libraries.get("dataparallel"), libraries.get("modelparallel")
     common = {
         "sagemaker_distributed_dataparallel_enabled": data is not None,
-        "sagemaker_instance_type": spec.instance_type,  # null with groups, as SDK v2 sends it
+        "sagemaker_instance_type": spec.instance_type,  # null with groups, as in SDK v2
     }
     if data is None:
         return {"mp_parameters": model.get("parameters", {}), **common}
@@ -93,7 +93,7 @@ def _smdistributed(spec: JobSpec, strategies: Mapping[str, Any]) -> dict[str, An
 
 
 def _flags(strategies: Mapping[str, Any]) -> dict[str, bool]:
-    """The strategies that are only switched on."""
+    """Build the flags of the strategies that have no other options."""
     names = {
         "torch_distributed": "sagemaker_torch_distributed_enabled",
         "parameter_server": "sagemaker_parameter_server_enabled",
@@ -104,7 +104,7 @@ def _flags(strategies: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _model_dir(spec: JobSpec, strategies: Mapping[str, Any], uri: str) -> dict[str, str]:
-    """Where a TensorFlow script saves; one that was given goes before."""
+    """Return where a TensorFlow script saves its model, unless the user sets `model_dir`."""
     if spec.framework != "tensorflow" or "model_dir" in spec.hyperparameters:
         return {}
     return {"model_dir": str(MlPaths().model) if "mpi" in strategies else uri}

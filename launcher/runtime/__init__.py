@@ -1,1 +1,1 @@
-"""The job world's ground floor: who am I, which role do I play, how do I end."""
+"""Runtime inside a host: read the job's files, play the host's role, end with a clear outcome."""

@@ -1,19 +1,19 @@
-"""How the hosts of a job agree on its end: which host failed first, and that it is over.
+"""Job coordination: the hosts agree on when and how the job ends, and which host failed first.
 
-The leader serves the board; every host joins it and keeps the connection for life.
+The leader runs the server; every host connects to it and keeps the connection until the end.
 
     host -> leader    {"join": HOST}   {"ready": true}   {"done": true}   {"failed": {...}}
-                      {"hung": {...}}  a rank waits for ever       {"doing": [...]}  what ranks do
-    leader -> host    {"ready": [...]}  the hosts that are
+                      {"hung": {...}}  a rank hangs               {"doing": [...]}  rank activity
+    leader -> host    {"ready": [...]}   the hosts that are ready
                       {"inquire": true}  to train hosts: what are your ranks doing?
                       {"end": null}  all awaited hosts are done    {"end": {...}}  the first failure
 
-Awaited are the train hosts, and those whose program leaves by itself. Ready are hosts whose program
-the train hosts wait for.
+Awaited hosts are the train hosts and the hosts whose program exits by itself. Ready hosts are those
+whose program the train hosts wait for.
 
-A host that dies ends its connection; one that is cut off from the network breaks it, after
-lines.SILENCE seconds. A train host that is cut off fails the job. A data host is not needed, as
-others do its work: the job goes on without it, and it leaves, since it serves nobody any more.
+A host that dies closes its connection. One that loses its network breaks it after lines.SILENCE
+seconds. A train host that is cut off fails the job. A data host is not essential, since others take
+over its work: the job continues without it, and the host exits because it no longer serves anyone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from launcher.runtime.tally import SETTLE, End, Tally
 
 
 class Board:
-    """One host's place on the board."""
+    """One host's connection to the job coordination."""
 
     def __init__(
         self,
@@ -43,59 +43,59 @@ class Board:
         everyone_knows: Callable[[], bool] = lambda: True,
     ) -> None:
         self._send = send
-        #: On the leader, whether every host has been told the end; elsewhere always true.
+        #: On the leader, true once the end was sent to every host; elsewhere always true.
         self.everyone_knows = everyone_knows
         self._ready: frozenset[str] = frozenset()
         self._ended = threading.Event()
         self._end: End | None = None
-        #: Whether the leader wants to know what this host's ranks are doing.
+        #: Set when the leader asks what this host's ranks are doing.
         self.inquires = False
 
     @property
     def end(self) -> End | None:
-        """How the job ended, or None while it goes on."""
+        """The job's end, or None while it is running."""
         return self._end
 
     @property
     def ready_hosts(self) -> frozenset[str]:
-        """The hosts that have said that they are ready, as far as is known here."""
+        """The hosts known here to have reported ready."""
         return self._ready
 
     def learn_ready(self, hosts: Iterable[str]) -> None:
-        """Hosts that are ready, in addition to those that are known."""
+        """Add hosts to those known to be ready."""
         self._ready |= frozenset(hosts)
 
     def ready(self) -> None:
-        """What this host runs for the others is ready."""
+        """Report that this host's program is ready for the other hosts."""
         self._send({"ready": True})
 
     def done(self) -> None:
-        """This host's part, which the job waits for, is complete."""
+        """Report that this host has completed its part, which the job waits for."""
         self._send({"done": True})
 
     def failed(self, failure: Failure) -> End:
-        """Report a failure; returns how the job ended, which may be another host's failure."""
+        """Report a failure; return how the job ended, which may be another host's failure."""
         self._send({"failed": failure.to_message()})
         self._ended.wait(SETTLE + 5.0)
         return self._end or End(failure)
 
     def hung(self, report: Failure) -> None:
-        """A rank of this host waits for ever."""
+        """Report that a rank of this host hangs."""
         self._send({"hung": report.to_message()})
 
     def answer(self, doings: Sequence[Doing]) -> None:
-        """What the ranks of this host are doing."""
+        """Report what the ranks of this host are doing."""
         self._send({"doing": [doing.to_message() for doing in doings]})
 
     def close(self, end: End) -> None:
-        """Settle the end, once."""
+        """Set the job's end; later calls have no effect."""
         if self._end is None:
             self._end = end
             self._ended.set()
 
 
 def join(environment: Environment) -> Board:
-    """Take this host's place; the leader starts the board. Returns without waiting for others."""
+    """Join the job without waiting for other hosts; the leader also starts the server."""
     cluster = environment.cluster
     if len(cluster.hosts) == 1:
         return _solo(cluster.host)
@@ -105,12 +105,12 @@ def join(environment: Environment) -> Board:
 
 
 def _solo(host: str) -> Board:
-    """The board of a job with one host, which decides alone."""
+    """Return the coordination of a single-host job, which decides by itself."""
     tally = Tally(train_hosts=frozenset({host}), awaited=frozenset({host}))
 
     def decide(message: dict[str, Any]) -> None:
         if report := message.get("failed"):
-            board.close(End(Failure.from_message(report)))  # no peer's report is to be waited for
+            board.close(End(Failure.from_message(report)))  # no peers whose reports could matter
             return
         note(tally, host, message)
         board.inquires = tally.inquires
@@ -122,7 +122,7 @@ def _solo(host: str) -> Board:
 
 
 class _Member:
-    """A host's connection to the leader, kept by a thread."""
+    """A host's connection to the leader, served by a thread."""
 
     def __init__(
         self, environment: Environment, everyone_knows: Callable[[], bool] = lambda: True
@@ -175,7 +175,7 @@ class _Member:
             self.board.close(End(report and Failure.from_message(report)))
 
     def _hear_end(self, connection: lines.LineConnection) -> dict[str, Any] | None:
-        """The leader's last word; None when the leader goes without it."""
+        """Receive until the end arrives; return None if the leader disconnects without one."""
         while (message := connection.receive()) is not None and "end" not in message:
             if "ready" in message:
                 self.board.learn_ready(message["ready"])
@@ -196,7 +196,7 @@ class _Member:
         )
 
     def _leader_silent(self, error: OSError) -> None:
-        """This host, or the leader, is cut off: who is a train host has failed."""
+        """End the job here after a lost network: on a train host, that is a failure."""
         cluster = self._environment.cluster
         emit("leader_silent", leader=cluster.leader, why=str(error))
         if cluster.group.role is not Role.TRAIN:

@@ -1,4 +1,4 @@
-"""The leader's side of the board: it hears every host, and tells all of them the end."""
+"""The leader's side of job coordination: it collects every host's reports and announces the end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from launcher.runtime.failure import Failure
 from launcher.runtime.inquiry import Doing
 from launcher.runtime.tally import End, Tally
 
-#: Seconds between two looks at the tally, which also changes with time. News is looked at at once.
+#: Seconds between two polls of the outcome, which also changes with time. A report triggers a poll
+#: at once.
 _LOOK = 0.2
 
 
 def note(tally: Tally, host: str, message: dict[str, Any]) -> None:
-    """Enter what a host has said."""
+    """Record a host's report in the outcome decider."""
     now = time.monotonic()
     if "done" in message:
         tally.done(host)
@@ -35,7 +36,7 @@ def note(tally: Tally, host: str, message: dict[str, Any]) -> None:
 
 
 def serve(environment: Environment) -> Callable[[], bool]:
-    """Start the leader's board in threads of this process; returns whether everyone knows."""
+    """Start the coordination server in threads; return a check that every host knows the end."""
     address = (environment.cluster.bind_address, environment.ports.board)
     server = _Server(environment, socket.create_server(address, backlog=1024))
     server.start()
@@ -127,7 +128,7 @@ class _Server:
             return None
 
     def _announce(self) -> None:
-        """Tell every host the end, also those that join after it; before it, ask what hangs."""
+        """Send the end to every host, also to those that join later; before it, ask about hangs."""
         while True:
             self._news.clear()
             with self._lock:
@@ -148,11 +149,11 @@ class _Server:
                 self._say(member, {"inquire": True})
 
     def everyone_knows(self) -> bool:
-        """Whether every host has been told the end."""
+        """Return true if the end was sent to every host."""
         return self._told >= set(self._groups)
 
     def _tell_ready(self) -> None:
-        """Tell every host who is ready; they add it to what they know."""
+        """Send the list of ready hosts to every host; receivers add it to what they have."""
         with self._lock:
             ready, members = sorted(self._ready), list(self._members)
         for _, member in members if ready else ():
@@ -167,4 +168,4 @@ class _Server:
         try:
             member.send(message)
         except OSError:
-            return  # that host is gone, and needs no word any more
+            return  # that host is gone and needs no message

@@ -1,4 +1,4 @@
-"""The hosts of a job, their groups and roles, as one host sees them."""
+"""The hosts of a job with their groups and roles, as one host sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.errors import ContractError
 
 
 def in_numeric_order(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Host names with algo-2 before algo-10; SageMaker's own lists are lexicographic."""
+    """Sort host names so that algo-2 precedes algo-10; SageMaker's lists are lexicographic."""
     return tuple(
         sorted(
             hosts,
@@ -35,9 +35,10 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Every group of the job, and which host this is.
+    """Every group of the job and the identity of this host.
 
-    addresses: where host names do not resolve (several hosts on one machine), the address of each.
+    addresses: the address of each host, if host names do not resolve (several hosts on one
+        machine).
     """
 
     groups: tuple[Group, ...]
@@ -52,7 +53,7 @@ class Cluster:
         roles: Mapping[str, Role],
         addresses: Mapping[str, str],
     ) -> Cluster:
-        """Read resourceconfig.json; a job without groups is one group of all its hosts.
+        """Read resourceconfig.json; a job without groups has one group of all its hosts.
 
         Raises ContractError when a group has no role in the job document.
         """
@@ -88,6 +89,7 @@ class Cluster:
 
     @property
     def hosts(self) -> tuple[str, ...]:
+        """All hosts of the job, in numeric order."""
         return in_numeric_order(host for group in self.groups for host in group.hosts)
 
     @property
@@ -100,6 +102,7 @@ class Cluster:
 
     @property
     def train_group(self) -> Group:
+        """The group that trains. Raises ContractError if there is none."""
         for group in self.groups:
             if group.role is Role.TRAIN:
                 return group
@@ -107,10 +110,12 @@ class Cluster:
 
     @property
     def data_hosts(self) -> tuple[str, ...]:
+        """The hosts that prepare batches, in numeric order."""
         return self._hosts_with(Role.DATA)
 
     @property
     def command_hosts(self) -> tuple[str, ...]:
+        """The hosts that run a user's command, in numeric order."""
         return self._hosts_with(Role.COMMAND)
 
     def _hosts_with(self, role: Role) -> tuple[str, ...]:
@@ -120,23 +125,24 @@ class Cluster:
 
     @property
     def leader(self) -> str:
-        """The train group's first host: it runs the dispatcher and the failure board."""
+        """The train group's first host, which runs the dispatcher and the job coordination."""
         return self.train_group.hosts[0]
 
     @property
     def is_leader(self) -> bool:
+        """True if this host is the leader."""
         return self.host == self.leader
 
     @property
     def host_rank(self) -> int:
-        """The place of this host in its group, from 0."""
+        """This host's index in its group, from 0."""
         return self.group.hosts.index(self.host)
 
     def address(self, host: str) -> str:
-        """What to connect to in order to reach a host."""
+        """Return the address at which a host can be reached."""
         return self.addresses.get(host, host)
 
     @property
     def bind_address(self) -> str:
-        """What to listen on: this host's own address where hosts share a machine, else all."""
+        """The address to listen on: this host's own if hosts share a machine, else 0.0.0.0."""
         return self.addresses.get(self.host, "0.0.0.0")

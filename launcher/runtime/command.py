@@ -1,4 +1,4 @@
-"""The role of a command group: any program, from its start to the end of training."""
+"""The role of a command group: run any program until training ends."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ GRACE = 30.0
 
 
 def play(host: Host) -> None:
-    """Run the program of this host; returns when the job has ended, well or badly.
+    """Run the program of this host; return when the job has ended, well or badly.
 
-    Raises HostFailed when the program fails, leaves too early, or is not ready in time; and
-    StopRequested when the platform stops the job, after the end of the program.
+    Raises HostFailed when the program fails, exits too early, or is not ready in time. Raises
+    StopRequested when the platform stops the job, once the program has ended.
     """
     part = host.environment.command
-    assert part is not None  # checked by the rules, and by main
+    assert part is not None  # checked by the spec's rules and by main
     sign = sign_of(part.ready, host.environment.paths.code)
     program = _Program(host, part)
     try:
@@ -46,10 +46,10 @@ def play(host: Host) -> None:
 
 
 class _Program:
-    """The program and what it prints, as its host sees them.
+    """The program and its output, as its host sees them.
 
-    patience: seconds that it goes on after the request to stop. A program that serves the trainers
-    does: they may use it while they save, and the end of training is its end.
+    patience: seconds that it continues after a stop request. A program that serves the trainers
+        needs them: the trainers may use it while they save, and it ends when training ends.
     """
 
     def __init__(self, host: Host, part: CommandPart) -> None:
@@ -64,7 +64,7 @@ class _Program:
         emit("command_started", pid=self._child.pid)
 
     def await_sign(self, sign: Sign) -> None:
-        """Return when the program is ready; raises HostFailed when it ends first, or takes long."""
+        """Wait until the program is ready; raise HostFailed if it exits first or takes too long."""
         timeout = self._timeout()
         while not sign.is_shown():
             if self._has_ended():
@@ -77,7 +77,7 @@ class _Program:
         emit("command_ready", seconds=round(self._age(), 3))
 
     def watch(self) -> None:
-        """Watch it until the job has ended, which raises JobOver."""
+        """Watch the program until the job has ended, which raises JobOver."""
         while not self._has_ended():
             self._host.pause()
         if not self._has_left_well():
@@ -89,7 +89,7 @@ class _Program:
             self._host.pause()
 
     def end(self, grace: float) -> None:
-        """SIGTERM to the program and all that it has started, and SIGKILL after the grace."""
+        """Send SIGTERM to the program and its descendants, and SIGKILL after the grace."""
         was_alive = self._child.poll() is None
         self._host.end_children(grace)
         self._child.wait()
@@ -112,11 +112,11 @@ class _Program:
             ) from error
 
     def _has_ended(self) -> bool:
-        """Whether the program has; raises StopRequested or JobOver when it is time to leave."""
+        """Return true if the program has; raise StopRequested or JobOver if it is time to exit."""
         self._host.check(self.patience)
         if self._child.poll() is None:
             return False
-        self._host.pause()  # what ended the program may be on its way to this process, too
+        self._host.pause()  # what ended the program may be about to reach this process too
         self._host.check()
         return True
 

@@ -1,7 +1,7 @@
-"""CUDA's forward compatibility: the image's own driver library, where the host's driver is older.
+"""CUDA forward compatibility: use the image's driver library if the host's driver is older.
 
-AWS's images put it on LD_LIBRARY_PATH in their start script, which a job of ours does not run.
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html
+AWS's images put it on LD_LIBRARY_PATH in their start script, which our jobs do not run. Source:
+https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 def compatibility_variables(
     inherited: str, folder: Path = COMPATIBILITY, driver: Path = DRIVER_VERSION
 ) -> dict[str, str]:
-    """LD_LIBRARY_PATH with the compatibility library first, where the host's driver needs it.
+    """Return LD_LIBRARY_PATH with the compatibility library first, if the host's driver needs it.
 
-    inherited: LD_LIBRARY_PATH as it is. Empty where there is no driver, no such library, or a
-    driver that is new enough: the library then would keep programs from the GPU.
+    inherited: LD_LIBRARY_PATH as it is. The result is empty if there is no driver or no such
+        library, or if the driver is new enough: the library would then keep programs from using the
+        GPU.
     """
     has, wants = _driver_version(driver), _library_version(folder / "libcuda.so.1")
     paths = [path for path in inherited.split(os.pathsep) if path]
@@ -32,7 +33,7 @@ def compatibility_variables(
 
 
 def _driver_version(path: Path) -> tuple[int, ...]:
-    """Of the line "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  ..."."""
+    """Parse the line "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  ..."."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -42,7 +43,7 @@ def _driver_version(path: Path) -> tuple[int, ...]:
 
 
 def _library_version(link: Path) -> tuple[int, ...]:
-    """The library is a link to libcuda.so.<version of the driver that it comes from>."""
+    """Return the version in the target of the link, libcuda.so.<version of its driver>."""
     try:
         return _numbers(link.readlink().name.rpartition("libcuda.so.")[2])
     except OSError:

@@ -1,4 +1,4 @@
-"""Who am I? Everything a host knows about its job, read once from the platform's files."""
+"""Everything a host knows about its job, read once from the platform's files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """One host's view of its job; `os.environ` and the files are read here and nowhere else."""
+    """One host's view of its job; only this class reads `os.environ` and the files."""
 
     paths: MlPaths
     document: JobDocument
@@ -64,7 +64,7 @@ class Environment:
 
         document: for a job that brought none.
 
-        Raises ContractError when the resource configuration or the document is absent or damaged.
+        Raises ContractError when the resource configuration or the document is missing or damaged.
         """
         document = document or JobDocument.from_json(
             _text(paths.channels / CODE_CHANNEL / DOCUMENT_FILE)
@@ -114,12 +114,12 @@ class Environment:
 
     @property
     def command(self) -> CommandPart | None:
-        """The program of this host, when its group has one."""
+        """The program of this host, or None if its group has none."""
         return self.document.commands.get(self.cluster.group.name)
 
     @property
     def awaited_hosts(self) -> frozenset[str]:
-        """The hosts that must be done before the job has ended well."""
+        """The hosts that must be done before the job can end well."""
         own = {
             group for group, part in self.document.commands.items() if part.lifetime is Lifetime.OWN
         }
@@ -133,22 +133,22 @@ class Environment:
 
     @property
     def has_data_service(self) -> bool:
-        """Whether there are workers: then the loader streams, and never falls back."""
+        """True if there are workers: then the loader streams and never falls back."""
         return bool(self.cluster.data_hosts) or self.local_workers > 0
 
     @property
     def local_workers(self) -> int:
-        """Workers on each train host."""
+        """The number of workers on each train host."""
         return self.document.data.local_workers if self.document.data else 0
 
 
 def paths_here(environ: Mapping[str, str] = os.environ) -> MlPaths:
-    """Where a process of a job finds the ML root."""
+    """Return the job's paths below the ML root that the environment names."""
     return MlPaths(Path(environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
 
 
 def _checkpoint_folder(paths: MlPaths) -> Path | None:
-    """The folder that the platform keeps at CheckpointConfig's S3Uri; None in jobs without."""
+    """Return the folder that the platform syncs to CheckpointConfig's S3Uri, or None."""
     configured = read_config(paths.config / "checkpointconfig.json").get("LocalPath")
     if configured is None:
         return None
@@ -165,7 +165,7 @@ def _text(path: Path) -> str:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """One of the platform's files, as it is; empty where it is not. Raises ContractError."""
+    """Read one of the platform's files; {} if it does not exist. Raises ContractError."""
     return _config(path, {}, "")
 
 

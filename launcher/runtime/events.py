@@ -1,4 +1,4 @@
-"""One line per event on the host's log, always saying where it comes from."""
+"""Event lines in the host's log, one line per event with its origin."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from launcher.contract import format_event
 
 
 def emit(name: str, /, **fields: object) -> None:
-    """Print one event line with this process's host, group and rank (when it has them)."""
+    """Print one event line with this process's host, group and, if it has one, rank."""
     line = format_event(name, **_origin(os.environ), **fields)
-    # A full disk must not end a host that has more to say, nor what a script does to its stderr.
+    # Neither a full disk nor a script that changes its stderr may end a host.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         # One write per line: lines of several processes on one pipe do not mix.
         sys.stderr.write(line + "\n")

@@ -1,4 +1,4 @@
-"""Why a host failed, and the file that tells the platform."""
+"""The cause of a host's failure, and the failure file that the platform reads."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any
 from launcher.contract import FAILURE_REASON_LIMIT, MlPaths
 from launcher.runtime.events import emit
 
-#: Enough for a reason of 1,024 characters of 4 bytes, in the blocks that a file system gives out.
+#: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
 _ROOM_BYTES = 8192
-#: What ranks say when another rank went away: the consequence of a failure, never its cause.
+#: Messages of ranks that lost another rank: the consequence of a failure, never its cause.
 _PEER_LOST = re.compile(
     r"connection (closed|reset|refused|lost)|closed by peer|broken pipe|gloo|nccl|"
     r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout|"
-    r"RPC that terminated|"  # gRPC's words for every error of a server, in the first line
-    r"(mpirun|\(orted\)) ended: exit code",  # they end so when a rank does, on whatever host
+    r"RPC that terminated|"  # first line of gRPC's message for every server error
+    r"(mpirun|\(orted\)) ended: exit code",  # they exit like this when a rank of any host fails
     re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """One cause: where it happened, what happened, and the last lines that tell more.
+    """One cause: where it happened, what happened, and the last lines of output as detail.
 
-    witness: the host that tells the platform, where the one that failed cannot.
+    witness: the host that writes the failure file if the failed host cannot.
     """
 
     host: str
@@ -41,11 +41,11 @@ class Failure:
 
     @property
     def is_echo(self) -> bool:
-        """Whether this reads like the loss of another process rather than a cause of its own."""
+        """True if the cause looks like the loss of another process, not a cause of its own."""
         return bool(_PEER_LOST.search(self.cause))
 
     def __str__(self) -> str:
-        """The reason as the platform will show it: the cause first, then the end of the detail."""
+        """Format the reason as the platform will show it: the cause, then the end of the detail."""
         where = f"host {self.host} ({self.group})"
         if self.rank is not None:
             where += f", rank {self.rank}"
@@ -56,22 +56,24 @@ class Failure:
         return f"{head}\n{_tail(self.detail, room)}"
 
     def to_message(self) -> dict[str, Any]:
+        """Return the fields as a JSON message."""
         return asdict(self)
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Failure:
+        """Read the fields of a JSON message."""
         return cls(**message)
 
     def write(self, paths: MlPaths) -> None:
-        """Write the failure file; one that the user's code has written stays.
+        """Write the failure file unless the user's code has written one.
 
-        On a full disk it takes the room that was kept, and the log has the reason in any case.
+        On a full disk it uses the reserved space. The log has the reason in any case.
         """
         write_reason(paths, str(self))
 
 
 def _tail(text: str, room: int) -> str:
-    """As many whole last lines as fit, or the end of the last one."""
+    """Return as many whole last lines as fit, or the end of the last one."""
     lines = text.rstrip().splitlines()
     kept: list[str] = []
     for line in reversed(lines):
@@ -82,14 +84,14 @@ def _tail(text: str, room: int) -> str:
 
 
 def keep_room(paths: MlPaths) -> None:
-    """Keep room for the failure file, so that a disk that is full later can still take it."""
-    with contextlib.suppress(OSError):  # full already: the log must do
+    """Reserve space for the failure file, so that it can be written when the disk is full."""
+    with contextlib.suppress(OSError):  # already full; the log has the reason
         paths.output.mkdir(parents=True, exist_ok=True)
         _room(paths).write_bytes(b"\n" * _ROOM_BYTES)
 
 
 def free_room(paths: MlPaths) -> None:
-    """Give the room back."""
+    """Release the reserved space."""
     with contextlib.suppress(OSError):
         _room(paths).unlink(missing_ok=True)
 
@@ -99,7 +101,7 @@ def _room(paths: MlPaths) -> Path:
 
 
 def write_reason(paths: MlPaths, text: str) -> None:
-    """Write the failure file, unless there is one."""
+    """Write the failure file unless it exists."""
     path = paths.failure
     if path.exists():
         return
@@ -112,5 +114,5 @@ def write_reason(paths: MlPaths, text: str) -> None:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
-    except OSError as error:  # a full disk; the host must end all the same
+    except OSError as error:  # a full disk; the host must exit all the same
         emit("failure_not_written", why=str(error), reason=text)

@@ -1,7 +1,7 @@
-"""Challenge and response on the job's token, the first thing said on every connection.
+"""Challenge and response with the job's token, the first exchange on every connection.
 
-Both sides prove that they know the token; it never crosses the wire. It keeps strangers in the
-subnet out; it does not encrypt (see encrypt_inter_container_traffic for that).
+Both sides prove that they know the token, which never crosses the wire. The handshake keeps out
+strangers in the subnet. It does not encrypt (see encrypt_inter_container_traffic for that).
 
     server -> client   launcher/1 <nonce>
     client -> server   <nonce> <HMAC-SHA256(token, "client" + both nonces)>
@@ -23,12 +23,12 @@ from launcher.errors import AuthenticationError
 if TYPE_CHECKING:
     import asyncio
 
-#: Seconds that the other side has for each line, however many bytes it sends meanwhile.
+#: Seconds that the other side has for each line, no matter how many bytes it sends meanwhile.
 TIMEOUT = 10.0
 _GREETING = re.compile(rb"launcher/1 ([0-9a-f]{32})\n")
 _ANSWER = re.compile(rb"([0-9a-f]{32}) ([0-9a-f]{64})\n")
 _PROOF = re.compile(rb"([0-9a-f]{64})\n")
-#: Their bytes. No more is read: what follows a line belongs to the protocol that comes next.
+#: Lengths of these lines in bytes. No more is read: the next bytes belong to the next protocol.
 _GREETING_BYTES, _ANSWER_BYTES, _PROOF_BYTES = 44, 98, 65
 
 
@@ -42,7 +42,7 @@ def _proof(token: str, side: bytes, server_nonce: bytes, client_nonce: bytes) ->
 
 
 def greet(connection: socket.socket, token: str) -> None:
-    """The server's side on a blocking socket; raises AuthenticationError."""
+    """Run the server's side on a blocking socket; raise AuthenticationError."""
     connection.settimeout(TIMEOUT)
     challenge = _nonce()
     connection.sendall(b"launcher/1 %s\n" % challenge)
@@ -57,9 +57,10 @@ def greet(connection: socket.socket, token: str) -> None:
 
 
 def introduce(connection: socket.socket, token: str) -> None:
-    """The client's side on a blocking socket; raises AuthenticationError for a wrong answer.
+    """Run the client's side on a blocking socket; raise AuthenticationError for a wrong answer.
 
-    Raises OSError when no answer comes: the other side may be stopped, or going, and come back.
+    Raises OSError when no answer arrives: the other side may be stopped or exiting, and may come
+    back.
     """
     connection.settimeout(TIMEOUT)
     greeting = _read_line(connection, _GREETING_BYTES)
@@ -76,8 +77,8 @@ def introduce(connection: socket.socket, token: str) -> None:
 async def greet_stream(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
 ) -> None:
-    """The server's side on asyncio streams; raises AuthenticationError."""
-    import asyncio  # a third of what a worker imports, which does not need it
+    """Run the server's side on asyncio streams; raise AuthenticationError."""
+    import asyncio  # a third of a worker's import time, and workers do not need it
 
     challenge = _nonce()
     writer.write(b"launcher/1 %s\n" % challenge)
@@ -103,7 +104,7 @@ def _match(pattern: re.Pattern[bytes], line: bytes) -> re.Match[bytes]:
 
 
 def _read_line(connection: socket.socket, size: int) -> bytes:
-    """A line of `size` bytes, or what comes instead of it; raises TimeoutError."""
+    """Read a line of `size` bytes, or whatever arrives instead; raise TimeoutError."""
     deadline = time.monotonic() + TIMEOUT
     line = b""
     while len(line) < size and b"\n" not in line:

@@ -1,7 +1,8 @@
-"""A train host's part in a hang: it passes its ranks' reports on, and says what its ranks do.
+"""A train host's part in hang detection: forward its ranks' reports and describe what they do.
 
-A rank that waits for ever says so (`watch`), its host tells the board, the board asks every train
-host (`inquiry`), and only when they have looked at the stacks of all ranks does the job end.
+A rank that detects that it hangs (`watch`) reports it to its host. The host notifies the leader,
+which asks every train host (`inquiry`). The job ends only after they have inspected the stacks of
+all ranks.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from launcher.runtime.host import Host
 from launcher.runtime.inquiry import Doing
 from launcher.runtime.reports import read_reports
 
-#: Seconds after which a host that reported a hang goes its own way: the leader may be frozen.
+#: Seconds after which a host that reported a hang fails by itself, since the leader may be frozen.
 _LEADER_PATIENCE = 20.0
-#: Seconds between two looks for reports: a folder is read.
+#: Seconds between two polls for reports, each of which lists a folder.
 _LOOK_EVERY = 0.5
 
 
 class HangWatch:
-    """One train host's part: it passes its ranks' reports on, and answers the board."""
+    """Forwards the hang reports of one train host's ranks and answers the leader's question."""
 
     def __init__(self, host: Host, reports: Path) -> None:
         self._host = host
@@ -35,7 +36,7 @@ class HangWatch:
         self._next_look = 0.0
 
     def look(self) -> None:
-        """Called often. Raises HostFailed when the leader does not react to a report."""
+        """Poll for reports and questions; raise HostFailed if the leader ignores a report."""
         if self._reported is None and (report := self._first_report()) is not None:
             self._reported = (time.monotonic(), report)
             emit("rank_hangs", of_rank=report.rank, cause=report.cause)

@@ -1,4 +1,4 @@
-"""What all roles share: children that are watched, signals that are obeyed, one clear end."""
+"""The base of all roles: supervised child processes, signal handling and one clear end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from launcher.runtime.failure import Failure
 from launcher.runtime.services import Service, ServiceFailed
 from launcher.runtime.tally import End
 
-#: SageMaker kills 120 s after SIGTERM; what is left of that is for our own end.
+#: SageMaker kills 120 s after SIGTERM; the remaining seconds are for our own shutdown.
 STOP_GRACE = 110.0
-#: Grace for the tree when this or another host has failed: nothing of it is worth saving.
+#: Grace for the process tree when a host has failed: there is nothing worth saving.
 FAILURE_GRACE = 5.0
-#: Seconds between two looks at what a host waits for: a hundredth of the time that it has waited,
-#: but no less and no more than these. Each look takes its part of the caches from the training.
+#: Bounds of the poll interval in seconds. Between them it is a hundredth of the time waited so far,
+#: since each poll takes some CPU cache from the training.
 _POLL, _LONGEST_POLL = 0.05, 0.25
 
 
@@ -36,7 +36,7 @@ class HostFailed(Exception):
 
 
 class JobOver(Exception):
-    """The board says that the job has ended."""
+    """The job coordination reports that the job has ended."""
 
     def __init__(self, end: End) -> None:
         self.end = end
@@ -48,20 +48,20 @@ class StopRequested(Exception):
 
 
 class Host:
-    """One host's children, its place on the board, and its obedience to SIGTERM."""
+    """One host's child processes, its link to the job coordination and its handling of SIGTERM."""
 
     def __init__(
         self, environment: Environment, board: Board, variables: Mapping[str, str]
     ) -> None:
         self.environment = environment
         self.board = board
-        self.variables = dict(variables)  # what every child starts with
+        self.variables = dict(variables)  # the environment of every child
         self._stopping_since: float | None = None
         self._services: dict[str, Service] = {}
         self._spared: set[int] = set()
 
     def obey_signals(self) -> None:
-        """SIGTERM and SIGINT ask for the end; the watch loop raises StopRequested."""
+        """Treat SIGTERM and SIGINT as stop requests; `check` then raises StopRequested."""
 
         def ask(_number: int, _frame: FrameType | None) -> None:
             self._stopping_since = self._stopping_since or time.monotonic()
@@ -72,7 +72,7 @@ class Host:
     def start(
         self, module: str, arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start a module of the job world as a child; its folder is ours, not the user's."""
+        """Start a job module as a child process, in our folder rather than the user's."""
         return processes.start(
             [sys.executable, "-m", module, *arguments],
             environment={**self.variables, **(variables or {})},
@@ -80,9 +80,9 @@ class Host:
         )
 
     def check(self, patience: float = 0.0) -> None:
-        """Raise StopRequested or JobOver when it is time to leave.
+        """Raise StopRequested or JobOver when it is time to exit.
 
-        patience: seconds that this host goes on after the request to stop.
+        patience: seconds that this host continues after a stop request.
         """
         since = self._stopping_since
         if since is not None and time.monotonic() - since >= patience:
@@ -91,9 +91,9 @@ class Host:
             raise JobOver(self.board.end)
 
     def wait(self, child: subprocess.Popen[bytes], look: Callable[[], None] = lambda: None) -> int:
-        """Wait for a child while the services live; returns its exit status.
+        """Wait for a child while the services live; return its exit status.
 
-        look: called often, for what else is to be watched meanwhile.
+        look: called repeatedly, to watch other things meanwhile.
         """
         self.wait_until(lambda: child.poll() is not None, look)
         return int(child.returncode)
@@ -101,7 +101,7 @@ class Host:
     def wait_until(
         self, is_over: Callable[[], bool], look: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait while the services live."""
+        """Wait for a condition while the services live."""
         since = time.monotonic()
         while not is_over():
             self.check()
@@ -111,7 +111,7 @@ class Host:
             time.sleep(min(max(_POLL, waited / 100), _LONGEST_POLL))
 
     def check_services(self) -> None:
-        """Start services again that may be; raise HostFailed for one that has ended for good."""
+        """Restart services that may be restarted; raise HostFailed for one that ended for good."""
         for service in self._services.values():
             try:
                 service.check()
@@ -119,9 +119,11 @@ class Host:
                 raise self.failure(str(failed)) from failed
 
     def pause(self) -> None:
+        """Sleep for one poll interval."""
         time.sleep(_POLL)
 
     def failure(self, cause: str, *, rank: int | None = None, detail: str = "") -> HostFailed:
+        """Create the exception for a failure of this host."""
         cluster = self.environment.cluster
         return HostFailed(
             Failure(
@@ -144,11 +146,11 @@ class Host:
         )
 
     def spare(self, child: subprocess.Popen[bytes]) -> None:
-        """Send no SIGTERM to a child and its process group: it ends when the workers have."""
+        """Send no SIGTERM to a child and its process group, which end when the workers have."""
         self._spared.add(child.pid)
 
     def close_service(self, name: str) -> None:
-        """End a service, where there is one of that name, while the others live."""
+        """End the service of that name, if there is one, while the others live."""
 
         def look() -> None:
             self.check_services()
@@ -158,21 +160,21 @@ class Host:
             service.close(look)
 
     def end_children(self, grace: float) -> None:
-        """End everything below this process, also what moved to another session."""
+        """End every process below this one, including those in other sessions."""
         self._end_workers(grace)
         self._close_services()
 
     def stop(self) -> None:
-        """Obey the request to stop: let the script save its work, and the other hosts' scripts.
+        """Obey the stop request: let the scripts of this host and the other hosts save their work.
 
-        Services end last, when no train host reads data any more, or when the time is over. Then
-        the others were not asked to stop, and this host fails the job.
+        Services end last, when no train host reads data any more or when the time is over. In the
+        latter case the others were not asked to stop, and this host fails the job.
         """
         deadline = time.monotonic() + STOP_GRACE
         self._end_workers(STOP_GRACE)
         self.board.done()
         while self._services and self.board.end is None and time.monotonic() < deadline:
-            with contextlib.suppress(HostFailed):  # it is over in any case
+            with contextlib.suppress(HostFailed):  # the host stops in any case
                 self.check_services()
             self.pause()
         if self._services and self.board.end is None:
@@ -183,9 +185,9 @@ class Host:
         self._close_services()
 
     def say_goodbye(self, patience: float) -> None:
-        """On the leader, wait until every host knows of the end.
+        """Wait, on the leader, until every host knows the end.
 
-        A host that starts late would otherwise look for a leader that has gone, and bill.
+        A host that starts late would otherwise wait for a leader that has gone, and be billed.
         """
         deadline = time.monotonic() + patience
         while not self.board.everyone_knows() and time.monotonic() < deadline:
@@ -202,6 +204,6 @@ class Host:
         )
 
     def _close_services(self) -> None:
-        # The receiver first: it has last words for the dispatcher.
+        # The receiver first, since it has final messages for the dispatcher.
         for name in reversed(list(self._services)):
             self._services.pop(name).close(self.pause)

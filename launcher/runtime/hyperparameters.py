@@ -1,4 +1,4 @@
-"""From the strings of hyperparameters.json to typed values, and on to a script's arguments."""
+"""Decodes the strings of hyperparameters.json into typed values and formats script arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.contract import TOOLKIT_NAMES, TOOLKIT_PREFIX
 
-#: The toolkit's parameters that its framework parts do not see.
+#: The toolkit's parameters that it does not pass on to a framework.
 _KEPT = TOOLKIT_NAMES | {
     "sagemaker_program",
     "sagemaker_submit_directory",
@@ -21,10 +21,11 @@ _KEPT = TOOLKIT_NAMES | {
 
 
 def decode(raw: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Any]:
-    """The values as the user gave them.
+    """Return the values as the user gave them.
 
-    Values are JSON inside a string, as SDK v2 sends them. A value that was declared a string but
-    is no JSON string (someone edited the request) is taken literally; so is anything unparsable.
+    Values are JSON inside a string, as SDK v2 sends them. A value that was declared as a string but
+    is not a JSON string (someone edited the request) is taken literally; so is anything that cannot
+    be parsed.
     """
     return {key: _decode_one(text, types.get(key)) for key, text in raw.items()}
 
@@ -42,12 +43,12 @@ def _decode_one(text: str, declared: str | None) -> Any:
 
 
 def for_script(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The hyperparameters that belong to the user's script."""
+    """Return the hyperparameters that belong to the user's script."""
     return {key: value for key, value in values.items() if not _is_of_toolkit(key)}
 
 
 def for_framework(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The toolkit's parameters for a framework: those that it does not keep to itself."""
+    """Return the toolkit's parameters that it passes on to a framework."""
     return {key: value for key, value in values.items() if _is_of_toolkit(key) and key not in _KEPT}
 
 
@@ -56,10 +57,10 @@ def _is_of_toolkit(key: str) -> bool:
 
 
 def as_arguments(values: Mapping[str, Any]) -> list[str]:
-    """Command-line arguments by the rules of sagemaker-training 5.1 (mapping.to_cmd_args).
+    """Format command-line arguments by the rules of sagemaker-training 5.1 (mapping.to_cmd_args).
 
-    Sorted by name; a one-letter name takes one dash; a dict becomes k=v,k=v, sorted by key; None
-    becomes an empty text; all else is str().
+    Arguments are sorted by name. A one-letter name takes one dash. A dict becomes k=v,k=v, sorted
+    by key. None becomes an empty text. Everything else is str().
 
     >>> as_arguments({"lr": 0.1, "d": {"a": 1}, "flag": True})
     ['-d', 'a=1', '--flag', 'True', '--lr', '0.1']

@@ -1,6 +1,6 @@
-"""The question that follows the report of a hang: what is every rank doing?
+"""Hang diagnosis: after the report of a hang, ask what every rank is doing.
 
-A rank that is not waiting, while all others are, is the one they wait for. Pure: time is passed in.
+A rank that does not wait while all others do is the one they wait for. Pure: time is passed in.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from launcher.runtime.failure import Failure
 
-#: Seconds that the leader waits for the answers of all train hosts: one may be frozen.
+#: Seconds that the leader waits for the answers of all train hosts, since one may be frozen.
 ANSWER_PATIENCE = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Doing:
-    """What one rank is doing, in words; `waits` is for those that wait for others."""
+    """One rank's activity in words; `waits` is true if it waits for other processes."""
 
     rank: int
     host: str
@@ -27,32 +27,34 @@ class Doing:
     waits: bool
 
     def to_message(self) -> dict[str, Any]:
+        """Return the fields as a JSON message."""
         return asdict(self)
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Doing:
+        """Read the fields of a JSON message."""
         return cls(**message)
 
 
 @dataclass
 class Inquiry:
-    """The first report of a hang, and what the train hosts have answered since."""
+    """The first report of a hang and the train hosts' answers since."""
 
     report: Failure
     begun: float
     answers: dict[str, list[Doing]] = field(default_factory=dict)
 
     def is_over(self, hosts: Iterable[str], now: float) -> bool:
-        """Whether all have answered, or had their time."""
+        """Return true if all hosts have answered or their time is up."""
         return self.answers.keys() >= set(hosts) or now - self.begun > ANSWER_PATIENCE
 
     def verdict(self, hosts: Iterable[str]) -> Failure:
-        """The failure: of the rank that all others wait for, where there is one."""
+        """Return the failure, blaming the single rank that the others wait for, if any."""
         silent = sorted(set(hosts) - self.answers.keys())
         doings = sorted((d for each in self.answers.values() for d in each), key=_odd_first)
         parts = [*_in_words(doings), *(f"host {host} does not answer" for host in silent)]
         odd = [doing for doing in doings if not doing.waits]
-        # A host that does not answer cannot write its failure file either: the reporter does.
+        # A host that does not answer cannot write its failure file either, so the reporter does.
         host, group, rank = self.report.host, self.report.group, self.report.rank
         if len(odd) == 1 and not silent:
             host, group, rank = odd[0].host, odd[0].group, odd[0].rank
@@ -65,7 +67,7 @@ def _odd_first(doing: Doing) -> tuple[bool, int]:
 
 
 def _in_words(doings: Iterable[Doing]) -> list[str]:
-    """One phrase for all ranks that do the same, with the host where it is one rank."""
+    """Return one phrase per activity, which names all ranks that share it."""
     phrases = []
     for words, same in groupby(
         sorted(doings, key=lambda d: (d.waits, d.words, d.rank)), key=lambda d: d.words

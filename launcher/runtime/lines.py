@@ -1,4 +1,4 @@
-"""JSON messages, one a line, over a blocking socket."""
+"""JSON messages over a blocking socket, one per line."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from launcher.runtime.events import emit
 
 #: A longer message is an attack or a bug.
 MESSAGE_LIMIT = 64 * 1024 * 1024
-#: Seconds without an answer from the other side's kernel after which a connection is broken. Linux
-#: would wait for 2 hours and more (tcp(7): tcp_keepalive_time, tcp_retries2).
+#: Seconds without an answer from the other side's kernel until a connection breaks. By default
+#: Linux waits 2 hours or more (tcp(7): tcp_keepalive_time, tcp_retries2).
 SILENCE = 30
-#: Seconds between two lines in the log of a host that waits for another.
+#: Seconds between two log lines of a host that waits for another.
 SAY_EVERY = 30.0
-#: json.dumps makes one for each call, which costs as much again.
+#: json.dumps creates an encoder for each call, which doubles the cost.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _DECODER = json.JSONDecoder()
-#: Of its own: the global generator belongs to the user's code, which another thread may be in.
+#: A private generator, since the user's code owns the global one and may use it in another thread.
 _coin = random.Random()
 
 
 class LineConnection:
     """Sends and receives JSON objects; sending is safe from several threads.
 
-    Receiving is for one thread at a time. polls: wait in poll, which sleeps on when the other
-    side of a Unix connection has read something; recv was measured to wake up each time.
+    Only one thread at a time may receive. polls: wait in poll(2), which sleeps on when the other
+    side of a Unix connection has read something. By measurement, recv wakes up each time.
     """
 
     def __init__(self, connection: socket.socket, *, polls: bool = False) -> None:
@@ -47,15 +47,15 @@ class LineConnection:
         self._sending = threading.Lock()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send one message; raises OSError when the other side is gone."""
+        """Send one message; raise OSError if the other side is gone."""
         line = encode(message)
         with self._sending:
             self._socket.sendall(line)
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message, or None at the end.
+        """Return the next message, or None at the end.
 
-        Raises OSError when the connection breaks without an end, and WireError for what is not a
+        Raises OSError if the connection breaks without an end, and WireError if the data is not a
         message.
         """
         searched = 0
@@ -74,19 +74,19 @@ class LineConnection:
         return decode(line)
 
     def close(self) -> None:
-        """Shut the connection down, which also wakes a receiver."""
-        with contextlib.suppress(OSError):  # the other side may have been quicker
+        """Shut down the connection, which also wakes a receiver."""
+        with contextlib.suppress(OSError):  # the other side may have closed first
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
 def encode(message: Mapping[str, Any] | list[Any]) -> bytes:
-    """One message as its line."""
+    """Encode a message as a line."""
     return _ENCODER.encode(message).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """One message from its line; raises WireError when it is not a JSON object."""
+    """Decode a message from a line; raise WireError if it is not a JSON object."""
     try:
         message = from_json(line)
     except (ValueError, RecursionError) as error:
@@ -97,7 +97,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def from_json(data: bytes | bytearray) -> Any:
-    """What json.loads gives, which looks at the encoding and for spaces; raises ValueError."""
+    """Parse like json.loads, but without detecting encodings or spaces; raise ValueError."""
     text = data.decode()
     value, end = _DECODER.raw_decode(text)
     if end != len(text):
@@ -108,11 +108,12 @@ def from_json(data: bytes | bytearray) -> Any:
 def connect(
     address: tuple[str, int], token: str, *, patience: float, what: str, is_told: bool = False
 ) -> socket.socket:
-    """Connect and shake hands, trying for `patience` seconds.
+    """Connect and shake hands, retrying for `patience` seconds.
 
-    Hosts of a job start minutes apart and their names resolve late, so refusals and unknown names
-    are waited out. Raises DataServiceUnavailable when the time is over, and AuthenticationError at
-    once when whoever answers does not know the token. is_told: the log says what is waited for.
+    Hosts of a job start minutes apart and their names resolve late, so refused connections and
+    unknown names are retried. Raises DataServiceUnavailable after `patience` seconds, and
+    AuthenticationError at once when the other side does not know the token. is_told: log what is
+    waited for.
     """
     began = told = time.monotonic()
     deadline = began + patience
@@ -131,15 +132,15 @@ def connect(
             if is_told and (now := time.monotonic()) - told >= SAY_EVERY:
                 told = now
                 emit("not_reached_yet", what=what, seconds=round(now - began), why=str(error))
-        time.sleep(pause * _coin.uniform(0.5, 1.0))  # many wait for the same host
+        time.sleep(pause * _coin.uniform(0.5, 1.0))  # jitter, since many wait for the same host
         pause = min(pause * 1.5, 2.0)
 
 
 def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket, Any]]:
-    """(connection, peer), until the listener is closed.
+    """Yield (connection, peer) until the listener is closed.
 
-    A time without free descriptors is waited out: strangers who hold them time out. port: its name
-    in the log.
+    When no descriptors are free, retry: strangers who hold them time out. port: its name in the
+    log.
     """
     while True:
         try:
@@ -155,10 +156,10 @@ def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket
 
 
 def break_in_silence(connection: socket.socket) -> None:
-    """Let the kernel break a TCP connection whose other side has not answered for SILENCE seconds.
+    """Let the kernel break a TCP connection when the other side is silent for SILENCE seconds.
 
-    A cut network and a lost instance say no goodbye. A process that is stopped is not silent: its
-    kernel answers.
+    A cut network or a lost instance does not close connections. A stopped process is not silent,
+    since its kernel answers.
     """
     if connection.family is socket.AF_UNIX:
         return
@@ -167,7 +168,7 @@ def break_in_silence(connection: socket.socket) -> None:
         (socket.TCP_KEEPIDLE, SILENCE // 3),
         (socket.TCP_KEEPINTVL, SILENCE // 6),
         (socket.TCP_KEEPCNT, 4),
-        (socket.TCP_USER_TIMEOUT, 1000 * SILENCE),  # also for what was sent and not acknowledged
+        (socket.TCP_USER_TIMEOUT, 1000 * SILENCE),  # also covers data sent but not acknowledged
     ):
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
 

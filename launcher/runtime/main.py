@@ -1,4 +1,4 @@
-"""One host, from the platform's files to its exit code."""
+"""Run one host, from reading the platform's files to its exit code."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ROLES: dict[Role, Callable[[Host], None]] = {
     Role.COMMAND: command.play,
 }
 
-#: What a shell reports for a program that SIGTERM ended.
+#: A shell's exit code for a program that SIGTERM ended.
 TERMINATED = 143
 
 
 def run(root: Path) -> int:
-    """Play this host's role; returns its exit code.
+    """Run this host's role and return its exit code.
 
-    0 when its part, and the job, ended well; 1 for a failure, here or elsewhere; 143 when stopped.
+    0: this host's part and the job ended well. 1: a failure here or elsewhere. 143: stopped.
     """
     paths = MlPaths(root)
     failure.keep_room(paths)
@@ -53,7 +53,7 @@ def _play(paths: MlPaths) -> int:
     except LauncherError as error:
         return _fail_early(paths, error)
     variables = child_environment(environment)
-    os.environ.update(variables)  # our own event lines name this host, too
+    os.environ.update(variables)  # our own event lines name this host too
     processes.become_subreaper()
     processes.raise_descriptor_limit()
     host = Host(environment, board.join(environment), variables)
@@ -75,7 +75,7 @@ def _play(paths: MlPaths) -> int:
 
 
 def _farewell(environment: Environment) -> float:
-    """Seconds that the leader waits for hosts that start late; one that was lost never comes."""
+    """Return the seconds the leader waits for late hosts; a host that was lost never connects."""
     patience = environment.document.start_timeout
     return min(patience, 30.0) if environment.host_failure is HostFailure.TOLERATE else patience
 
@@ -93,7 +93,7 @@ def _role(environment: Environment) -> Callable[[Host], None]:
 
 
 def _leave(host: Host, end: End) -> int:
-    """The job is over; what the board has found here (a hang, a lost host) is told by us."""
+    """Exit because the job is over; write the failure file if the failure was found here."""
     found = end.failure
     name = host.environment.cluster.host
     is_ours = found is not None and name in (found.host, found.witness)
@@ -107,7 +107,7 @@ def _leave(host: Host, end: End) -> int:
 
 
 def _fail(host: Host, error: HostFailed) -> int:
-    """Report the failure; the host where the job's failure began writes it for the platform."""
+    """Report the failure; the host where it began writes the failure file."""
     end = host.board.failed(error.failure)
     emit("host_failed", cause=error.failure.cause, of_rank=error.failure.rank)
     if end.failure is None or end.failure.host == error.failure.host:

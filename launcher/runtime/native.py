@@ -1,11 +1,12 @@
-"""Lets torch's threads come to rest before Python ends under them.
+"""Lets torch's gloo threads become idle before the interpreter shuts down.
 
-A thread of torch's gloo drops a collective's last reference after it has told the main thread that
-the collective is done. With it may go a Python object: each backward pass leaves a context in the
-collectives it starts, and a barrier keeps those it found unfinished. If Python has begun to end by
-then, the thread is ended in the midst of a C++ destructor, and the process with SIGABRT, after all
-its work was done (torch 2.13; https://github.com/pytorch/pytorch/issues/190489). On two busy CPUs,
-with those threads scheduled last, 14 of 85 pairs of ranks ended so, and of 87 that settled none.
+A gloo thread of torch drops the last reference to a collective after it has notified the main
+thread that the collective is done. This may also drop a Python object: each backward pass leaves a
+context in the collectives it starts, and a barrier keeps the collectives it found unfinished. If
+Python has begun to shut down by then, the thread is terminated inside a C++ destructor and the
+process aborts with SIGABRT although all its work was done (torch 2.13;
+https://github.com/pytorch/pytorch/issues/190489). On two busy CPUs, with those threads scheduled
+last, 14 of 85 pairs of ranks aborted. With this wait, none of 87 did.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-#: What torch calls the threads that run gloo's collectives.
+#: torch's name for the threads that run gloo's collectives.
 _THREADS = "pt_gloo_runloop"
-#: A thread that waits for Python's lock gets it while this one sleeps, and is at rest when it is
-#: so at one look after the other.
+#: A thread that waits for the GIL gets it while this thread sleeps. Threads count as idle when
+#: several polls in a row find them so.
 _LOOKS = 3
 _PAUSE = 0.005
 _PATIENCE = 10.0
 
 
 def settle(tasks: Path = Path("/proc/self/task")) -> None:
-    """Return when this process's gloo threads wait for work, or after 10 s; on Linux.
+    """Wait up to 10 s until this process's gloo threads are idle. Has no effect off Linux.
 
     Call it after the last collective.
     """
@@ -40,8 +41,8 @@ def settle(tasks: Path = Path("/proc/self/task")) -> None:
 
 
 def _states(tasks: Path) -> Iterator[str]:
-    """A letter for each of gloo's threads (proc_pid_stat(5)): R is one that runs, or would."""
-    with contextlib.suppress(OSError):  # no Linux
+    """Yield the state letter of each gloo thread (proc_pid_stat(5)); R is running or runnable."""
+    with contextlib.suppress(OSError):  # not Linux
         for task in tasks.iterdir():
             with contextlib.suppress(OSError):  # it has ended
                 stat = (task / "stat").read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""Child processes of a host: started as trees, signalled as trees, gone as trees."""
+"""Child processes of a host, started, signalled and ended as process trees."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-#: A host's word to the services that it has started: end now.
+#: Sent by a host to its services to end them.
 CLOSE_SIGNAL = signal.SIGUSR1
 _PR_SET_CHILD_SUBREAPER = 36
 _DESCRIPTORS = 65536
 
 
 def become_subreaper() -> None:
-    """Adopt orphaned descendants, as a container's init does, so that none is lost from sight."""
+    """Adopt orphaned descendants, as a container's init does, so that none is lost."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def raise_descriptor_limit() -> None:
-    """Batches in shared memory take a descriptor each; children inherit the limit."""
+    """Raise the descriptor limit for this process and its children: a shared batch takes one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -32,10 +32,10 @@ def raise_descriptor_limit() -> None:
 
 
 def wait_for_turns() -> None:
-    """Let this process not push another off its processor whenever it wakes up (sched(7)).
+    """Schedule this process so that it does not preempt others on wake-up (SCHED_BATCH, sched(7)).
 
-    It wakes up for every batch; a training loop that is bound by launching was measured to lose
-    several percent by that.
+    It wakes up for every batch. A launch-bound training loop was measured to lose several percent
+    to that.
     """
     with contextlib.suppress(OSError):  # a container may not allow it
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -43,9 +43,9 @@ def wait_for_turns() -> None:
 
 @contextlib.contextmanager
 def stop_signals_blocked() -> Iterator[None]:
-    """SIGTERM and SIGINT wait until the block ends; a child started in it never gets them.
+    """Block SIGTERM and SIGINT until the block ends; a child started in it never gets them.
 
-    Children inherit the mask, and have it from their first moment on.
+    Children inherit the mask from their first moment on.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     try:
@@ -55,7 +55,7 @@ def stop_signals_blocked() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Leave SIGTERM and SIGINT to others, without passing that on to children as SIG_IGN would."""
+    """Ignore SIGTERM and SIGINT without passing that on to children, as SIG_IGN would."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
 
@@ -84,7 +84,7 @@ def start(
 
 
 def descendants(root: int) -> list[int]:
-    """Every living process below `root`, also those that moved to another session."""
+    """Return every living process below `root`, including those in other sessions."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (parent := _living_parent(entry)) is not None:
@@ -100,7 +100,7 @@ def descendants(root: int) -> list[int]:
 
 def _living_parent(entry: Path) -> int | None:
     try:
-        # The fields after the command, which stands in parentheses and may hold anything.
+        # The fields after the command, which is in parentheses and may contain anything.
         state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
     except (OSError, ValueError):
         return None
@@ -108,7 +108,7 @@ def _living_parent(entry: Path) -> int | None:
 
 
 def signal_all(pids: Sequence[int], number: signal.Signals) -> None:
-    """Send a signal to each; those that are gone already are no error."""
+    """Send a signal to each process; those that are already gone are no error."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -121,10 +121,10 @@ def end_tree(
     spared: Collection[int] = (),
     poll: float = 0.05,
 ) -> None:
-    """SIGTERM to every process that `alive` lists, and SIGKILL to what is left after `grace` s.
+    """Send SIGTERM to every process that `alive` lists, and SIGKILL to the rest after `grace` s.
 
-    spared: process groups that get no SIGTERM. The list is taken anew each time, for processes that
-    start others while they end.
+    spared: process groups that get no SIGTERM. The list is read anew each time, since processes may
+        start others while they end.
     """
     signal_all([pid for pid in alive() if _group(pid) not in spared], signal.SIGTERM)
     deadline = time.monotonic() + grace
@@ -143,12 +143,12 @@ def _group(pid: int) -> int | None:
 
 
 def shell_code(code: int) -> int:
-    """An exit status as a shell tells it: 128 and the number of the signal that killed it."""
+    """Convert an exit status to a shell's exit code: 128 plus the number of a killing signal."""
     return code if code >= 0 else 128 - code
 
 
 def describe_exit(code: int) -> str:
-    """What an exit status means: "exit code 3", or the name of the signal that killed it."""
+    """Describe an exit status: "exit code 3", or the name of the signal that killed the process."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,8 +1,8 @@
 """Runs the user's script as one rank: `python -m launcher.runtime.rank SCRIPT ARGUMENT...`.
 
-The script runs as __main__ from its own folder, as under plain Python. Two things differ: a file
-of the user's called launcher.py cannot hide this package, and the way the script ended is left in
-a report that the host reads, since torchrun passes on exit codes only.
+The script runs as __main__ from its own folder, as under plain Python. Two things differ. A user's
+file called launcher.py cannot hide this package. And the way the script ended is written to a
+report for the host, since torchrun passes on exit codes only.
 """
 
 from __future__ import annotations
@@ -23,41 +23,42 @@ from launcher.runtime import native, stacks, watch
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-#: Seconds that this rank may wait in one place for others; 0 for ever.
+#: Seconds that this rank may wait in one place for others; 0 disables the check.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
-#: Characters of a cause or a traceback that are passed on; a FailureReason has 1,024.
+#: Characters of a cause or a traceback to pass on; a FailureReason has 1,024.
 _LONGEST = 8192
 
 
 def main() -> int:
+    """Run the script named on the command line and return the exit code."""
     script, *arguments = sys.argv[1:]
     folder = Path(script).parent
     os.chdir(folder)
-    library = sys.path[0]  # python -m puts the folder it was started in first: ours
+    library = sys.path[0]  # python -m puts its working folder first: ours
     sys.path[:1] = [library, str(folder)]
     sys.argv = [script, *arguments]
     return run(lambda: runpy.run_path(script, run_name="__main__"))
 
 
 def run(program: Callable[[], object]) -> int:
-    """Run what this rank is there for, and leave word of how it ended. Returns the exit code."""
+    """Run this rank's program, report how it ended, and return the exit code."""
     print_whole_lines()
     _be_watched()
-    atexit.register(native.settle)  # after what the program registers
+    atexit.register(native.settle)  # runs after the program's own handlers
     try:
         program()
     except SystemExit as stop:
         return _leave(stop)
-    except BaseException as error:  # noqa: BLE001 - the end of the user's program, whatever it is
+    except BaseException as error:  # noqa: BLE001 - report any end of the user's program
         _report(_last_words(error), _detail(error))
-        with contextlib.suppress(OSError):  # a full disk; the report goes elsewhere
+        with contextlib.suppress(OSError):  # a full disk; the report is a separate file
             sys.stderr.write("".join(_format(error)))
         return 1
     return 0
 
 
 def _be_watched() -> None:
-    """Let the host see what this rank is doing, and tell it when that is waiting for ever."""
+    """Let the host inspect this rank's stacks, and start hang detection."""
     folder = os.environ.get(REPORTS_VARIABLE)
     if folder is None:
         return
@@ -71,36 +72,36 @@ def _rank() -> int:
 
 
 def _leave(stop: SystemExit) -> int:
-    """sys.exit() as Python does it: None is 0, a number is itself, anything else is printed."""
+    """Handle sys.exit() like Python: None is 0, a number is itself, anything else is printed."""
     if stop.code is None or isinstance(stop.code, int):
         code = stop.code or 0
     else:
         sys.stderr.write(f"{stop.code}\n")
         code = 1
     if code and not code & 0xFF:
-        code = 1  # the kernel keeps eight bits: sys.exit(os.system(...)) would end as 0
+        code = 1  # the kernel keeps eight bits: sys.exit(os.system(...)) would give 0
     if code:
         _report(f"the script called sys.exit({stop.code!r})", "")
     return code
 
 
 def _detail(error: BaseException) -> str:
-    """What helps to mend it: the user's frames, here or (for a sample) on the data host."""
+    """Return the useful details: the user's frames here or, for a sample, on the data host."""
     if isinstance(error, LauncherError):
         return str(getattr(error, "remote_traceback", "")) or str(error)
     return "".join(_format(error))
 
 
 def _last_words(error: BaseException) -> str:
-    """The line that names the error, without the notes that follow it."""
+    """Return the line that names the error, without the notes that follow it."""
     words = traceback.TracebackException(type(error), error, None)
     vars(words)["__notes__"] = None  # Python >= 3.11
-    lines = "".join(words.format_exception_only()).splitlines()  # a SyntaxError begins indented
+    lines = "".join(words.format_exception_only()).splitlines()  # a SyntaxError starts indented
     return next((line for line in lines if line[:1].strip()), type(error).__name__)
 
 
 def _format(error: BaseException) -> list[str]:
-    """The traceback as the user's own script would print it, without our frames."""
+    """Format the traceback as the user's own script would print it, without our frames."""
     return traceback.format_exception(type(error), error, _from_script(error.__traceback__))
 
 
@@ -123,7 +124,7 @@ def _report(cause: str, detail: str) -> None:
         "detail": detail[-_LONGEST:],
         "time": time.time(),
     }
-    with contextlib.suppress(OSError):  # a full disk; the exit code is told in any case
+    with contextlib.suppress(OSError):  # a full disk; the host sees the exit code anyway
         write_report(Path(folder), f"rank-{_rank()}", report)
 
 

@@ -1,4 +1,4 @@
-"""The signs by which a program shows that it is ready: a port, a file, or time."""
+"""The signals by which a program shows that it is ready: a port, a file, or elapsed time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _LISTEN = "0A"
 
 @dataclass(frozen=True, kw_only=True)
 class Sign:
-    """is_shown: whether it is there now; lack: in words, what is missing while it is not."""
+    """A readiness signal. is_shown: true once it is given; lack: what is missing until then."""
 
     is_shown: Callable[[], bool]
     lack: str
 
 
 def sign_of(ready: Ready | None, folder: Path) -> Sign:
-    """The sign to wait for; made before the program, which is below this process, starts.
+    """Create the signal to wait for, before the program starts as a descendant of this process.
 
-    folder: where a relative path counts from.
+    folder: the base of a relative path.
     """
     if ready is None:
         return Sign(is_shown=lambda: True, lack="")
@@ -48,7 +48,7 @@ def _port_sign(port: int) -> Sign:
 
 
 def _file_sign(path: Path) -> Sign:
-    before = _stamp(path)  # a file that another run has left is no sign
+    before = _stamp(path)  # a file left by an earlier run does not count
     return Sign(
         is_shown=lambda: _stamp(path) not in (None, before), lack=f"it has not written {path}"
     )
@@ -71,9 +71,9 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _listeners(port: int) -> set[str]:
-    """The inodes of the sockets that listen on a port, on whatever address.
+    """Return the inodes of the sockets that listen on a port, on any address.
 
-    Hosts that share a machine share this list, and a connection would reach another's program.
+    Hosts that share a machine share this list, and a connection could reach another host's program.
     """
     return {
         fields[9]
@@ -92,7 +92,7 @@ def _rows(table: Path) -> Iterator[list[str]]:
 
 
 def _sockets(pids: Iterable[int]) -> Iterator[str]:
-    """The inodes of the sockets that processes hold."""
+    """Yield the inodes of the sockets that processes hold."""
     for pid in pids:
         for entry in _entries(Path(f"/proc/{pid}/fd")):
             if entry.startswith("socket:["):
@@ -100,8 +100,8 @@ def _sockets(pids: Iterable[int]) -> Iterator[str]:
 
 
 def _entries(folder: Path) -> list[str]:
-    """What the links of a folder point to; a process, and a link, may go at any time."""
+    """Return the targets of a folder's links; a process or a link may vanish at any time."""
     try:
-        return [os.readlink(entry) for entry in folder.iterdir()]  # noqa: PTH115 - no path
+        return [os.readlink(entry) for entry in folder.iterdir()]  # noqa: PTH115 - not a path
     except OSError:
         return []

@@ -1,4 +1,4 @@
-"""What ranks and torchrun leave for their host: a JSON file each, in a folder of its own."""
+"""The JSON files that ranks and torchrun leave for their host, in a folder of their own."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-#: The folder of the reports, for those who write them.
+#: Names the folder of the reports to the processes that write them.
 REPORTS_VARIABLE = "LAUNCHER_REPORTS"
 
 
 def write_report(folder: Path, name: str, report: Mapping[Any, object]) -> None:
-    """Leave `<name>.json`, which is there whole or not at all. Raises OSError."""
+    """Write `<name>.json` atomically. Raises OSError."""
     draft = folder / f"{name}.draft"
     draft.write_text(json.dumps(report))
     draft.replace(folder / f"{name}.json")
 
 
 def read_reports(folder: Path, pattern: str) -> list[dict[str, Any]]:
-    """The reports whose names match, in the order of the names; none where nobody wrote one."""
+    """Return the reports whose names match, in the order of their names; [] if there are none."""
     return [json.loads(path.read_text()) for path in sorted(folder.glob(f"{pattern}.json"))]

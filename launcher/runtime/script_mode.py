@@ -1,10 +1,10 @@
-"""The start of an AWS framework image, played: the script mode of SageMaker's training toolkit.
+"""Emulates the entry point of an AWS framework image: SageMaker training toolkit's script mode.
 
-For jobs that name no program of their own (ContainerEntrypoint) but a script in their
-hyperparameters, as SDK v2 sends them. What a script finds is what sagemaker-training 5.1.4 gives
-it: its folder, arguments and SM_* variables; torchrun over the hosts of the distribution's group,
-or, where none is named, over the host's own; a failure file in the toolkit's words. Different on
-purpose: SIGTERM reaches the script, and requirements.txt is not installed.
+Serves jobs that name no program (ContainerEntrypoint) but a script in their hyperparameters, as SDK
+v2 submits them. The script finds what sagemaker-training 5.1.4 provides: its folder, arguments and
+SM_* variables; torchrun over the hosts of the distribution's group, or over the host's own group if
+none is named; and a failure file in the toolkit's wording. Two differences are intentional: SIGTERM
+reaches the script, and requirements.txt is not installed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from launcher.runtime.events import emit
 from launcher.runtime.output import Output
 from launcher.runtime.variables import child_environment, count_gpus, count_neurons
 
-#: Of the 1,024 characters of a reason: what is left for the script's own words.
+#: Characters left for the script's own message, of the 1,024 of a reason.
 _WORDS_LIMIT = FAILURE_REASON_LIMIT - 300
 _TRACEBACK = "Traceback (most recent call last):"
-#: What a shell reports for a program that SIGTERM ended, and for one that ran out of memory.
+#: A shell's exit codes for a program that SIGTERM ended and for one that ran out of memory.
 _TERMINATED, _OUT_OF_MEMORY = 143, 137
 
 
 def main(archive: str | None = None) -> int:
-    """Run the job's script on this host; the exit code of the host.
+    """Run the job's script on this host and return the host's exit code.
 
-    archive: the source (tar.gz), where it was not in a channel.
+    archive: the source (tar.gz), if it was not in a channel.
     """
     paths = paths_here()
     settings = hyperparameters.decode(read_config(paths.config / "hyperparameters.json"), {})
@@ -51,7 +51,7 @@ def main(archive: str | None = None) -> int:
     submitted = str(settings["sagemaker_submit_directory"])
     environment = Environment.read(paths, document=_document(paths, settings, program))
     variables = _variables(environment, submitted)
-    os.environ["SM_CURRENT_HOST"] = variables["SM_CURRENT_HOST"]  # events say whose they are
+    os.environ["SM_CURRENT_HOST"] = variables["SM_CURRENT_HOST"]  # so that events name this host
     try:
         code = _unpack(archive or submitted, paths)
     except (tarfile.TarError, OSError, EOFError) as error:
@@ -64,7 +64,7 @@ def main(archive: str | None = None) -> int:
 
 
 def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobDocument:
-    """What our own jobs say of themselves: the distribution's group is the one that trains."""
+    """Build the job document of such a job: the distribution's group is the one that trains."""
     resources = read_config(paths.config / "resourceconfig.json")
     own = resources["current_group_name"]
     named = settings.get("sagemaker_distribution_instance_groups") or [own]
@@ -78,7 +78,7 @@ def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobD
 
 
 def _processes(settings: Mapping[str, Any]) -> int:
-    """Ranks of a host, as the toolkit counts them."""
+    """Return the number of ranks per host, as the toolkit counts them."""
     asked = settings.get("sagemaker_mpi_num_of_processes_per_host")
     return int(asked or 0) or count_gpus() or count_neurons() or 1
 
@@ -94,7 +94,7 @@ def _variables(environment: Environment, submitted: str) -> dict[str, str]:
 
 
 def _port(environment: Environment) -> int:
-    """7777, as in AWS's images; where hosts share ports, each group's ring has one of its own."""
+    """Return 7777, as in AWS's images; if hosts share ports, offset it by the group's index."""
     names = [group.name for group in environment.cluster.groups]
     ring = names.index(environment.cluster.train_group.name)
     is_shared = bool(environment.cluster.addresses)
@@ -102,7 +102,7 @@ def _port(environment: Environment) -> int:
 
 
 def _unpack(source: str, paths: MlPaths) -> Path:
-    """The folder of the script: the archive unpacked to /opt/ml/code, or a folder as it is."""
+    """Unpack the archive to /opt/ml/code and return that folder; return a folder unchanged."""
     path = (
         paths.root / Path(source).relative_to(DEFAULT_ML_ROOT)
         if source.startswith(f"{DEFAULT_ML_ROOT}/")
@@ -152,7 +152,7 @@ def _torchrun(environment: Environment) -> list[str]:
 
 
 def _search_path(code: Path) -> str:
-    """The script's own folder; our package is not its business."""
+    """Put only the script's folder on the path; our package is not the script's concern."""
     return os.pathsep.join(filter(None, [str(code), os.environ.get("PYTHONPATH", "")]))
 
 
@@ -173,7 +173,7 @@ def _run(command: list[str], variables: Mapping[str, str], folder: Path, paths: 
 
 
 def _pass_on_signals(child: subprocess.Popen[bytes]) -> list[int]:
-    """SIGTERM of the platform goes to the script and all that it has started; what has come."""
+    """Forward SIGTERM to the script and its descendants; return the list of received signals."""
     came: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
@@ -185,7 +185,7 @@ def _pass_on_signals(child: subprocess.Popen[bytes]) -> list[int]:
 
 
 def _reason(command: list[str], code: int, printed: str) -> str:
-    """In the form of the toolkit's ExecuteUserScriptError."""
+    """Return the failure text in the format of the toolkit's ExecuteUserScriptError."""
     status = processes.shell_code(code)
     lines = printed[printed.rfind(_TRACEBACK) :] if _TRACEBACK in printed else printed
     words = lines.strip()[-_WORDS_LIMIT:]

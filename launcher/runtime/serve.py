@@ -1,4 +1,4 @@
-"""Worker processes that prepare batches: on data hosts, and beside the ranks where asked."""
+"""Worker processes that prepare batches, on data hosts and optionally on train hosts."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from launcher.runtime.events import emit
 from launcher.runtime.host import STOP_GRACE, Host, JobOver
 from launcher.runtime.services import DEATH_WINDOW, with_this_death
 
-#: Workers that die this often, each, within DEATH_WINDOW seconds will not get better.
+#: Deaths per worker within DEATH_WINDOW seconds after which restarting them would not help.
 CRASH_LIMIT = 5
 _MODULE = "launcher.data.worker"
 _VARIABLES = {
-    # One process per CPU: libraries that start a thread per CPU each would only get in the way.
+    # There is one process per CPU, so libraries must not start one thread per CPU each.
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    # glibc uses the memory of large batches again instead of asking the kernel for it each time:
-    # page faults were measured to cost as much as collating (mallopt(3)). 256 MiB stay at most.
+    # glibc reuses the memory of large batches instead of requesting it from the kernel each time:
+    # page faults were measured to cost as much as collating (mallopt(3)). It keeps 256 MiB at most.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
 
 def play(host: Host) -> None:
-    """Keep the workers of this data host running; returns when training has ended, well or badly.
+    """Keep the workers of this data host running; return when training has ended, well or badly.
 
-    A worker that dies is replaced: its batches were leased, and go to others meanwhile. One that
-    leaves with 0 was asked to (SIGTERM), and is not. Raises
-    HostFailed when workers die as fast as they start, and StopRequested when training goes on for
-    STOP_GRACE seconds after the request to stop.
+    A worker that dies is replaced; its leased batches go to others meanwhile. A worker that exits
+    with 0 was asked to (SIGTERM) and is not replaced. Raises HostFailed when workers die as fast as
+    they start, and StopRequested when training continues for STOP_GRACE seconds after a stop
+    request.
     """
     environment = host.environment
-    assert environment.document.data is not None  # checked by the rules, and by roles()
+    assert environment.document.data is not None  # checked by the spec's rules and by main
     count = environment.document.data.workers_per_host or environment.cpus
     workers = {index: _start(host, index) for index in range(count)}
     deaths: list[float] = []
     try:
         while True:
-            host.check(patience=STOP_GRACE)  # until then trainers may read on, and save
+            host.check(patience=STOP_GRACE)  # trainers may read on and save until then
             for index, worker in list(workers.items()):
                 if worker.poll() == 0:  # it was asked to leave
                     emit("worker_drained", worker=index, pid=worker.pid)
@@ -53,9 +53,9 @@ def play(host: Host) -> None:
 
 
 def start_local_workers(host: Host) -> None:
-    """On a train host: workers that live as long as the trainer, and are replaced when they die.
+    """Start a train host's workers, which live as long as the trainer and are replaced if they die.
 
-    Services as they are, they are deaf to SIGTERM: the ranks, which are not, may read on and save.
+    Like all services they ignore SIGTERM, since the ranks, which receive it, may read on and save.
     """
     for index in range(host.environment.local_workers):
         host.start_service(
@@ -64,7 +64,7 @@ def start_local_workers(host: Host) -> None:
 
 
 def stop_local_workers(host: Host) -> None:
-    """When the ranks of this host have ended."""
+    """Stop the local workers, after the ranks of this host have ended."""
     for index in range(host.environment.local_workers):
         host.close_service(_local_name(index))
 
@@ -80,7 +80,10 @@ def _start(host: Host, index: int) -> subprocess.Popen[bytes]:
 def _tell_death(
     host: Host, index: int, worker: subprocess.Popen[bytes], deaths: int, limit: int
 ) -> None:
-    """deaths: of late, with this one. Raises HostFailed when they reach the limit."""
+    """Log a worker's death; raise HostFailed when the recent deaths reach the limit.
+
+    deaths: the number of recent deaths, including this one.
+    """
     how = processes.describe_exit(worker.returncode)
     emit("worker_died", worker=index, pid=worker.pid, how=how)
     if deaths >= limit:

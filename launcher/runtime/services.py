@@ -1,4 +1,4 @@
-"""Children that must live as long as the trainer: the dispatcher, a receiver."""
+"""Supervised child processes that must live as long as the trainer: the dispatcher, a receiver."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Callable
 from launcher.runtime import processes
 from launcher.runtime.events import emit
 
-#: What ends more often than it may within so many seconds will not get better.
+#: Seconds within which deaths are counted; beyond the limit, another restart would not help.
 DEATH_WINDOW = 30.0
 
 
 def with_this_death(deaths: list[float], now: float) -> list[float]:
-    """The moments of the deaths within DEATH_WINDOW, of which one is now."""
+    """Return the times of the deaths within DEATH_WINDOW, including one at `now`."""
     return [moment for moment in deaths if now - moment < DEATH_WINDOW] + [now]
 
 
 class ServiceFailed(Exception):
-    """A service has ended, and is not started again."""
+    """A service has ended and is not restarted."""
 
 
 class Service:
-    """One such child. It ends at processes.CLOSE_SIGNAL, and leaves SIGTERM to its host.
+    """One supervised child. It ends on processes.CLOSE_SIGNAL and leaves SIGTERM to its host.
 
-    restarts: how often within DEATH_WINDOW it is started again.
+    restarts: how often it may be restarted within DEATH_WINDOW.
     """
 
     def __init__(
@@ -38,15 +38,16 @@ class Service:
         self._child = self._start_deaf()
 
     def _start_deaf(self) -> subprocess.Popen[bytes]:
-        with processes.stop_signals_blocked():  # the child is deaf to them from its first moment
+        with processes.stop_signals_blocked():  # blocked in the child from its first moment
             return self._start()
 
     @property
     def pid(self) -> int:
+        """The process id of the current child."""
         return self._child.pid
 
     def check(self) -> None:
-        """Start the child again when it has ended before its time, or raise ServiceFailed."""
+        """Restart the child if it has ended too early, or raise ServiceFailed."""
         code = self._child.poll()
         if code is None:
             return
@@ -59,7 +60,7 @@ class Service:
         self._child = self._start_deaf()
 
     def close(self, meanwhile: Callable[[], None], patience: float = 10.0) -> None:
-        """Ask for the end and wait for it. meanwhile: called often."""
+        """Ask the child to end and wait for it. meanwhile: called repeatedly while waiting."""
         self._child.send_signal(processes.CLOSE_SIGNAL)
         deadline = time.monotonic() + patience
         while self._child.poll() is None and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""What a process is doing: its Python stack, given even while C code holds the interpreter.
+"""Python stacks of running processes, available even while C code holds the interpreter.
 
-A rank lets faulthandler write its stacks into a file when DUMP_SIGNAL comes; its host sends the
-signal, reads the files, and says in a few words what the main thread of each rank is doing.
+A rank lets faulthandler write its stacks to a file on DUMP_SIGNAL. Its host sends the signal, reads
+the files, and describes briefly what the main thread of each rank is doing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Nobody else's: SIGUSR1 and SIGUSR2 are often the user's, and the C library takes the first ones.
+#: Used by nobody else: SIGUSR1 and SIGUSR2 are often the user's, and the C library takes the first
+#: real-time signals.
 DUMP_SIGNAL = signal.SIGRTMIN + 9
-#: The main thread of every rank begins with these frames; a dump that has them is complete.
+#: The main thread of every rank starts with this frame; a dump that contains it is complete.
 _ENTRY = ("launcher/runtime/rank.py", "run")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
-#: Where a process waits for others, and nothing else.
+#: Files in which a process only waits for others.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
 _LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/memory/borrower.py")
-#: The same in a line of the user's own: a wait in C has no Python frame.
+#: Waits in the user's own lines, since a wait in C has no Python frame.
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
 _PATIENCE = 3.0
 _POLL = 0.02
@@ -35,7 +36,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Frame:
-    """One line of a stack."""
+    """One frame of a stack."""
 
     file: str
     line: int
@@ -43,17 +44,17 @@ class Frame:
 
     @property
     def source(self) -> str:
-        """The text of the line; empty where the file cannot be read."""
+        """The text of the line; empty if the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
     @property
     def is_loader(self) -> bool:
-        """Whether it is the data loader's, where that talks to the data service."""
+        """True if the frame is where the data loader calls the data service."""
         return self.file.endswith(_LOADER_FILES)
 
 
 def is_wait(inside: Sequence[Frame]) -> bool:
-    """Whether a thread waits for other processes, by its frames, innermost first."""
+    """Return true if a thread waits for other processes, given its frames, innermost first."""
     callers = (frame for frame in inside if not frame.file.endswith("/socket.py"))
     frame = next(callers, None)
     if frame is None:
@@ -65,9 +66,9 @@ def is_wait(inside: Sequence[Frame]) -> bool:
 
 @dataclass(frozen=True)
 class Dump:
-    """One rank's stacks: as text for the log, and the frames of its main thread, innermost first.
+    """One rank's stacks, as the text for the log.
 
-    stopped: whether the process was frozen (SIGSTOP), so that it could not answer before.
+    stopped: true if the process was frozen (SIGSTOP) and could not have answered by itself.
     """
 
     rank: int
@@ -77,16 +78,18 @@ class Dump:
 
     @property
     def frames(self) -> list[Frame]:
+        """The frames of the main thread, innermost first."""
         threads = [list(_frames(block)) for block in self.text.split("\n\n")]
         main = [frames for frames in threads if any(map(_is_entry, frames))]
         return (main or threads)[-1]
 
     @property
     def waits(self) -> bool:
+        """True if the rank waits for other processes."""
         return not self.stopped and is_wait(self.frames)
 
     def doing(self, code: Path) -> str:
-        """What the rank is doing, where in the user's code: "waits in all_reduce (train.py:31)"."""
+        """Describe what the rank is doing and where: "waits in all_reduce (train.py:31)"."""
         frames = self.frames
         user = next((n for n, each in enumerate(frames) if code in Path(each.file).parents), None)
         verb = "is stopped (SIGSTOP)" if self.stopped else "waits" if self.waits else "is"
@@ -98,13 +101,13 @@ class Dump:
 
 
 def offer(folder: Path, rank: int) -> None:
-    """Let this process write its stacks into a file of the folder whenever DUMP_SIGNAL comes."""
+    """Let this process write its stacks to a file of the folder whenever it gets DUMP_SIGNAL."""
     file = _file(folder, rank, os.getpid()).open("wb", buffering=0)
     faulthandler.register(DUMP_SIGNAL, file=file, all_threads=True)
 
 
 def collect(folder: Path) -> list[Dump]:
-    """The stacks of every living rank that offers them; a frozen one is woken up to tell."""
+    """Return the stacks of every living rank that offers them; resume frozen ranks for that."""
     asked = [(path, rank, pid, _ask(pid)) for path, rank, pid in _offers(folder)]
     deadline = time.monotonic() + _PATIENCE
     return [
@@ -125,7 +128,7 @@ def _offers(folder: Path) -> Iterator[tuple[Path, int, int]]:
 
 
 def _ask(pid: int) -> str:
-    """Ask a process for its stacks; its state before, empty when it is gone."""
+    """Ask a process for its stacks; return its state before that, or "" if it is gone."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if state == "Z":
@@ -134,13 +137,14 @@ def _ask(pid: int) -> str:
         os.kill(pid, signal.SIGCONT)
     except (OSError, IndexError):
         return ""
-    return state.upper()  # "t" is a process that a debugger holds
+    return state.upper()  # "t" is a process stopped by a debugger
 
 
 def _signal_main_thread(pid: int, number: int) -> None:
-    """So that a frozen process tells where it was, before its main thread takes another step.
+    """Signal the main thread, so that a frozen process reports where it was before it runs on.
 
-    A signal to the process is for any of its threads; a C library without tgkill(2) knows no other.
+    A signal to the process may go to any of its threads. A C library without tgkill(2) offers
+    nothing better.
     """
     if not hasattr(_LIBC, "tgkill"):
         os.kill(pid, number)
@@ -149,7 +153,7 @@ def _signal_main_thread(pid: int, number: int) -> None:
 
 
 def _read(path: Path, deadline: float) -> str:
-    """A dump, when its main thread is in it; what there is of it at the deadline."""
+    """Return a dump once the main thread is in it, or what has been written by the deadline."""
     while True:
         with contextlib.suppress(OSError):
             text = path.read_text(errors="replace")
@@ -172,7 +176,7 @@ def _is_entry(frame: Frame) -> bool:
 
 
 def _name(inside: Sequence[Frame]) -> str:
-    """What the user's line has called: the outermost frame that is no wrapper, by its name."""
+    """Return the name of what the user's line called: the outermost frame that is not a wrapper."""
     if any(frame.is_loader for frame in inside):
         return "the data loader"
     for frame in reversed(inside):

@@ -1,8 +1,8 @@
-"""What the hosts of a job have reported, and the end that follows from it. Pure: time is passed in.
+"""Decides how the job ends from what its hosts have reported. Pure: time is passed in.
 
-A rank that dies makes its peers fail too, often sooner than its own death is noticed. So a report
-that reads like the loss of a peer waits SETTLE seconds for a better one, and so does silence: the
-end of a connection may still arrive.
+When a rank dies its peers fail too, often before its own death is noticed. A report that looks like
+the loss of a peer therefore waits SETTLE seconds for a better one. Silence waits as long, because
+the end of a connection may still arrive.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from launcher.runtime.failure import Failure
 from launcher.runtime.inquiry import Doing, Inquiry
 
-#: Seconds that a report of a lost peer waits for the report of the cause.
+#: Seconds that a report of a lost peer waits for a report of the cause.
 SETTLE = 3.0
 
 
 @dataclass(frozen=True)
 class End:
-    """How the job ended: with the failure that came first, or well."""
+    """The end of the job: the first failure, or success (None)."""
 
     failure: Failure | None = None
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What the hosts have reported; decides on the end.
+    """Collects the hosts' reports and decides how the job ends.
 
-    awaited: the hosts whose part the end waits for: the train hosts, and maybe others.
-    tolerant_groups: the group of each host, where the loss of a host is tolerated while its group
-    has others; else empty.
+    awaited: the hosts that must be done before the end: the train hosts and possibly others.
+    tolerant_groups: the group of each host, if the loss of a host is tolerated while its group has
+        others; else empty.
     """
 
     train_hosts: frozenset[str]
@@ -47,18 +47,18 @@ class Tally:
     _end: End | None = None
 
     def joined(self, host: str) -> None:
-        """A host has taken its place, or one that was lost is back."""
+        """Record that a host has joined, or has come back after it was lost."""
         self._joined.add(host)
         self._lost.pop(host, None)
         self._silent.pop(host, None)
 
     def done(self, host: str) -> None:
-        """A host's part is complete."""
+        """Record that a host has completed its part."""
         self._done.add(host)
         self._end_well()
 
     def failed(self, failure: Failure, now: float) -> None:
-        """A host has reported its failure."""
+        """Record a failure that a host has reported."""
         is_helper = failure.host not in self.train_hosts
         if self._end is not None or (is_helper and self._goes_on_without(failure)):
             return
@@ -68,7 +68,7 @@ class Tally:
             self._echo = (now, failure)
 
     def lost(self, host: str, group: str, now: float) -> None:
-        """A host's connection ended; before its word, that is a failure of its own."""
+        """Record that a host's connection ended; that is a failure unless the host was done."""
         if host in self._done:
             return
         failure = Failure(host=host, group=group, cause="the host died")
@@ -78,25 +78,25 @@ class Tally:
             self.failed(failure, now)
 
     def silent(self, host: str, now: float) -> None:
-        """A host's connection broke without an end: it is cut off, or the leader is."""
+        """Record that a connection broke without an end: the host or the leader is cut off."""
         self._silent.setdefault(host, now)
 
     def hung(self, report: Failure, now: float) -> None:
-        """A rank waits for ever; the end waits for the answers of the train hosts."""
+        """Record that a rank hangs; the end then waits for the train hosts' answers."""
         self._inquiry = self._inquiry or Inquiry(report, now)
 
     @property
     def inquires(self) -> bool:
-        """Whether the train hosts are to say what their ranks are doing."""
+        """True if the train hosts are to report what their ranks are doing."""
         return self._inquiry is not None
 
     def answered(self, host: str, doings: Sequence[Doing]) -> None:
-        """A host has said what its ranks are doing."""
+        """Record what a host's ranks are doing."""
         if self._inquiry is not None:
             self._inquiry.answers[host] = list(doings)
 
     def end(self, now: float) -> End | None:
-        """The end of the job, once it is decided."""
+        """Return the end of the job, or None until it is decided."""
         if self._end is None and (failure := self._verdict(now)):
             self._end = End(failure)
         return self._end
@@ -107,7 +107,7 @@ class Tally:
             self._end = End()
 
     def _goes_on_without(self, failure: Failure) -> bool:
-        """Whether the loss of a host is tolerated; then it is at most the cause of an echo."""
+        """Return true if the loss is tolerated; at most it then explains a peer's failure."""
         groups = self.tolerant_groups
         if not groups:
             return False
@@ -116,7 +116,7 @@ class Tally:
         return not group <= self._lost.keys()
 
     def _verdict(self, now: float) -> Failure | None:
-        """The failure that has been waited for long enough."""
+        """Return a failure that has waited long enough for a better report, or None."""
         asked = self.train_hosts - self._done - self._lost.keys()
         if self._inquiry and self._inquiry.is_over(asked, now):
             return self._inquiry.verdict(asked)
@@ -128,7 +128,7 @@ class Tally:
         return None
 
     def _cut_off(self, now: float) -> Failure | None:
-        """Which train host is cut off: the first that is silent, or the leader from all others."""
+        """Blame the first silent train host, or the leader if all others are silent; else None."""
         needed = self.train_hosts - self._done
         silent = [host for host, since in self._silent.items() if now - since >= SETTLE]
         missed = [host for host in silent if host in needed]

@@ -1,8 +1,8 @@
-"""torchrun over the train group, run so that the end of every rank is known.
+"""Runs torchrun over the train group and records how every rank ended.
 
 `python -m launcher.runtime.torchrun ARGUMENT...` takes torchrun's own arguments. The torchrun
-command itself always exits with 1 and tells about signals only in prose; its library raises
-ChildFailedError with the exit status of each rank, which is left in a report for the host.
+command always exits with 1 and mentions signals only in prose. Its library raises ChildFailedError
+with each rank's exit status, which this module writes into a report for the host.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from launcher.runtime.processes import ignore_stop_signals
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-#: Seconds that the leader's store outlives its torchrun, at most, for those on other hosts.
+#: Longest time, in seconds, that the leader's store outlives its torchrun for the other hosts.
 _FAREWELL = 5.0
 _LEFT = "launcher/left"
 
 
 def main() -> int:
+    """Run torchrun with this process's arguments and return the exit code."""
     arguments = run.parse_args(sys.argv[1:])
-    # At SIGTERM torchrun would give its ranks 30 s; the host, which signals them itself, gives 110.
-    # Versions of torch without this argument always take the signal.
+    # At SIGTERM torchrun would give its ranks 30 s. The host signals them itself and gives 110 s.
+    # Versions of torch without this argument always handle the signal.
     if hasattr(arguments, "signals_to_handle"):
         arguments.signals_to_handle = "SIGQUIT"
         ignore_stop_signals()
@@ -38,7 +39,7 @@ def main() -> int:
         run.run(arguments)
     except ChildFailedError as error:
         exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        # A full disk; or a host that was asked to stop, which reads no report and has removed them.
+        # The disk is full, or the host was asked to stop: then it has removed the reports' folder.
         with contextlib.suppress(OSError):
             write_report(Path(os.environ[REPORTS_VARIABLE]), "torchrun", exits)
         return 1
@@ -47,7 +48,7 @@ def main() -> int:
 
 
 def _join_store(arguments: argparse.Namespace) -> TCPStore:
-    """The rendezvous store; on the leader it is the one that its torchrun serves, and keeps it."""
+    """Open the rendezvous store; on the leader this keeps alive the store its torchrun serves."""
     return TCPStore(
         arguments.master_addr,
         int(arguments.master_port),
@@ -59,14 +60,15 @@ def _join_store(arguments: argparse.Namespace) -> TCPStore:
 
 
 def _leave_together(arguments: argparse.Namespace, store: TCPStore | None) -> None:
-    """Let the leader's store live until the others have left it, as a race would not always.
+    """Keep the leader's store alive until the other hosts have left it.
 
-    torchrun's last barrier is in that store, and those that find it gone complain at length.
+    torchrun's last barrier is in that store. Without this wait, hosts that lose the race find the
+    store gone and log long errors.
     """
     others = int(arguments.nnodes) - 1
     if others == 0:
         return
-    with contextlib.suppress(DistError):  # then the leader has gone, and needs no word
+    with contextlib.suppress(DistError):  # the leader has gone and needs no message
         if store is None:
             _join_store(arguments).add(_LEFT, 1)
             return

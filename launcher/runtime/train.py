@@ -1,4 +1,4 @@
-"""The role of the train group: torchrun, MPI or plain Python on the user's script, or a task."""
+"""The role of the train group: run the user's script (torchrun, MPI or plain Python) or a task."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
 from launcher.runtime.serve import start_local_workers, stop_local_workers
 
-#: Seconds that a command host has to say itself why it is not ready, which tells more.
+#: Extra seconds in which a command host can report why it is not ready, which is more specific.
 _PRECEDENCE = 5.0
-#: How often within half a minute the dispatcher may die and be started again.
+#: Restarts of the dispatcher that are allowed within half a minute.
 _DISPATCHER_RESTARTS = 5
-#: asyncio receives into 256 KiB anew each time, which glibc would ask the kernel for (mallopt(3)).
+#: asyncio allocates 256 KiB per receive, which glibc would request from the kernel (mallopt(3)).
 _DISPATCHER_VARIABLES = dict.fromkeys(
     ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(4 << 20)
 )
 
 
 def play(host: Host) -> None:
-    """Run the train host's part to its end; raises HostFailed, JobOver or StopRequested."""
+    """Run the train host's part to its end; raise HostFailed, JobOver or StopRequested."""
     _start_data_services(host)
     _wait_for_commands(host)
     reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
@@ -44,7 +44,7 @@ def play(host: Host) -> None:
     finally:
         shutil.rmtree(reports, ignore_errors=True)
     stop_local_workers(host)
-    host.close_service("receiver")  # it passes on what the ranks have said last
+    host.close_service("receiver")  # it forwards the ranks' final messages
     host.board.done()
     _wait_for_others(host)
     host.close_service("dispatcher")
@@ -67,7 +67,7 @@ def _start_data_services(host: Host) -> None:
 
 
 def _wait_for_commands(host: Host) -> None:
-    """Until the programs of all command hosts are ready, which the script may use at once."""
+    """Wait until the programs of all command hosts are ready, as scripts may use them at once."""
     awaited = frozenset(host.environment.cluster.command_hosts)
     patience = host.environment.document.start_timeout + _PRECEDENCE
     deadline = time.monotonic() + patience
@@ -98,12 +98,12 @@ def _train(host: Host, reports: Path) -> None:
         child = host.start(program[0], program[1:], variables | _plain_ranks(host))
     code = host.wait(child, HangWatch(host, reports).look)
     if code != 0:
-        host.check_services()  # the end of one is the cause of what its ranks say
+        host.check_services()  # a service that ended is the cause of the ranks' errors
         raise _failure(host, code, reports)
 
 
 def _program(host: Host) -> list[str]:
-    """The module that each rank runs, and its arguments: the user's script, or our trainer."""
+    """Return the module that each rank runs and its arguments: the user's script or our trainer."""
     environment = host.environment
     trainer = environment.document.trainer
     if trainer.task is not None:
@@ -115,7 +115,7 @@ def _program(host: Host) -> list[str]:
 
 
 def _parallel(host: Host) -> dict[str, str]:
-    """What each rank is told of the job beside its place."""
+    """Return the job's settings for each rank: how ranks share the model, and the task."""
     environment = host.environment
     trainer = environment.document.trainer
     part = trainer.parallel
@@ -136,7 +136,7 @@ def _need(host: Host, package: str, what: str) -> None:
 
 
 def _torchrun_options(host: Host, reports: Path) -> list[str]:
-    """Static rendezvous over the train group alone; the leader holds the store."""
+    """Return options for static rendezvous over the train group; the leader holds the store."""
     environment, cluster = host.environment, host.environment.cluster
     return [
         f"--nnodes={len(cluster.train_group.hosts)}",
@@ -153,7 +153,7 @@ def _torchrun_options(host: Host, reports: Path) -> list[str]:
 
 
 def _plain_ranks(host: Host) -> dict[str, str]:
-    """Without torchrun there is one process a host; it finds its place as torchrun's would."""
+    """Return the variables that torchrun would set, for one plain Python process per host."""
     environment, cluster = host.environment, host.environment.cluster
     return {
         "RANK": str(cluster.host_rank),
@@ -166,7 +166,7 @@ def _plain_ranks(host: Host) -> dict[str, str]:
 
 
 def _failure(host: Host, code: int, reports: Path) -> HostFailed:
-    """The first cause among this host's ranks: a signal, then a word of its own, then an echo."""
+    """Return the first cause among this host's ranks: a signal, then an own error, then an echo."""
     failures = [
         host.failure(report["cause"], rank=report["rank"], detail=report["detail"])
         for report in sorted(read_reports(reports, "rank-*"), key=lambda report: report["time"])
@@ -177,7 +177,7 @@ def _failure(host: Host, code: int, reports: Path) -> HostFailed:
         for rank, status in sorted(_exits(host, code, reports).items())
         if rank not in spoken and status != 0
     ]
-    # torchrun ends ranks with SIGTERM for another's sake, so that is a cause only without another.
+    # torchrun ends the other ranks with SIGTERM, so that counts only if there is no other cause.
     causes = [error for status, error in silent if status != -signal.SIGTERM] + failures
     causes = sorted(causes, key=lambda error: error.failure.is_echo)
     causes += [error for _, error in silent]
@@ -185,7 +185,7 @@ def _failure(host: Host, code: int, reports: Path) -> HostFailed:
 
 
 def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
-    """How the ranks of this host ended, by rank."""
+    """Return the exit status of this host's ranks, by rank."""
     if host.environment.document.trainer.launch is Launch.PYTHON:
         return {host.environment.cluster.host_rank: code}
     pattern = "exit-*" if host.environment.document.trainer.launch is Launch.MPI else "torchrun"
@@ -197,7 +197,7 @@ def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
 
 
 def _wait_for_others(host: Host) -> None:
-    """The job goes on until every train host is done; then the board says so."""
+    """Wait until every train host is done, which the job coordination reports."""
     try:
         while True:
             host.check()

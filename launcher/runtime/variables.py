@@ -1,6 +1,6 @@
-"""Every SM_* variable that SageMaker's training toolkit would set, for scripts that read them.
+"""Every SM_* variable that SageMaker's training toolkit sets, for scripts that read them.
 
-Names, forms and spellings follow sagemaker-training 5.1.4.
+Names, formats and spellings follow sagemaker-training 5.1.4.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from launcher.runtime.network import network_variables
 
 
 def toolkit_variables(environment: Environment) -> dict[str, str]:
-    """The variables for this host's child processes."""
+    """Return the toolkit's variables for this host's child processes."""
     facts = _facts(environment)
     variables = {f"SM_{name.upper()}": _encode(value) for name, value in facts.items()}
     variables |= {
@@ -47,9 +47,10 @@ def toolkit_variables(environment: Environment) -> dict[str, str]:
 
 
 def address_variables(environment: Environment) -> dict[str, str]:
-    """How this host's processes reach every group, and what they bind themselves.
+    """Return the addresses of every group and the address that this host's servers bind.
 
-    Groups whose names differ only in their signs share a variable's name; then neither gets one.
+    Groups whose names differ only in punctuation or case would share a variable's name, so none of
+    them gets one.
     """
     cluster = environment.cluster
     hosts = {
@@ -69,7 +70,7 @@ def address_variables(environment: Environment) -> dict[str, str]:
 
 
 def _facts(environment: Environment) -> dict[str, Any]:
-    """By the toolkit's names; hosts are in the platform's order, which is that of their letters."""
+    """Return the toolkit's values by its names; hosts are in the platform's lexicographic order."""
     cluster, paths = environment.cluster, environment.paths
     script = environment.document.trainer.entry_point
     groups = {
@@ -117,7 +118,7 @@ def _facts(environment: Environment) -> dict[str, Any]:
 
 
 def _training_env(environment: Environment, facts: dict[str, Any]) -> dict[str, Any]:
-    """The properties of the toolkit's Environment, by their names there."""
+    """Return the properties of the toolkit's Environment, by their names there."""
     renamed = {
         "hyperparameters": facts["hps"],
         "additional_framework_parameters": facts["framework_params"],
@@ -156,7 +157,7 @@ def _channel_folders(environment: Environment) -> dict[str, str]:
 
 
 def _encode(value: Any) -> str:
-    """As mapping.to_env_vars of the toolkit: texts as they are, None as nothing, the rest JSON."""
+    """Encode like the toolkit's mapping.to_env_vars: texts verbatim, None empty, the rest JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -165,7 +166,7 @@ def _encode(value: Any) -> str:
 
 
 def count_gpus() -> int:
-    """GPUs that this host really has."""
+    """Return the number of GPUs present on this host."""
     if shutil.which("nvidia-smi") is None:
         return 0
     listing = subprocess.run(
@@ -175,7 +176,7 @@ def count_gpus() -> int:
 
 
 def count_neurons() -> int:
-    """Trainium cores that this host really has."""
+    """Return the number of Trainium cores present on this host."""
     if shutil.which("neuron-ls") is None:
         return 0
     listing = subprocess.run(["neuron-ls", "-j"], capture_output=True, text=True, check=False)
@@ -185,10 +186,10 @@ def count_neurons() -> int:
 
 
 def child_environment(environment: Environment) -> dict[str, str]:
-    """What a child process of this host starts with.
+    """Return the environment of this host's child processes.
 
-    Our package comes before the user's code on PYTHONPATH, so that a user's file called
-    launcher.py does not hide it.
+    Our package precedes the user's code on PYTHONPATH, so that a user's file called launcher.py
+    does not hide it.
     """
     inherited = os.environ.get("PYTHONPATH", "")
     paths = [str(environment.paths.library), str(environment.paths.code), inherited]
@@ -217,9 +218,10 @@ def _network_variables(environment: Environment) -> dict[str, str]:
 
 
 def _thread_variables(environment: Environment) -> dict[str, str]:
-    """One OpenMP thread a process where processes share a host, as torchrun has it.
+    """Limit OpenMP to one thread per process if processes share a host, as torchrun does.
 
-    Also where hosts share a machine: sums on CPU then do not depend on how many hosts there are.
+    The same holds if hosts share a machine, so that sums on CPU do not depend on the number of
+    hosts.
     """
     shared = environment.document.trainer.processes_per_host > 1 or environment.shares_machine
     return {"OMP_NUM_THREADS": "1"} if shared else {}

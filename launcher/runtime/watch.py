@@ -1,10 +1,10 @@
-"""A rank watches itself: whether its main thread waits in one place and never gets on.
+"""Hang detection in a rank: it reports a main thread that waits in one place without progress.
 
-A thread looks at the main thread again and again. The same frame at the same instruction is no
-progress; and since the frame is held on to while it is compared, a second call of the same function
-is never taken for the first. Only waits for other processes count (collectives, the backward
-pass of a distributed model, a batch): a rank that computes or saves for an hour is not touched, and
-those who wait for it are within their rights until the time is over.
+A thread inspects the main thread repeatedly. The same frame at the same instruction counts as no
+progress. The frame is kept referenced while it is compared, so a second call of the same function
+is never mistaken for the first. Only waits for other processes count (collectives, the backward
+pass of a distributed model, a batch). A rank that computes or saves for an hour is not reported,
+and ranks that wait for it are not either before the timeout.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from types import FrameType
 from launcher.runtime.reports import write_report
 from launcher.runtime.stacks import Frame, is_wait
 
-#: How many times in the timeout the main thread is looked at, and how often at most.
+#: Inspections of the main thread per timeout, and the longest pause between two, in seconds.
 _LOOKS = 50
 _LONGEST_PAUSE = 5.0
-#: The share of the timeout that counts at most between two looks.
+#: The largest share of the timeout that counts between two inspections.
 _LONGEST_GAP = 0.5
-#: A backward pass that takes this share of a CPU computes, and does not wait.
+#: A backward pass that uses more than this share of a CPU computes and does not wait.
 _BUSY = 0.5
-#: Frames that tell what a thread waits for: between the socket and the loader's source are four.
+#: Innermost frames that show what a thread waits for. Four lie between the socket and the loader.
 _DEPTH = 6
-#: The functions of the loader's source that wait for hosts to start.
+#: Functions of the data loader that wait for hosts to start.
 _FIRST_CONTACT = ("describe", "_connect")
 
 
 def start(timeout: float, folder: Path, rank: int) -> None:
-    """Watch the calling thread, from another one; reports once, as `hang-<rank>`."""
+    """Watch the calling thread from another one; report a hang once, as `hang-<rank>`."""
     watched = threading.get_ident()
     watch = Watch(timeout, lambda: sys._current_frames().get(watched))
 
@@ -59,9 +59,9 @@ class Watch:
         self._cpu_before = 0.0
 
     def look(self, now: float, cpu: float) -> bool:
-        """Look at the thread; whether it has waited in one place for the whole timeout.
+        """Inspect the thread; return true if it has waited in one place for the whole timeout.
 
-        cpu: seconds of CPU that the process has used.
+        cpu: seconds of CPU time that the process has used.
         """
         frame = self._frame()
         if frame is None or not _waits(frame):
@@ -71,7 +71,7 @@ class Watch:
             self._last = (frame, frame.f_lasti)
             self._looked, self._waited, self._cpu_before = now, 0.0, cpu
             return False
-        # Who has not looked for long was frozen itself, and so was the rank that it waits for.
+        # After a long gap this process was frozen itself, and so was the rank that it waits for.
         self._waited += min(now - self._looked, self._timeout * _LONGEST_GAP)
         self._looked = now
         busy = _computes(frame) and cpu - self._cpu_before > _BUSY * self._waited
@@ -83,7 +83,7 @@ def _waits(frame: FrameType) -> bool:
     if not is_wait(inside):
         return False
     if any(each.is_loader for each in inside):
-        # The first answer of the data service may take as long as hosts start apart.
+        # The first answer of the data service may take as long as the hosts' start times differ.
         return all(each.function not in _FIRST_CONTACT for each in inside)
     return _is_distributed()
 
@@ -100,9 +100,9 @@ def _computes(frame: FrameType) -> bool:
 
 
 def _is_distributed() -> bool:
-    """Whether there are other ranks to wait for, and all of them have come.
+    """Return true if there are other ranks to wait for and all of them have joined.
 
-    Until they have, torch's own timeout counts (init_process_group).
+    Before that, torch's own timeout applies (init_process_group).
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return False

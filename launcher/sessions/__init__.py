@@ -1,1 +1,1 @@
-"""Where a job runs: the ports of a platform, and the platforms that answer them."""
+"""Platforms that run jobs: the interface, and its implementations for AWS and this machine."""

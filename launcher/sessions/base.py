@@ -1,20 +1,21 @@
-"""The ports of a platform that runs training jobs; the shapes are those of the SageMaker API.
+"""The interface of a platform that runs training jobs, in the shapes of the SageMaker API.
 
-Whoever implements `Session` keeps these clauses:
+Every implementation of `Session` keeps these clauses:
 
 1. `create_training_job` takes the exact CreateTrainingJob request and returns as soon as the job
    is accepted; the job then runs to its end whether or not the caller stays.
-2. A name that was ever used is refused, and so is a request the platform cannot run; both raise
-   PlatformError (this machine) or CloudError (AWS), and nothing has been started. What can be known
-   without starting anything is said by `check_training_job` already, before the code is uploaded.
+2. A name that was ever used is refused, and so is a request that the platform cannot run. Both
+   raise PlatformError (this machine) or CloudError (AWS), and nothing has been started. Whatever
+   can be checked without starting anything is already checked by `check_training_job`, before the
+   code is uploaded.
 3. `describe_training_job` answers from any process, at any time after the creation, and echoes the
    request's fields; once the status is terminal it never changes again.
 4. `stop_training_job` returns at once and may be repeated; stopping a job that has ended changes
    nothing. The job passes through Stopping to Stopped.
-5. Every method that takes a job's name raises JobNotFound for one that is not known.
-6. A log is append-only, and its times never go back. `read_log` from no position gives all of it;
-   from a returned position it gives what came after. When the status is terminal, the logs are
-   complete, or will be within the seconds that `log_delay_seconds` says.
+5. Every method that takes a job's name raises JobNotFound for an unknown name.
+6. A log is append-only, and its times never decrease. `read_log` without a position returns the
+   log from its start; with a returned position it returns what came after. When the status is
+   terminal, the logs are complete, or will be within `log_delay_seconds`.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from launcher.spec import JobSpec
 
-#: TrainingJobStatus values after which nothing changes any more.
+#: Final values of TrainingJobStatus.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 
-#: The `region` of a platform that is not AWS.
+#: The `region` of a platform other than AWS.
 LOCAL_REGION = "local"
 
 
@@ -39,7 +40,8 @@ LOCAL_REGION = "local"
 class LogStream:
     """One log of one host; a host that was restarted has several.
 
-    name: what `read_log` takes; host: "algo-3".
+    name: the stream's name, as `read_log` takes it.
+    host: the host's name, such as "algo-3".
     """
 
     name: str
@@ -48,13 +50,13 @@ class LogStream:
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """One line of a log: when it was printed (seconds since the epoch), and its text."""
+    """One line of a log: its time (seconds since the epoch) and its text."""
 
     time: float
     text: str
 
 
-#: Told of bytes copied so far, and of all that there are (None: not known).
+#: Called with the bytes copied so far and the total (None: unknown).
 Progress = Callable[[int, "int | None"], None]
 
 
@@ -65,38 +67,38 @@ class Session(Protocol):
 
     @property
     def region(self) -> str:
-        """The AWS region of the jobs (LOCAL_REGION where there is none)."""
+        """The AWS region of the jobs, or LOCAL_REGION."""
 
     @property
     def account(self) -> str:
-        """The 12 digits of the AWS account."""
+        """The AWS account's 12 digits."""
 
     def role_arn(self, role: str | None) -> str:
-        """The ARN of an IAM role given by name, by ARN, or not at all (the platform's default)."""
+        """Return the ARN of an IAM role given by name or ARN, or of the platform's default role."""
 
     def default_location(self) -> str:
-        """The URI prefix for code and output when the spec names none, without a final slash."""
+        """Return the URI prefix for code and output of specs that name none; no final slash."""
 
     def default_image(self, spec: JobSpec) -> str | None:
-        """The training image for a spec that names none; None when the platform has no default."""
+        """Return the training image for a spec that names none; None without a default."""
 
     # jobs --------------------------------------------------------------------------------------
 
     def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
-        """Refuse a request as `create_training_job` would, once the `uploads` (URIs) are there."""
+        """Refuse a request as `create_training_job` would once the `uploads` (URIs) exist."""
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
-        """Start a job; {"TrainingJobArn": ...}."""
+        """Start a job; return {"TrainingJobArn": ...}."""
 
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
-        """The DescribeTrainingJob document; a job's token is redacted in its Environment."""
+        """Return the DescribeTrainingJob document, the job's token redacted in its Environment."""
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop."""
 
     @property
     def poll_seconds(self) -> float:
-        """How often one who waits for a job should ask how it stands."""
+        """Seconds between two status checks by a caller that waits for a job."""
 
     def list_training_jobs(
         self,
@@ -107,7 +109,7 @@ class Session(Protocol):
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
     ) -> dict[str, Any]:
-        """{"TrainingJobSummaries": [...]}, the newest first, `limit` at most."""
+        """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
 
     # storage -----------------------------------------------------------------------------------
 
@@ -121,27 +123,27 @@ class Session(Protocol):
     ) -> None:
         """Store one object at a URI of this platform's scheme (s3:// or file://).
 
-        shared: a URI of the same content for all jobs; a platform to which bytes travel far copies
+        shared: a URI for the same content, shared by all jobs. A platform with slow uploads copies
             from there, or keeps the object there for the next job.
-        kms_key: of AWS, to encrypt the object with; default: the bucket's own.
+        kms_key: the AWS KMS key that encrypts the object; default: the bucket's own.
         """
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
-        """Copy one object into a file whose folder exists; no half file is left by an error."""
+        """Copy one object into a file whose folder exists; an error leaves no partial file."""
 
     # logs --------------------------------------------------------------------------------------
 
     def log_streams(self, job_name: str) -> list[LogStream]:
-        """The streams that exist now, hosts in numeric order, older streams of a host first."""
+        """Return the existing streams, hosts in numeric order, older streams of a host first."""
 
     @property
     def log_delay_seconds(self) -> float:
-        """How long after it was printed a line may first be seen; 0 where there is no delay."""
+        """Longest time between printing a line and its first being visible; 0 without a delay."""
 
     def read_log(
         self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
     ) -> tuple[list[LogEvent], str]:
-        """Complete lines after `position` (None: the start), `limit` at most, and where they end.
+        """Return complete lines after `position` (None: the start), at most `limit`, and their end.
 
         No lines means that there are no more for now.
         """

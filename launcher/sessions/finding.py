@@ -1,4 +1,4 @@
-"""Which platform has the job of a name: this machine, or else SageMaker. Decided only here."""
+"""Resolve a job's name to its platform: this machine first, then SageMaker. Decided only here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from launcher.sessions.base import Session
 
 
 def session_of(job: str, *, in_cloud: bool = False) -> Session:
-    """The session that knows a job; JobNotFound where none does.
+    """Return the session that has a job; raise JobNotFound if none does.
 
-    This machine is asked first, and SageMaker where a region is configured.
+    This machine is tried first, then SageMaker if a region is configured.
 
-    in_cloud: ask only SageMaker. Raises CloudError when it cannot be asked.
+    in_cloud: ask only SageMaker. Raises CloudError when SageMaker cannot be reached.
     """
     if in_cloud:
         return _known(aws_session(), job)
@@ -22,21 +22,21 @@ def session_of(job: str, *, in_cloud: bool = False) -> Session:
 
 
 def local_session() -> Session:
-    """This machine."""
-    from launcher.sessions.local import LocalSession  # boto3 is not loaded for it
+    """Return the session of this machine."""
+    from launcher.sessions.local import LocalSession  # does not import boto3
 
     return LocalSession()
 
 
 def aws_session() -> Session:
-    """SageMaker, as it is configured here."""
+    """Return a SageMaker session with the configuration of this machine."""
     from launcher.sessions.aws import AwsSession
 
     return AwsSession()
 
 
 def _in_cloud(job: str, absent: JobNotFound | PlatformError) -> Session:
-    """SageMaker, when it has a job that this machine has not."""
+    """Return SageMaker's session if it has a job that this machine does not have."""
     session = aws_session()
     try:
         region = session.region

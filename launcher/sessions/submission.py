@@ -1,4 +1,4 @@
-"""From a spec to a running job: names and locations are found here, then the request is sent."""
+"""Turn a spec into a running job: choose its names and locations, then send the request."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ASK_AWS = "or let AWS be asked for it: --resolve, in Python resolve=True"
 
 
 def new_job_name(spec: JobSpec) -> str:
-    """A name of its own for one run of a spec: its base, the time, ten random digits.
+    """Return a unique name for one run of a spec: its base, the time, ten random hex digits.
 
-    Of 200 jobs made in one second, two have the same name once in 55 million times.
+    Among 200 jobs created in one second, the odds that two names collide are 1 in 55 million.
     """
     module = (spec.task or "").partition(":")[0]
     base = spec.base_job_name or Path(spec.entry_point).stem or module or "job"
@@ -33,7 +33,10 @@ def new_job_name(spec: JobSpec) -> str:
 
 
 def place(spec: JobSpec, session: Session, name: str) -> Placement:
-    """Where a session runs a spec; SpecError when the spec must say more for this session."""
+    """Return the locations at which a session runs a spec.
+
+    Raises SpecError when the spec lacks something that this session needs.
+    """
     image, problems = _image(spec, session.default_image)
     problems += check_name(name)
     if _scheme(session.default_location()) == "s3":
@@ -55,7 +58,10 @@ def place(spec: JobSpec, session: Session, name: str) -> Placement:
 
 
 def place_offline(spec: JobSpec, name: str) -> Placement:
-    """Where SageMaker would run a spec, from the spec alone; SpecError names what it must say."""
+    """Return the locations at which SageMaker would run a spec, from the spec alone.
+
+    Raises SpecError naming the fields that the spec lacks.
+    """
     image, problems = _image(spec, _image_offline)
     problems += check_name(name)
     if spec.role is None:
@@ -84,13 +90,13 @@ def place_offline(spec: JobSpec, name: str) -> Placement:
 
 
 def _region_of(image_uri: str) -> str:
-    """The region of an image of ECR; "" for another one."""
+    """Return the region of an ECR image; "" for any other image."""
     found = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", image_uri)
     return found[1] if found else ""
 
 
 def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:
-    """The job's image, and what is wrong with it; an algorithm stands in its place."""
+    """Return the job's image or, in its place, its algorithm; and the problems found."""
     if named := spec.image_uri or spec.algorithm_arn:
         return named, []
     try:
@@ -102,7 +108,7 @@ def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, l
 
 
 def _image_offline(spec: JobSpec) -> str | None:
-    """AWS's image for the region that is configured here, of which AWS need not be asked."""
+    """Return AWS's image for the configured region, without asking AWS."""
     from launcher.sessions.aws.clients import Clients
 
     if spec.framework_version is None:
@@ -118,15 +124,15 @@ def _image_offline(spec: JobSpec) -> str | None:
 def send(submission: Submission, session: Session) -> None:
     """Upload what the request refers to, then create the job.
 
-    Raises SpecError for a name that was used before, whose job's code would be overwritten; and
-    what the session raises for a request that it cannot run, before anything is uploaded.
+    Before anything is uploaded, raises SpecError for a name that was used before (its job's code
+    would be overwritten), and the session's own error for a request that it cannot run.
     """
     upload(submission, session)
     create(submission, session)
 
 
 def create(submission: Submission, session: Session) -> None:
-    """Create the job whose objects are stored; an error says which of them are left behind."""
+    """Create the job, whose objects are stored; an error lists the objects that are left behind."""
     try:
         session.create_training_job(**submission.request)
     except CloudError as error:
@@ -136,15 +142,15 @@ def create(submission: Submission, session: Session) -> None:
 
 
 def _fate(error: CloudError) -> str:
-    """What has become of an uploaded object; of two jobs of one name, one has the other's."""
+    """Describe an uploaded object after a failure; another job of the same name may use it now."""
     return "may be that job's now" if error.code == "ResourceInUse" else "left behind"
 
 
 def upload(submission: Submission, session: Session) -> None:
-    """Store what the request refers to, so that whoever sends the request creates the job.
+    """Store what the request refers to, so that sending the request is enough to create the job.
 
-    Objects are encrypted with the output's key where they lie in the output's bucket. The bundle of
-    the job before is mostly the same, and need not travel again. Raises as `send` does.
+    Objects in the output's bucket are encrypted with the output's key. The bundle is often
+    identical to the previous job's, and is then not uploaded again. Raises as `send` does.
     """
     _refuse_used(submission.request["TrainingJobName"], session)
     session.check_training_job(submission.request, submission.objects.keys())
@@ -157,7 +163,7 @@ def upload(submission: Submission, session: Session) -> None:
 
 
 def _shared_uri(uri: str, content: bytes) -> str:
-    """Where a bundle is kept for all jobs: <code location>/bundles/, beside <job name>/code/."""
+    """Return a bundle's URI for all jobs: <code location>/bundles/, beside <job name>/code/."""
     code_location = uri.rsplit("/", 3)[0]
     return f"{code_location}/bundles/{hashlib.sha256(content).hexdigest()}.tar.gz"
 
@@ -172,7 +178,7 @@ def _refuse_used(name: str, session: Session) -> None:
 
 
 def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
-    """The file:// URIs of a spec, which no instance of SageMaker can read."""
+    """Return a problem for each file:// URI of a spec, since SageMaker cannot read it."""
     return [
         Problem(
             what=f"{uri} is on this machine, where SageMaker cannot reach it",
@@ -185,7 +191,10 @@ def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
 
 
 def _own_location(uri: str | None, session: Session) -> str:
-    """The spec's location when the session can reach it; a laptop does not write to S3."""
+    """Return the spec's location if it has the session's scheme, else the session's default.
+
+    A local job does not write to S3.
+    """
     default = session.default_location().rstrip("/")
     if uri is None or _scheme(uri) != _scheme(default):
         return default
@@ -193,9 +202,9 @@ def _own_location(uri: str | None, session: Session) -> str:
 
 
 def _own_checkpoints(uri: str | None, session: Session) -> str | None:
-    """The spec's place for checkpoints, or the same below the session's own place.
+    """Return the spec's checkpoint location, or its equivalent below the session's own location.
 
-    Every run of a spec finds the checkpoints of the run before, wherever it runs.
+    Every run of a spec finds the checkpoints of the previous run, wherever it runs.
     """
     default = session.default_location().rstrip("/")
     if uri is None or _scheme(uri) == _scheme(default):

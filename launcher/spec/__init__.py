@@ -1,4 +1,4 @@
-"""What a job is, apart from where it runs: pure values, their rules, and their YAML."""
+"""Job specifications, independent of where a job runs: values, validation rules and YAML."""
 
 from launcher.contract import Ready
 from launcher.spec.distribution import DataParallel, DataService, ModelParallel, Mpi, Toolkit

@@ -1,4 +1,4 @@
-"""Relative paths of a job, seen from the folder of the file that it was read from."""
+"""Resolution of a job's relative paths against the folder of the file it was read from."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ FILE_SCHEME = "file://"
 
 
 def anchored(spec: JobSpec, folder: Path) -> JobSpec:
-    """The job with absolute paths: code (source_dir or else entry_point), every file://, the file
-    of a partition.
+    """Return the job with every local path made absolute.
+
+    This covers the code (source_dir, or entry_point without one), the dependencies, every file://
+    URI and the partition file.
     """
     changes: dict[str, Any] = {
         field: _uri(uri, folder) for field in LOCATIONS if (uri := getattr(spec, field))

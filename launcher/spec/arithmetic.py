@@ -1,7 +1,7 @@
-"""The arithmetic of data-parallel training, in one place.
+"""Arithmetic of data-parallel training.
 
-A replica is one copy of the model, so one trainer process; the global batch is what all replicas
-consume in one step. Source: the concepts of
+A replica is one copy of the model, and so one trainer process. The global batch is what all
+replicas consume in one step. The concepts are those of
 https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-training.html
 """
 
@@ -16,7 +16,7 @@ from launcher.spec.groups import InstanceGroup
 
 
 def cluster_size(groups: Iterable[InstanceGroup]) -> int:
-    """Accelerators of the groups, in all; a type that the catalogue does not know counts none.
+    """Return the total number of accelerators; a type missing from the catalogue counts as none.
 
     >>> cluster_size([InstanceGroup("train", "ml.p3.8xlarge", 2)])
     8
@@ -29,7 +29,7 @@ def cluster_size(groups: Iterable[InstanceGroup]) -> int:
 
 
 def global_batch(replicas: int, per_replica: int) -> int:
-    """Samples that one step consumes.
+    """Return the samples consumed in one step.
 
     >>> global_batch(8, 32)
     256
@@ -38,9 +38,9 @@ def global_batch(replicas: int, per_replica: int) -> int:
 
 
 def per_replica_batch(global_batch: int, replicas: int) -> int:
-    """Samples that each replica consumes in one step.
+    """Return the samples that each replica consumes in one step.
 
-    Raises SpecError where the global batch does not divide evenly.
+    Raises SpecError if the global batch does not divide evenly.
 
     >>> per_replica_batch(64, 32)
     2
@@ -59,7 +59,7 @@ def per_replica_batch(global_batch: int, replicas: int) -> int:
 
 
 def iterations_per_epoch(samples: int, global_batch: int) -> int:
-    """Steps in which every sample is seen once; the last one may be short.
+    """Return the steps needed to see every sample once; the last step may be short.
 
     >>> iterations_per_epoch(5000, 500)
     10

@@ -1,4 +1,4 @@
-"""Changes to a document from outside it: "hyperparameters.epochs=1"."""
+"""Overrides of a document's fields, such as "hyperparameters.epochs=1"."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from launcher.spec.reading import Reading
 def apply_changes(
     values: dict[Any, Any], changes: Iterable[str], parse: Callable[[str], Any], reading: Reading
 ) -> dict[FieldPath, str]:
-    """Put each change into the values; return what was said at which field.
+    """Apply each change to the values in place; return the text of the change by field.
 
-    A path names fields, positions in a list, or instance groups by their names.
+    A path consists of field names, list positions and names of instance groups.
     """
     said: dict[FieldPath, str] = {}
     for change in changes:
@@ -29,7 +29,7 @@ def apply_changes(
 def _apply(
     values: dict[Any, Any], change: str, parse: Callable[[str], Any]
 ) -> tuple[FieldPath, str, str]:
-    """The path of the change; and what is wrong with it, and how to mend it, or two empty texts."""
+    """Apply one change; return its path, the problem and the fix (both "" on success)."""
     names, equals, text = change.partition("=")
     path: FieldPath = ()
     place: Any = values
@@ -55,7 +55,7 @@ def _apply(
 
 
 def _step(place: Any, name: str) -> str | int | None:
-    """The key or the position in `place` that `name` means."""
+    """Return the key or list position in `place` that `name` refers to, or None."""
     if isinstance(place, dict):
         return name
     for index, item in enumerate(place if isinstance(place, list) else ()):

@@ -1,4 +1,4 @@
-"""How training is spread over processes, and what the data hosts serve to it."""
+"""Distributions (how training is spread over processes) and the data service."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from launcher.spec.names import names
 
 @dataclass(frozen=True, kw_only=True)
 class DataParallel:
-    """Torchrun over the hosts of the train group only; each rank trains the whole model.
+    """Data-parallel training under torchrun: each rank of the train group holds the whole model.
 
     processes_per_host: None means one per accelerator of the train group's type, at least one.
-    hang_timeout: seconds that a rank may wait in one collective, or for one batch; then every
-        rank's stack is written to the logs and the job fails. 0 means for ever.
-    accumulation: batches that a rank reads for one optimizer step.
-    compression: of the gradients that ranks exchange: "fp16", "bf16", "int8" or "power_sgd".
-    sharded: whether ranks share parameters, gradients and the optimizer's state (FSDP2).
+    hang_timeout: seconds that a rank may wait in one collective or for one batch. After that,
+        every rank's stack is logged and the job fails. 0 disables the limit.
+    accumulation: batches that a rank reads per optimizer step.
+    compression: gradient compression between ranks: "fp16", "bf16", "int8" or "power_sgd".
+    sharded: whether parameters, gradients and optimizer state are sharded over ranks (FSDP2).
     precision: "bf16" or "fp16", for automatic mixed precision.
-    recomputed: modules whose activations are not kept, but computed again in the backward pass.
+    recomputed: modules whose activations are recomputed in the backward pass instead of kept.
     """
 
     processes_per_host: int | None = None
@@ -42,15 +42,15 @@ class DataParallel:
 
     @property
     def parallel(self) -> ParallelPart:
-        """What of it the ranks are told."""
+        """The settings that are sent to the ranks."""
         return _part(self)
 
     def processes_on(self, instance_type: str) -> int:
-        """Processes on one host of that type; one where the catalogue does not know the type."""
+        """Return the processes per host of a type; 1 if the type is not in the catalogue."""
         return _processes(self.processes_per_host, instance_type)
 
 
-#: What the file of a partition says of a job that does not say it itself.
+#: Settings that the partition file provides where the job leaves them unset.
 OF_PARTITIONS = (
     "partitions",
     "microbatches",
@@ -63,23 +63,26 @@ OF_PARTITIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModelParallel:
-    """Torchrun over the hosts of the train group only; `partitions` ranks share a model.
+    """Pipeline parallelism under torchrun: `partitions` ranks of the train group share a model.
 
-    Whatever ranks there are beyond that train replicas of the model.
+    The remaining ranks train further replicas of the model. The model is cut by one of starts,
+    stages, partition_file and auto_partition, or by the script itself.
 
-    partitions: ranks that the model is cut for; None means 2. virtual_stages: stages of each of
-        them; None means 1.
-    microbatches: parts of a batch, which go through the stages one by one; None means 4.
-    schedule: "interleaved" (None, too) goes back as soon as it can; "simple" runs all microbatches
-        forward, then all back; "zero_bubble" fills pauses with the gradients of weights.
-    placement: which ranks are neighbours: the stages of a replica ("cluster"), or the replicas of
-        a stage ("spread").
-    starts: the module at which each stage but the first begins. stages: or the stage that a module
-        is pinned to, by its name, and default_stage for all others.
-    partition_file: or a file that `launcher partition` made, which travels with the job. It says
-        the starts, and of OF_PARTITIONS what the job does not say.
-    auto_partition: or whether rank 0 measures the model when the job begins, and finds the starts:
-        the best for `optimize`, "speed" (None, too) or "memory", in memory_cap bytes of a rank.
+    partitions: ranks that one model is split over; None means 2.
+    virtual_stages: stages per partition; None means 1.
+    microbatches: parts of a batch that pass through the stages one by one; None means 4.
+    schedule: "interleaved" (the default for None) starts each backward pass as early as possible;
+        "simple" runs all forward passes, then all backward passes; "zero_bubble" fills idle time
+        with weight gradients.
+    placement: which ranks are adjacent: the stages of a replica ("cluster") or the replicas of a
+        stage ("spread").
+    starts: the module at which each stage after the first begins.
+    stages: the stage that each named module is pinned to; default_stage takes all others.
+    partition_file: a file written by `launcher partition`, sent with the job. It provides the
+        starts, and those settings of OF_PARTITIONS that the job leaves unset.
+    auto_partition: whether rank 0 profiles the model at job start and chooses the starts.
+    optimize: the goal of auto_partition: "speed" (the default for None) or "memory".
+    memory_cap: bytes that auto_partition may use per rank.
     processes_per_host, hang_timeout, accumulation, precision, recomputed: as for DataParallel.
     """
 
@@ -110,13 +113,13 @@ class ModelParallel:
 
     @property
     def parallel(self) -> ParallelPart:
-        """What of it the ranks are told; of a file, by what name they find it."""
+        """The settings that are sent to the ranks; a partition file under its name in the job."""
         name = "" if self.partition_file is None else PARTITION_FILE
         part = _part(self, partitions=2, microbatches=4)
         return dataclasses.replace(part, partition_file=name)
 
     def completed(self, partition: Partition) -> ModelParallel:
-        """With the starts of a partition, and what it says of what is not said here."""
+        """Return a copy with the starts of a partition and its values for settings unset here."""
         unsaid = {
             name: getattr(partition, name)
             for name in OF_PARTITIONS
@@ -125,18 +128,19 @@ class ModelParallel:
         return dataclasses.replace(self, starts=partition.starts, **unsaid)
 
     def processes_on(self, instance_type: str) -> int:
-        """Processes on one host of that type; one where the catalogue does not know the type."""
+        """Return the processes per host of a type; 1 if the type is not in the catalogue."""
         return _processes(self.processes_per_host, instance_type)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mpi:
-    """The training script under Open MPI's mpirun, over the hosts of the train group only.
+    """The training script under Open MPI's mpirun, on the hosts of the train group.
 
-    The image must have Open MPI; neither ssh nor keys are needed.
+    The image must contain Open MPI; neither ssh nor keys are needed.
 
-    processes_per_host: as for DataParallel. custom_options: words for mpirun, which replace
-        Launcher's own where they say the same: ("--mca", "btl_tcp_links", "4").
+    processes_per_host: as for DataParallel.
+    custom_options: arguments for mpirun, which override Launcher's own for the same option:
+        ("--mca", "btl_tcp_links", "4").
     """
 
     processes_per_host: int | None = None
@@ -146,11 +150,11 @@ class Mpi:
         object.__setattr__(self, "custom_options", names(self.custom_options))
 
     def processes_on(self, instance_type: str) -> int:
-        """Processes on one host of that type; one where the catalogue does not know the type."""
+        """Return the processes per host of a type; 1 if the type is not in the catalogue."""
         return _processes(self.processes_per_host, instance_type)
 
 
-#: What AWS's own libraries are called in SDK v2's `distribution`.
+#: Keys of AWS's own libraries in SDK v2's `distribution`.
 TOOLKIT_STRATEGIES = (
     "smdistributed",
     "parameter_server",
@@ -161,11 +165,13 @@ TOOLKIT_STRATEGIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Toolkit:
-    """One of AWS's own libraries, started by the toolkit in AWS's image, as SDK v2 has it.
+    """One of AWS's own libraries, started by the toolkit in AWS's image as in SDK v2.
 
-    Nothing of Launcher runs in such a job: no data service, no commands, no reasons of hosts.
+    Launcher itself does not run in such a job: no data service, no commands and no per-host
+    failure reasons.
 
-    strategies: SDK v2's `distribution`, without its instance_groups: the train group has the role.
+    strategies: SDK v2's `distribution` without its instance_groups; the role of the train group
+        replaces those.
     """
 
     strategies: Mapping[str, Any]
@@ -174,10 +180,10 @@ class Toolkit:
         object.__setattr__(self, "strategies", plain(self.strategies))
 
 
-#: What torchrun starts.
+#: The distributions that torchrun starts.
 Torchrun: TypeAlias = DataParallel | ModelParallel
 Distribution: TypeAlias = Torchrun | Mpi | Toolkit
-#: What they are called in YAML; a Toolkit is called what SDK v2 calls its strategies.
+#: Their keys in YAML; a Toolkit uses SDK v2's names of its strategies.
 WORDS: Mapping[type[Any], str] = {
     DataParallel: "data_parallel",
     ModelParallel: "model_parallel",
@@ -186,7 +192,7 @@ WORDS: Mapping[type[Any], str] = {
 
 
 def _part(distribution: Torchrun, **unsaid: Any) -> ParallelPart:
-    """The fields that both have, under the same names. unsaid: what takes the place of a None."""
+    """Return the shared fields of the two classes; `unsaid` holds the defaults for None."""
     told = {part.name for part in dataclasses.fields(ParallelPart)}
     said = {
         name: value
@@ -205,16 +211,16 @@ def _processes(given: int | None, instance_type: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class DataService:
-    """What the data group's hosts serve to the training script's loaders.
+    """The datasets that the data group's hosts serve to the training script, and their settings.
 
-    datasets: "module:function" for each dataset; nothing else is ever imported by the data hosts.
+    datasets: "module:function" for each dataset; data hosts import nothing else of the user's.
     workers_per_host: worker processes per data host; None means one per CPU.
-    prefetch_bytes: bytes of finished batches a train host holds ahead of its ranks, at most.
+    prefetch_bytes: maximum bytes of finished batches that a train host buffers for its ranks.
     start_timeout: seconds that hosts wait for each other at the start of the job (groups start
-        minutes apart, and download their channels first); then the job fails.
+        minutes apart, and download their channels first). After that, the job fails.
     local_workers: worker processes on each train host, on CPUs that the script leaves idle.
     checksums: whether batches carry checksums, which the train hosts verify.
-    metrics_port: the first train host serves its numbers there, for Prometheus; None for nowhere.
+    metrics_port: port of the Prometheus endpoint on the first train host; None disables it.
     """
 
     datasets: tuple[str, ...] = ()

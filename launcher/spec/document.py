@@ -1,7 +1,7 @@
-"""A job's YAML: read with the line of every problem, and written so that it reads back equal.
+"""Reading and writing of a job's YAML: problems have line numbers, and round trips are exact.
 
 Scalars follow YAML 1.2's core schema, not PyYAML's 1.1: `1e-3` is a number; `on`, `no` and
-`2024-01-31` are texts. Source: https://yaml.org/spec/1.2.2/#103-core-schema
+`2024-01-31` are strings. Source: https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CORE_SCHEMA = {
     "int": r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+",
     "float": _FLOAT,
 }
-#: In PyYAML's form: by first character, of which None means any.
+#: PyYAML's format: resolvers by first character; None matches any character.
 _RESOLVERS: Any = {
     None: [
         (f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"))
@@ -54,7 +54,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Quoted and escaped where PyYAML would write a break that it reads back as another."""
+        """Quote text with line breaks that PyYAML would otherwise read back as different ones."""
         style = '"' if any(character in text for character in "\x85\u2028\u2029") else None
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -64,9 +64,10 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where the fields of a document stand.
+    """The source positions of a document's fields.
 
-    lines: counted from 1. changes: what was said outside the document, as "path=value".
+    lines: line numbers, counted from 1.
+    changes: overrides given outside the document, as "path=value".
     """
 
     name: str | None
@@ -74,14 +75,14 @@ class Places:
     changes: Mapping[FieldPath, str]
 
     def where(self, path: FieldPath) -> str:
-        """The place of a field: "job.yaml:7 (instance_groups[1].instance_count)"."""
+        """Return the position of a field: "job.yaml:7 (instance_groups[1].instance_count)"."""
         if said := self._said(path):
             return f"--set {said}"
         place = f"{self.name}:{self.line(path)}" if self.name else f"line {self.line(path)}"
         return f"{place} ({dotted(path)})" if path else place
 
     def _said(self, path: FieldPath) -> str | None:
-        """The change that a field comes from: itself, around it, or (where it is new) inside it."""
+        """Return the change that set the field, one around it, or (for a new field) inside it."""
         nearest = self._nearest(path)
         if nearest in self.changes or path in self.lines:
             return self.changes.get(nearest)
@@ -89,7 +90,7 @@ class Places:
         return next(inside, None) if path else None
 
     def line(self, path: FieldPath) -> int:
-        """The line of the field, or of the nearest thing around it that is written."""
+        """Return the line of the field, or else of the nearest enclosing field in the text."""
         return self.lines.get(self._nearest(path), 1)
 
     def _nearest(self, path: FieldPath) -> FieldPath:
@@ -100,9 +101,9 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A job as it was written: what could be read of it, and what is wrong with the writing.
+    """A parsed job document: the readable part of the job, and the errors found while parsing.
 
-    broken: fields that no rule should judge, because they do not hold what the author meant.
+    broken: fields that the rules skip, because their value is not what the author meant.
     """
 
     spec: JobSpec
@@ -111,10 +112,10 @@ class Document:
     places: Places
 
     def raise_problems(self) -> None:
-        """Raise SpecError when something is wrong with the writing.
+        """Raise SpecError if the document has parse errors.
 
-        It has what is wrong with the job itself too, as far as that was written well enough, so
-        that everything can be mended at once.
+        The error also lists what the rules find in the readable part of the job, so that all
+        problems can be fixed at once.
         """
         if self.findings:
             judged = (f for f in examine(self.spec) if not f.is_warning)
@@ -124,12 +125,12 @@ class Document:
 
 
 def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Document:
-    """Read a job's YAML: a Path, a text that ends in .yaml or .yml, or the YAML itself.
+    """Read a job's YAML: a Path, a string ending in .yaml or .yml, or the YAML itself.
 
     In a file, source_dir and file:// URIs are relative to the file's folder. Each change is a
-    "path=value" that goes over what is written.
+    "path=value" that overrides the document.
 
-    Raises SpecError where there is no file, or where the text is not YAML at all.
+    Raises SpecError if the file cannot be read or the text is not YAML.
     """
     path = _as_path(text_or_path)
     tree = _Tree()
@@ -149,9 +150,9 @@ def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Docu
 
 
 def write_document(spec: JobSpec) -> str:
-    """The job as YAML, without what has its default.
+    """Return the job as YAML, omitting fields at their defaults.
 
-    Raises SpecError for a hyperparameter that YAML cannot hold.
+    Raises SpecError for a hyperparameter that YAML cannot represent.
     """
     try:
         text: str = yaml.dump(
@@ -168,14 +169,14 @@ def write_document(spec: JobSpec) -> str:
 
 
 class _Tree:
-    """YAML nodes as plain values, remembering the line of each."""
+    """A converter of YAML nodes to plain values that records the line of each."""
 
     def __init__(self) -> None:
         self.lines: dict[FieldPath, int] = {}
         self.reading = Reading()
 
     def read(self, text: str) -> dict[Any, Any]:
-        """The document's mapping. Raises yaml.YAMLError."""
+        """Return the document's mapping. Raises yaml.YAMLError."""
         value = self.read_value(text)
         if isinstance(value, dict):
             return value
@@ -184,7 +185,7 @@ class _Tree:
         return {}
 
     def read_value(self, text: str) -> Any:
-        """The document, whatever it is; None when it is empty. Raises yaml.YAMLError."""
+        """Return the document's value, or None if it is empty. Raises yaml.YAMLError."""
         self._loader = _Loader(text)
         node = self._loader.get_single_node()
         return self._value(node, (), ()) if node else None
@@ -224,7 +225,7 @@ class _Tree:
 
 
 def read_value(text: str) -> Any:
-    """A value as it would be read from a document. Raises ValueError."""
+    """Parse a value the way a document would be parsed. Raises ValueError."""
     tree = _Tree()
     try:
         return tree.read_value(text)

@@ -1,4 +1,4 @@
-"""What is wrong at which field of a specification, before anybody knows the line it stands on."""
+"""Findings: problems located by the field of a specification, before line numbers are known."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from launcher.errors import Problem
 
 #: A field inside a specification: ("instance_groups", 1, "instance_count").
 FieldPath = tuple[str | int, ...]
-#: Says where a field is, for a reader: "instance_groups[1].instance_count", or "job.yaml:7 (...)".
+#: Formats a field's location: "instance_groups[1].instance_count", or "job.yaml:7 (...)".
 Where = Callable[[FieldPath], str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is wrong with a field, and how to mend it.
+    """One problem with a field, and its fix.
 
-    is_warning: the job may run all the same. about: other fields that the judgement rests on.
+    is_warning: the job may run despite it. about: other fields that the finding depends on.
     """
 
     path: FieldPath
@@ -28,10 +28,11 @@ class Finding:
     about: tuple[FieldPath, ...] = ()
 
     def problem(self, where: Where) -> Problem:
+        """Return the finding as a Problem, located by `where`."""
         return Problem(what=self.what, where=where(self.path), fix=self.fix)
 
     def rests_on(self, broken: Iterable[FieldPath]) -> bool:
-        """Whether the finding judges a broken field, something inside one, or around one."""
+        """Return whether the finding depends on a broken field, or on one inside or around it."""
         return any(
             _is_inside(path, other) or _is_inside(other, path)
             for path in (self.path, *self.about)
@@ -44,7 +45,7 @@ def _is_inside(path: FieldPath, other: FieldPath) -> bool:
 
 
 def dotted(path: FieldPath) -> str:
-    """The field as it is written in Python.
+    """Return the field path in Python notation.
 
     >>> dotted(("instance_groups", 1, "instance_count"))
     'instance_groups[1].instance_count'
@@ -59,13 +60,13 @@ def dotted(path: FieldPath) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """The known word nearest to `word`, when one is near."""
+    """Return the known word most similar to `word`, or None."""
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def choice_fix(word: object, known: Iterable[str]) -> str:
-    """How to mend a word that is not one of the known ones."""
+    """Suggest a fix for a word that is not one of the known ones."""
     known = list(known)
     near = did_you_mean(str(word), known)
     return f'did you mean "{near}"?' if near else f"write one of {', '.join(known)}"

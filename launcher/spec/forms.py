@@ -1,4 +1,4 @@
-"""The forms in which a JobSpec takes its values, and the one in which it keeps them."""
+"""Coercion of the accepted forms of a JobSpec's values to the declared types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REQUEST_PARTS = (
 
 
 def kept_forms(spec: Any) -> dict[str, Any]:
-    """The fields of a JobSpec whose values may come in another form than they are kept in."""
+    """Return the fields of a JobSpec that accept several forms, coerced to their declared types."""
     return {
         "instance_groups": tuple(spec.instance_groups),
         "inputs": {name: _channel(channel) for name, channel in spec.inputs.items()},
@@ -42,7 +42,7 @@ def kept_forms(spec: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON would give it back, so that a round trip changes nothing."""
+    """Return the value as JSON would read it back, so that round trips change nothing."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -57,4 +57,4 @@ def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | 
 def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
     if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
         return MetricDefinition(metric["Name"], metric["Regex"])
-    return metric  # type: ignore[return-value]  # the rules say what is wrong with another mapping
+    return metric  # type: ignore[return-value]  # the rules report other mappings

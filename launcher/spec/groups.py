@@ -19,16 +19,17 @@ LOCAL_TYPES = ("local", "local_gpu")
 
 @dataclass(frozen=True)
 class InstanceGroup:
-    """`instance_count` instances of one type under one name; the shape of the SageMaker SDK's own.
+    """A named group of `instance_count` instances of one type, as in the SageMaker SDK.
 
-    role: what the hosts do; None lets `infer_roles` say it. Its text ("data") is accepted too.
-    command: the words of a program that every host of the group runs, without a shell; the group's
-        role is then `command`. "python" is the job's Python; paths count from the code folder.
-    ready: when the program counts as started, which the trainer waits for; None: at once. A mapping
-        such as {"port": 50051} is accepted too.
-    lifetime: "train" (None too): the program is ended when training has ended, and must not leave
-        before; "own": it leaves by itself, and the job waits for it.
-    alternatives: instance types to try in this order where AWS has no capacity for the first.
+    role: the role of the hosts, also accepted as text ("data"); None lets `infer_roles` decide.
+    command: argument list of a program that every host of the group runs, without a shell; the
+        group's role is then `command`. "python" is the job's Python; paths are relative to the
+        code folder.
+    ready: when the program counts as started, which the trainer waits for; None means at once. A
+        mapping such as {"port": 50051} is accepted too.
+    lifetime: "train" (the default for None): the program is stopped when training ends and must
+        not exit before; "own": it exits by itself, and the job waits for it.
+    alternatives: instance types to try, in this order, when AWS has no capacity for the first.
     """
 
     instance_group_name: str
@@ -50,7 +51,7 @@ class InstanceGroup:
             object.__setattr__(self, "ready", self._read_ready(self.ready))
 
     def _choice(self, declared: type[enum.Enum], value: Any) -> Any:
-        """A member of an enum from its text; what is no text stays, for the rules to judge."""
+        """Convert text to an enum member; leave other values for the rules to check."""
         if not isinstance(value, str) or isinstance(value, declared):
             return value
         known = [member.value for member in declared]
@@ -77,15 +78,15 @@ class InstanceGroup:
 
     @property
     def is_local(self) -> bool:
-        """Whether the group's hosts are this machine's."""
+        """True if the group's hosts run on this machine."""
         return self.instance_type in LOCAL_TYPES
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityRetry:
-    """What to do when AWS has no capacity for a job: ask `attempts` times in all.
+    """The retry policy when AWS has no capacity for a job: `attempts` in total.
 
-    Each attempt tries every group's type and its alternatives; wait_seconds pass between two.
+    Each attempt tries every group's type and its alternatives; attempts are `wait_seconds` apart.
     """
 
     attempts: int = 10

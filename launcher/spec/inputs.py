@@ -1,4 +1,4 @@
-"""Input channels: what data a job reads, and which groups read it."""
+"""Input channels: the data that a job reads, and the groups that read it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from launcher.spec.names import names
 
 @dataclass(frozen=True)
 class TrainingInput:
-    """One channel, with the arguments of the SageMaker SDK's TrainingInput.
+    """One S3 or local channel, with the arguments of the SageMaker SDK's TrainingInput.
 
     s3_data: "s3://bucket/prefix", or "file:///folder" for a job on this machine.
-    distribution: FullyReplicated (every host gets all) or ShardedByS3Key (each object to one host).
-    instance_groups: the groups that get the channel, or their names; none means every group.
-    input_mode: File, FastFile or Pipe; None means the job's.
+    distribution: FullyReplicated (every host gets all) or ShardedByS3Key (one host per object).
+    instance_groups: the groups that get the channel, or their names; empty means every group.
+    input_mode: File, FastFile or Pipe; None means the job's input mode.
     shuffle_config: the seed with which SageMaker shuffles the channel's objects.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html
     """
@@ -38,10 +38,13 @@ class TrainingInput:
 
 @dataclass(frozen=True)
 class FileSystemInput:
-    """One channel from a file system of the job's VPC, with the SageMaker SDK's arguments.
+    """One channel from a file system in the job's VPC, with the SageMaker SDK's arguments.
 
-    file_system_type: EFS or FSxLustre; directory_path: absolute, for FSxLustre with its mount
-    name; file_system_access_mode: ro or rw. It cannot be routed to groups: all hosts mount it.
+    file_system_type: EFS or FSxLustre.
+    directory_path: absolute; for FSxLustre it includes the mount name.
+    file_system_access_mode: ro or rw.
+
+    The channel cannot be routed to groups: all hosts mount it.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSource.html
     """
 

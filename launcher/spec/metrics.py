@@ -1,4 +1,4 @@
-"""Metrics that are read from a job's log."""
+"""Metrics extracted from a job's log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """A number to read from the log: the first group of `regex`, under `name`.
+    """A metric `name`, read from the log as the first group of `regex`.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricDefinition.html
     """

@@ -1,4 +1,4 @@
-"""Names that are given as one text, several, or the objects that bear them."""
+"""Normalisation of names given as one string, several strings, or named objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def names(given: str | Iterable[Any]) -> tuple[str, ...]:
-    """The names, in order; an instance group stands for its name.
+    """Return the names in order; an instance group is replaced by its name.
 
     >>> names("data_group")
     ('data_group',)

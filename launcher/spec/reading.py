@@ -1,6 +1,6 @@
-"""Plain values (as YAML or JSON gives them) into a JobSpec, guided by the declared types.
+"""Conversion of plain YAML or JSON values to a JobSpec, driven by the declared types.
 
-The dataclasses are the only list of fields: a field that is added there can be read here.
+The dataclasses are the only list of fields: a field added there is readable here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from launcher.spec.job import JobSpec
 from launcher.spec.metrics import MetricDefinition
 from launcher.spec.strategies import fix_of_distribution, kind_of
 
-#: What a reader of an error knows the types as.
+#: Names of the types in error messages.
 _NOUNS: dict[Any, str] = {
     JobSpec: "a job",
     InstanceGroup: "an instance group",
@@ -48,16 +48,16 @@ _NOUNS: dict[Any, str] = {
     float: "a number",
     bool: "true or false",
 }
-#: Stands for a value that could not be read; the Reading says why.
+#: Placeholder of a value that could not be read; the Reading holds the reason.
 _UNREAD: Any = object()
 
 
 @dataclass
 class Reading:
-    """What went wrong while values were read.
+    """The problems found while values are read.
 
-    broken: fields whose value is not what the author meant; no rule should judge them.
-    typed: what --set gave, as it was typed: a field of text takes 2.10 as it stands.
+    broken: fields whose value is not what the author meant; the rules skip them.
+    typed: the values of --set as typed, so that a string field keeps 2.10 unchanged.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -65,13 +65,14 @@ class Reading:
     typed: dict[FieldPath, str] = field(default_factory=dict)
 
     def reject(self, path: FieldPath, what: str, fix: str) -> Any:
+        """Record a problem, mark the field as broken and return the unread placeholder."""
         self.findings.append(Finding(path=path, what=what, fix=fix))
         self.broken.add(path)
         return _UNREAD
 
 
 def read_spec(values: Mapping[Any, Any], reading: Reading) -> JobSpec:
-    """The job that the values describe; what cannot be read has its default, or is left out."""
+    """Return the described job; unreadable values are left out or replaced by their defaults."""
     spec: JobSpec = _read_dataclass(JobSpec, values, (), reading)
     return spec
 
@@ -94,7 +95,7 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: Reading) -> Any:
 
 
 def _meant(choices: tuple[Any, ...], value: Any) -> Any:
-    """Of a union's members the one that a value is of: X of "X | None", or a kind of input."""
+    """Return the union member that fits the value: X of "X | None", or a kind of input."""
     if DataParallel in choices:
         return kind_of(value)
     is_file_system = isinstance(value, Mapping) and "file_system_id" in value
@@ -137,12 +138,12 @@ def _read_dataclass(declared: Any, value: Any, path: FieldPath, reading: Reading
         elif _is_required(part) and not reading.broken & {here, ()}:
             reading.reject(here, f'"{part.name}" is missing', f'write "{part.name}: ..."')
         if _is_required(part) and read.get(part.name, _UNREAD) is _UNREAD:
-            read[part.name] = ""  # every required field is a text
+            read[part.name] = ""  # every required field is a string
     return declared(**{name: item for name, item in read.items() if item is not _UNREAD})
 
 
 def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, FieldPath]:
-    """The short forms of some values, written out; and the path of what they hold."""
+    """Expand a value's short form; return the full value and the path of its fields."""
     if declared is TrainingInput and isinstance(value, str):
         return {"s3_data": value}, path
     if declared is MetricDefinition and isinstance(value, Mapping):
@@ -200,18 +201,18 @@ def _read_scalar(declared: Any, value: Any, path: FieldPath, reading: Reading) -
 
 
 def written_fields(declared: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """The fields that a document may have: those that make two values differ."""
+    """Return the fields that a document may contain: those that take part in comparison."""
     return tuple(part for part in dataclasses.fields(declared) if part.compare)
 
 
 def _is_required(part: dataclasses.Field[Any]) -> bool:
-    """Whether a field of a dataclass has no default."""
+    """Return whether a dataclass field has no default."""
     missing = dataclasses.MISSING
     return part.default is missing and part.default_factory is missing
 
 
 def shown(value: Any) -> str:
-    """The value as an author of YAML knows it, cut short."""
+    """Return the value in YAML notation, shortened to 60 characters."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

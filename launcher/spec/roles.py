@@ -1,4 +1,4 @@
-"""Which group trains and which prepares data, when the job does not say it itself."""
+"""Inference of the groups' roles where the job does not set them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from launcher.errors import SpecError
 from launcher.spec.findings import Finding, dotted
 from launcher.spec.groups import InstanceGroup
 
-#: Words of a group's name that say what it does.
+#: Words in a group's name that indicate its role.
 _WORDS = {
     Role.DATA: {"data", "cpu", "preprocess", "preprocessing", "loader", "loading"},
     Role.TRAIN: {"train", "training", "trainer", "dnn", "gpu"},
 }
-#: Families of types that the catalogue does not list, but whose letter says "accelerator".
+#: Instance families with accelerators, for types that are not in the catalogue.
 _ACCELERATED_FAMILY = re.compile(r"ml\.(g|p|trn|inf)\d")
 
 
 def infer_roles(
     groups: Sequence[InstanceGroup], has_data_service: bool = False
 ) -> Mapping[str, Role]:
-    """The role of each group, by name.
+    """Return the role of each group, by name.
 
-    A role that was given wins; a group with a command runs it, and counts no further; a single
-    group trains; the only group with accelerators trains; a name may say it ("data_group", "cpu",
-    "train", "dnn_group"); and beside a train group the groups without accelerators prepare data,
-    when the job has a data service.
+    An explicit role wins. A group with a command runs it, and the rules below ignore it. A single
+    group trains. The only group with accelerators trains. A name may indicate the role
+    ("data_group", "cpu", "train", "dnn_group"). With a data service and a train group, the groups
+    without accelerators prepare data.
 
-    Raises SpecError for groups whose role is not clear.
+    Raises SpecError for groups whose role is ambiguous.
 
     >>> groups = [InstanceGroup("a", "ml.c5.2xlarge", 2), InstanceGroup("b", "ml.g4dn.xlarge")]
     >>> {name: role.value for name, role in infer_roles(groups, True).items()}
@@ -45,7 +45,7 @@ def infer_roles(
 def assign_roles(
     groups: Sequence[InstanceGroup], has_data_service: bool
 ) -> tuple[Mapping[str, Role], list[Finding]]:
-    """The roles that are clear, and a finding for each group whose role is not."""
+    """Return the unambiguous roles, and a finding for each other group."""
     hints = [_hints(group, groups) for group in groups]
     trains = any(hint == {Role.TRAIN} for hint in hints)
     roles: dict[str, Role] = {}

@@ -1,4 +1,4 @@
-"""A `distribution` as it is written: in a document, or as SDK v2's dictionary."""
+"""Interpretation of a written `distribution`: in a document, or as SDK v2's dictionary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from launcher.spec.distribution import (
 )
 from launcher.spec.findings import choice_fix, did_you_mean
 
-#: The words for a DistributedDataParallel script under torchrun.
+#: SDK v2's keys for a DistributedDataParallel script under torchrun.
 _TORCHRUN_STRATEGIES = ("torch_distributed", "pytorchddp")
 
 
 def kind_of(written: Any) -> type:
-    """Which distribution a word or a mapping of a document means; DataParallel if none is said."""
+    """Return the class of a distribution written in a document; DataParallel by default."""
     if isinstance(written, str):
         words = {written}
     else:
@@ -34,7 +34,7 @@ def kind_of(written: Any) -> type:
 
 
 def fix_of_distribution(declared: type, key: str) -> str | None:
-    """How to mend a field that a distribution has not, where it is another's, or another's name."""
+    """Suggest a fix for an unknown distribution field; None if there is nothing to suggest."""
     if declared not in WORDS:
         return None
     if key in WORDS.values():
@@ -49,10 +49,11 @@ def fix_of_distribution(declared: type, key: str) -> str | None:
 def as_distribution(
     distribution: Distribution | Mapping[str, Any] | None,
 ) -> Distribution | None:
-    """One of ours, or SDK v2's {"torch_distributed": {"enabled": True}} and its like.
+    """Convert SDK v2's dictionary, such as {"torch_distributed": {"enabled": True}}, to ours.
 
-    None where nothing is enabled. Raises SpecError for what is not known, and for two at once; what
-    AWS's own libraries take is judged by the rules, with the rest of the job.
+    A distribution of ours is returned unchanged; None if nothing is enabled. Raises SpecError for
+    unknown distributions and for two at once. The rules check the options of AWS's own libraries
+    later, with the rest of the job.
     """
     if not isinstance(distribution, Mapping):
         return distribution
@@ -71,7 +72,7 @@ def as_distribution(
 
 
 def _enabled(options: Any) -> bool:
-    """Whether a strategy, or one of the libraries in it, is switched on."""
+    """Return whether a strategy, or one of the libraries in it, is enabled."""
     if not isinstance(options, Mapping):
         return bool(options)
     if "enabled" in options:
@@ -91,7 +92,7 @@ def _distribution_error(what: str, fix: str) -> SpecError:
 
 
 def _mpi(options: Mapping[str, Any]) -> Mpi:
-    """SDK v2's words for mpirun are one text; --NCCL_DEBUG is its toolkit's own, a variable."""
+    """Split SDK v2's options for mpirun; turn its --NCCL_DEBUG into an exported variable."""
     words = shlex.split(options.get("custom_mpi_options", ""))
     while "--NCCL_DEBUG" in words[:-1]:
         place = words.index("--NCCL_DEBUG")

@@ -1,4 +1,4 @@
-"""A JobSpec as plain values, without what has its default; `reading` gives an equal one back."""
+"""Conversion of a JobSpec to plain values without defaults; `reading` is the inverse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.spec.reading import written_fields
 
 
 def plain_values(value: Any) -> Any:
-    """The value as mappings, lists, texts and numbers."""
+    """Return the value as mappings, lists, strings and numbers."""
     if isinstance(value, MetricDefinition):
         return {"Name": value.name, "Regex": value.regex}
     if word := WORDS.get(type(value)):
@@ -32,7 +32,7 @@ def plain_values(value: Any) -> Any:
 
 
 def _changed_fields(value: Any) -> dict[str, Any]:
-    """The fields that differ from their default, which includes all that have none."""
+    """Return the fields that differ from their default, including those without one."""
     fields = [(part, getattr(value, part.name)) for part in written_fields(value)]
     return {part.name: plain_values(held) for part, held in fields if held != _default(part)}
 

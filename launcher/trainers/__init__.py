@@ -4,9 +4,9 @@
 
     def make(width: int, lr: float) -> Task: ...      # in task.py; the job says task: "task:make"
 
-Each rank runs `python -m launcher.trainers`. `task` is what a user describes, and `loop` what is
-done with it; `replicas` and `stages` are the two trainers, `batches` what they are fed with,
-`evaluation` and `journal` what is told. docs/trainers.md
+Each rank runs `python -m launcher.trainers`. `task` is what a user describes, and `loop` is the
+training loop. `replicas` and `stages` are the two trainers, `batches` reads their data, and
+`evaluation` and `journal` report results. See docs/trainers.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Task"]
 
 
 def __getattr__(name: str) -> object:
-    """On first use: torch takes seconds, and a rank says it where torch cannot be imported."""
+    """Import Task on first use: torch takes seconds, and a rank reports it if the import fails."""
     if name != "Task":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from launcher.trainers.task import Task

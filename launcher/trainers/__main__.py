@@ -1,4 +1,4 @@
-"""One rank of a job that names a task: `python -m launcher.trainers`, under torchrun."""
+"""Run one rank of a job that names a task: `python -m launcher.trainers`, under torchrun."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from launcher.runtime import rank
 
 
 def main() -> int:
+    """Train the job's task as one rank and return the exit code."""
     return rank.run(_train)
 
 
 def _train() -> None:
-    """Beside the user's code, as a script would run."""
+    """Train with the user's code folder as working folder, as a script would run."""
     code = Path(os.environ.get("SM_MODULE_DIR", ".")).resolve()
     os.chdir(code)
-    sys.path.insert(1, str(code))  # after our own, which a file called launcher.py must not hide
-    from launcher.trainers import loop, reference  # torch takes seconds, and may fail
+    sys.path.insert(1, str(code))  # after ours, which a user's launcher.py must not hide
+    from launcher.trainers import loop, reference  # torch takes seconds and may fail
 
     if TASK_VARIABLE not in os.environ:
         raise ContractError(f"{TASK_VARIABLE} is not set: it names the task, 'module:function'")

@@ -1,4 +1,4 @@
-"""What a replica reads: batches to learn from, by optimizer step, and batches to be judged by."""
+"""The batches of a replica: training batches by optimizer step, and validation batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from launcher.trainers.task import Batch, Task
 
 
 class TrainingBatches:
-    """Of one replica. All its ranks read the same."""
+    """One replica's training batches. All ranks of the replica read the same ones."""
 
     def __init__(self, task: Task, world: World) -> None:
         self._split = task.split
@@ -30,7 +30,7 @@ class TrainingBatches:
             rank=world.dp_rank,
             world_size=world.degrees.data,
         )
-        #: Optimizer steps of an epoch.
+        #: Optimizer steps per epoch.
         self.steps = len(self.loader) // self._each
         if not self.steps:
             raise ParallelError(
@@ -39,20 +39,20 @@ class TrainingBatches:
             )
 
     def epoch(self) -> Iterator[list[Batch]]:
-        """The batches of each optimizer step, which are accumulated."""
+        """Yield the batches of each optimizer step, whose gradients are accumulated."""
         reading = iter(self.loader)
-        for batches in zip(*[reading] * self._each, strict=False):  # a rest is no whole step
+        for batches in zip(*[reading] * self._each, strict=False):  # drops an incomplete last step
             yield [self._split(batch) for batch in batches]
 
     def example(self) -> Batch:
-        """The first batch, which will be read again."""
+        """Return the first batch, which will be read again."""
         batch = next(iter(self.loader))
         self.loader.set_epoch(0)
         return self._split(batch)
 
 
 class ValidationBatches:
-    """Of one replica: together with those of the others, each sample of a dataset once."""
+    """One replica's validation batches. All replicas together read each sample once."""
 
     def __init__(self, task: Task, world: World) -> None:
         self._split = task.split
@@ -64,11 +64,11 @@ class ValidationBatches:
             rank=world.dp_rank,
             world_size=world.degrees.data,
         )
-        #: Samples of one step of all replicas.
+        #: Samples per step of all replicas.
         self._stride = (world.degrees.batch or 0) * world.degrees.data
 
     def __iter__(self) -> Iterator[tuple[Batch, int]]:
-        """Each batch, and how many of its samples count: pads stand at the end of the last ones."""
+        """Yield each batch and the number of its samples that count; padding is at the end."""
         full, rest = divmod(self._loader.samples, self._stride)
         for step, batch in enumerate(self._loader):
             arguments, target = self._split(batch)
@@ -78,7 +78,7 @@ class ValidationBatches:
 
 
 def size_of(arguments: Any) -> int:
-    """Samples of a batch."""
+    """Return the number of samples of a batch."""
     tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
     if not tensors or not tensors[0].ndim:
         raise ParallelError(
@@ -89,11 +89,12 @@ def size_of(arguments: Any) -> int:
 
 
 def moved(tree: Any, device: torch.device) -> Any:
+    """Move the tensors of a tree to a device."""
     return tree_map_only(torch.Tensor, lambda leaf: leaf.to(device, non_blocking=True), tree)
 
 
 def filled(tree: Any, size: int) -> Any:
-    """A batch made up to a size with its last sample."""
+    """Pad a batch to a size with copies of its last sample."""
 
     def fill(leaf: torch.Tensor) -> torch.Tensor:
         return torch.cat([leaf, leaf[-1:].expand(size - len(leaf), *leaf.shape[1:])])
@@ -102,7 +103,7 @@ def filled(tree: Any, size: int) -> Any:
 
 
 def first(tree: Any, count: int, of: int) -> Any:
-    """The first samples of a batch of so many; a tensor may have several rows for each sample."""
+    """Return a batch's first `count` of `of` samples; a tensor may have several rows per sample."""
 
     def cut(leaf: torch.Tensor) -> torch.Tensor:
         return leaf[: len(leaf) * count // of] if leaf.ndim else leaf

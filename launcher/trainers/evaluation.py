@@ -1,4 +1,4 @@
-"""Means over the validation data: the same number on all ranks, each sample counted once."""
+"""Means over the validation data: equal on all ranks, with each sample counted once."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from launcher.trainers.trainer import Trainer
 
 
 class Tally:
-    """Weighted sums of the measures of one evaluation, by the rank that sees the outputs."""
+    """Weighted sums of one evaluation's metrics, kept by the rank that sees the outputs."""
 
     def __init__(self, task: Task, device: torch.device) -> None:
         self._measures: Mapping[str, Measure] = {"loss": task.loss, **task.metrics}
         self._valid = task.valid
-        #: The sum of the weights and, for each measure, that of its weighted values.
+        #: The sum of the weights, then the sum of the weighted values of each metric.
         self._sums = torch.zeros(1 + len(self._measures), dtype=torch.float64, device=device)
 
     def add(self, output: Any, target: Any, *, counted: int, of: int) -> None:
-        """The first samples of a batch of so many are counted."""
+        """Add the first `counted` of a batch's `of` samples."""
         output, target = first(output, counted, of), first(target, counted, of)
         weight = counted if self._valid is None else self._valid(target)
-        if not counted or not weight:  # a mean over nothing is not a number
+        if not counted or not weight:  # the mean of an empty batch is NaN
             return
         values = [measure(output, target) for measure in self._measures.values()]
         one = torch.ones((), device=self._sums.device)
         self._sums += torch.stack([one, *(one * value for value in values)]) * weight
 
     def means(self) -> dict[str, float]:
-        """By name, over all ranks. All must call it."""
+        """Return the means over all ranks, by name. All ranks must call it."""
         dist.all_reduce(self._sums)
-        dist.broadcast(self._sums, src=0)  # to the last bit: ranks decide by it when to stop
+        dist.broadcast(self._sums, src=0)  # bit-identical, since ranks decide by it when to stop
         weight, *sums = self._sums.tolist()
         return {
             name: value / weight if weight else float("nan")
@@ -49,7 +49,7 @@ class Tally:
 def evaluate(
     trainer: Trainer, task: Task, batches: ValidationBatches, world: World
 ) -> dict[str, float]:
-    """The task's loss and metrics on its validation data; training goes on as if it had not been.
+    """Return the task's loss and metrics on its validation data; training is not affected.
 
     Buffers (running means) are those of the first replica, which are the ones that are saved.
     """
@@ -76,7 +76,7 @@ def _buffers_of_first(module: nn.Module, world: World) -> Iterator[None]:
 
 
 class Patience:
-    """Whether training goes on: so many evaluations may pass without a lower loss."""
+    """Early stopping: training ends after `patience` evaluations without a lower loss."""
 
     def __init__(self, patience: int | None) -> None:
         self._patience = patience
@@ -84,16 +84,19 @@ class Patience:
         self._waited = 0
 
     def note(self, loss: float) -> None:
-        """Of one more evaluation."""
+        """Record the loss of one more evaluation."""
         self._waited = 0 if loss < self._best else self._waited + 1
         self._best = min(loss, self._best)
 
     @property
     def is_over(self) -> bool:
+        """True if training must end."""
         return self._patience is not None and self._waited >= self._patience
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
         return {"best": self._best, "waited": self._waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of a checkpoint."""
         self._best, self._waited = state["best"], state["waited"]

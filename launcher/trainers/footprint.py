@@ -1,4 +1,4 @@
-"""What a task's model takes, measured without its bytes: torch's fake tensors have none."""
+"""Measures the memory of a task's model without allocating it, with torch's fake tensors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from launcher.trainers.task import Batch, Task
 
 
 def measure(task: Task, example: Batch) -> Footprint:
-    """The footprint of a task's model, which is made anew, and run on one and two samples.
+    """Return the footprint of a task's model, which is built anew and run on one and two samples.
 
-    Raises what a model raises whose forward pass depends on the values of tensors.
+    Raises whatever a model raises whose forward pass depends on tensor values.
     """
     samples = [_samples(example, count) for count in (1, 2)]
     states = states_per_parameter(task)
@@ -50,7 +50,7 @@ def _bytes(module: nn.Module, *, trained: bool = False) -> int:
 
 
 def states_per_parameter(task: Task) -> int:
-    """Tensors of a parameter's size that the optimizer keeps: seen in a step of a small one."""
+    """Count the optimizer's tensors of a parameter's size, from a step on a small parameter."""
     parameter = nn.Parameter(torch.zeros(2, 3))
     optimizer = task.optimizer([parameter])
     parameter.grad = torch.ones_like(parameter)
@@ -60,7 +60,7 @@ def states_per_parameter(task: Task) -> int:
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:
-    """The modules of the list that has the most parameters: what is recomputed one by one."""
+    """Return the modules of the largest module list, which are recomputed one by one."""
     lists = [m for m in model.modules() if isinstance(m, (nn.ModuleList, nn.Sequential))]
     longer: list[nn.Module] = [each for each in lists if len(each) > 1]
     if not longer:
@@ -76,7 +76,7 @@ def _samples(example: Batch, count: int) -> Batch:
 
 @dataclass
 class _Kept:
-    """What autograd keeps, by storage. inside: of each block; outside: of no block."""
+    """The storages that autograd keeps. inside: within each block; outside: in no block."""
 
     outside: dict[int, int] = field(default_factory=dict)
     inside: list[dict[int, int]] = field(default_factory=list)
@@ -84,6 +84,7 @@ class _Kept:
 
     @property
     def all(self) -> int:
+        """The bytes of everything that is kept."""
         together = dict(self.outside)
         for each in self.inside:
             together |= each
@@ -91,7 +92,7 @@ class _Kept:
 
     @property
     def recomputed(self) -> int:
-        """What is outside of blocks, their inputs among it, and the most that one has inside."""
+        """The bytes outside blocks, including block inputs, plus the largest block's inside."""
         inside = [{k: v for k, v in each.items() if k not in self.outside} for each in self.inside]
         return sum(self.outside.values()) + max((sum(i.values()) for i in inside), default=0)
 
@@ -99,7 +100,7 @@ class _Kept:
 def _run(
     task: Task, model: nn.Module, blocks: list[nn.Module], batch: Batch, low: bool
 ) -> tuple[int, int]:
-    """Bytes that a forward pass leaves: all, and where blocks are computed again."""
+    """Return the bytes kept by a forward pass: in full, and with blocks recomputed."""
     own = {_place(each) for each in (*model.parameters(), *model.buffers())}
     kept = _Kept(inside=[{} for _ in blocks])
     inputs: list[dict[int, int]] = []
@@ -131,7 +132,7 @@ def _run(
         kept.outside |= each
     for hook in hooks:
         hook.remove()
-    del loss  # until here, so that no storage's place was taken by another
+    del loss  # kept until here, so that no storage's address was reused
     return whole, kept.recomputed
 
 

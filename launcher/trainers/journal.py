@@ -1,4 +1,4 @@
-"""What is told of a training: a line for a step, once a second at most, and for each evaluation."""
+"""Logs a training: a line per step, at most once a second, and a line per evaluation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from launcher.runtime.events import emit
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Task
 
-#: Seconds between two lines of a rank. A line costs a step its loss, for which a GPU is waited for.
+#: Seconds between two lines of a rank. A line reads the step's loss, which waits for the GPU.
 _EVERY = 1.0
 
 _Item = TypeVar("_Item")
 
 
 class Journal:
-    """Of one rank. steps: of the whole training. say: prints a line."""
+    """The log of one rank. steps: of the whole training. say: prints a line."""
 
     def __init__(
         self, watch: Stopwatch, task: Task, *, steps: int, say: Callable[..., None] = emit
@@ -36,7 +36,7 @@ class Journal:
         self._lap, self._waited, self._count = time.perf_counter(), 0.0, 0
 
     def steps(self, batches: Iterable[_Item]) -> Iterator[_Item]:
-        """The same, and how long each was waited for."""
+        """Yield the same batches and record how long each was waited for."""
         reading = iter(batches)
         self._begin_lap()
         while True:
@@ -53,7 +53,7 @@ class Journal:
             yield batch
 
     def told(self, *, epoch: int, step: int, loss: torch.Tensor) -> None:
-        """A step is done, the optimizer's part too. step: how many are now."""
+        """Log a completed step, if one is due. step: the number of steps completed so far."""
         self._count += 1
         if not self._watch.is_on:
             return
@@ -76,7 +76,7 @@ class Journal:
     def evaluated(
         self, *, epoch: int, step: int, means: Mapping[str, float], is_last: bool
     ) -> None:
-        """They are of all ranks, and told by one. is_last: training ends for want of patience."""
+        """Log an evaluation of all ranks, on rank 0. is_last: early stopping ends the training."""
         if self._watch.world.rank == 0:
             named = {f"validation_{name}": round(value, 6) for name, value in means.items()}
             self._say("evaluation", epoch=epoch, step=step, **named)

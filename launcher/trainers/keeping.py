@@ -16,7 +16,7 @@ from launcher.trainers.trainer import Trainer
 
 
 class Keeping:
-    """shared: what is the same on all ranks; None for what there is not."""
+    """Saves and resumes a training. shared: state that is equal on all ranks; None is skipped."""
 
     def __init__(
         self,
@@ -38,15 +38,15 @@ class Keeping:
         )
 
     def resume(self) -> int:
-        """Fill the state from the newest checkpoint. How many steps were done: 0 without any."""
+        """Restore the newest checkpoint; return the steps it had completed, 0 if there is none."""
         return (self._checkpoints and self._checkpoints.load(self._state)) or 0
 
     def keep(self, step: int, *, is_due: bool = False) -> None:
-        """So many steps are done. is_due: whatever their number is."""
+        """Save after `step` completed steps if a checkpoint is due. is_due: save in any case."""
         if self._checkpoints and (is_due or (self._every and step % self._every == 0)):
             self._checkpoints.save(step, self._state)
 
     def close(self) -> None:
-        """All are on the disk."""
+        """Wait until all checkpoints are on the disk."""
         if self._checkpoints:
             self._checkpoints.close()

@@ -24,7 +24,7 @@ from launcher.trainers.trainer import Trainer
 
 
 def train(task: Task, model_folder: Path) -> None:
-    """Train a task on all ranks as the job says, and write the model. Raises ParallelError."""
+    """Train a task on all ranks as the job specifies and write the model. Raises ParallelError."""
     world = parallel.init(global_batch=task.batch_size)
     data = TrainingBatches(task, world)
     with explained(world, lambda: measure(task, data.example())):
@@ -33,7 +33,7 @@ def train(task: Task, model_folder: Path) -> None:
 
 
 def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch.Tensor]:
-    """The model's state after all epochs, or fewer; on rank 0."""
+    """Run all epochs, or fewer with early stopping; return the model's state, on rank 0."""
     validation = ValidationBatches(task, world) if task.validation_data else None
     watch = Stopwatch(world)
     trainer = _trainer(task, world, data, watch)
@@ -69,7 +69,7 @@ def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch
                 scheduler.step()
             step += 1
             journal.told(epoch=epoch, step=step, loss=loss)
-            if step % data.steps:  # else after the evaluation
+            if step % data.steps:  # otherwise saved after the evaluation
                 keeping.keep(step)
         if validation is not None:
             means = evaluate(trainer, task, validation, world)
@@ -81,9 +81,9 @@ def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch
 
 
 def _trainer(task: Task, world: World, data: TrainingBatches, watch: Stopwatch) -> Trainer:
-    """Pipelines have microbatches, also those of one stage."""
+    """Create the trainer: a pipeline if there are several stages or microbatches."""
     seed_at(task.seed)
-    torch.manual_seed(task.seed)  # the weights are those that this gives
+    torch.manual_seed(task.seed)  # determines the initial weights
     model = task.model()
     if world.degrees.stages * world.degrees.microbatches > 1:
         return Stages(model, task, world, data.example(), watch)

@@ -1,7 +1,7 @@
-"""Where to cut the model of a task: `python -m launcher.trainers.partition`.
+"""Find the best cuts of a task's model: `python -m launcher.trainers.partition`.
 
-A question comes on stdin, as JSON, and the partition is written to the file that it names. Lines of
-progress go to stderr; on a refusal the last one says why, after "error: ".
+The request is read from stdin as JSON, and the partition is written to the file that it names.
+Progress goes to stderr; on failure its last line gives the reason after "error: ".
 """
 
 from __future__ import annotations
@@ -38,9 +38,13 @@ from launcher.trainers.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked. replicas: of the model, which share the task's batch; link: None to measure.
+    """One partitioning request.
 
-    output: the file that is written. The rest is as in Question.
+    replicas: the number of data-parallel replicas that share the task's batch.
+    link: None to measure it.
+    output: the file to write.
+
+    The other fields are as in Question.
     """
 
     task: str
@@ -61,7 +65,7 @@ class Request:
 
     @property
     def question(self) -> Question:
-        """Raises ParallelError."""
+        """The question for the partitioner. Raises ParallelError."""
         return Question(
             partitions=self.partitions,
             microbatches=self.microbatches,
@@ -76,23 +80,25 @@ class Request:
 
 
 def main() -> int:
+    """Answer the request on stdin and return the exit code."""
     request = Request(**json.load(sys.stdin))
     folder = Path(request.source_dir).resolve()
     os.chdir(folder)
-    sys.path.insert(1, str(folder))  # after our own, which a file called launcher.py must not hide
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))  # as torchrun gives a rank
+    sys.path.insert(1, str(folder))  # after ours, which a user's launcher.py must not hide
+    # As in a rank under torchrun.
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
     try:
         answer(request).write(Path(request.output))
     except LauncherError as error:
         return _refuse(error)
-    except Exception as error:  # noqa: BLE001 - the user's code, whatever it raises
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
         return _refuse(error)
     return 0
 
 
 def answer(request: Request) -> Partition:
-    """The best partition of a task's model. Raises ParallelError, and what the task raises."""
+    """Return the best partition of a task's model. Raises ParallelError and the task's errors."""
     question = request.question
     task = make_task(request.task, request.hyperparameters)
     kind = Kind(request.profile)
@@ -113,7 +119,7 @@ def answer(request: Request) -> Partition:
 
 
 def _made(task: Task, request: Request, kind: Kind) -> tuple[nn.Module, Sample]:
-    """The model of a task, and a microbatch for it."""
+    """Build a task's model and a microbatch for it."""
     arguments, target = _microbatch(task, request)
 
     def make() -> nn.Module:
@@ -122,7 +128,7 @@ def _made(task: Task, request: Request, kind: Kind) -> tuple[nn.Module, Sample]:
         recompute(model, request.recomputed)
         return model
 
-    # Arguments go by their order until there is a model to name them.
+    # Arguments are numbered until there is a model to name them.
     sample = Sample(
         arguments={str(n): each for n, each in enumerate(arguments)}, target=target, loss=task.loss
     )

@@ -1,4 +1,4 @@
-"""The function that a job names, called with the job's hyperparameters."""
+"""Resolves the function that a job names and calls it with the job's hyperparameters."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from launcher.trainers.task import Task
 
 
 def make_task(reference: str, hyperparameters: Mapping[str, Any]) -> Task:
-    """The Task that "module:function" returns for these hyperparameters, or that is one itself.
+    """Return the Task that "module:function" names or returns for these hyperparameters.
 
-    A hyperparameter batch-size is the argument batch_size. What the module or the function raises
-    is raised; raises ParallelError where they do not fit.
+    The hyperparameter batch-size becomes the argument batch_size. Raises whatever the module or the
+    function raises, and ParallelError if the hyperparameters or the result do not fit.
     """
     module, _, name = reference.partition(":")
     function = getattr(importlib.import_module(module), name, None)

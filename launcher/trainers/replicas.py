@@ -1,4 +1,4 @@
-"""Data parallel: each rank has the whole model, and its own batches."""
+"""Data parallel training: each rank has the whole model and its own batches."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ class Replicas:
             self._model = shard(model, world, precision=job.precision)
             self._autocasting = autocasting(None, world.device)
         else:
-            # Which parameters a loss depends on is the model's affair, and may change.
+            # A model may leave parameters unused, and may change which ones from step to step.
             self._model = replicate(
                 model, world, compression=job.compression, find_unused_parameters=True
             )
             self._autocasting = autocasting(job.precision, world.device)
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
+        """Compute the gradients of a step; return the mean loss of this replica's batches."""
         batches = [moved(batch, self._world.device) for batch in batches]
         weights = self._weights([target for _, target in batches])
         losses = []
@@ -62,7 +63,7 @@ class Replicas:
         return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
 
     def _weights(self, targets: Sequence[Any]) -> list[float]:
-        """What each batch's loss counts for, so that the mean over replicas is that of all."""
+        """Weigh each batch's loss so that the mean over replicas is the mean over all elements."""
         if self._task.valid is None:
             return [1 / len(targets)] * len(targets)
         counts = [float(self._task.valid(target)) for target in targets]
@@ -71,17 +72,21 @@ class Replicas:
         return [count * self._world.degrees.data / max(total.item(), 1e-12) for count in counts]
 
     def clip(self, max_norm: float) -> None:
+        """Scale the gradients down to a norm."""
         clip(self.module.parameters(), max_norm, self._world)
 
     def train(self, mode: bool) -> None:
+        """Set train or eval mode."""
         self._model.train(mode)
 
     def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
+        """Add the metrics of a batch's first `counted` samples."""
         arguments, target = moved(batch, self._world.device)
         with self._autocasting():
             tally.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 
     def state(self) -> dict[str, torch.Tensor]:
+        """Return the whole model's state_dict on rank 0, {} elsewhere."""
         options = StateDictOptions(full_state_dict=True, cpu_offload=True)
         state: dict[str, torch.Tensor] = get_model_state_dict(self.module, options=options)
         return state if self._world.rank == 0 else {}

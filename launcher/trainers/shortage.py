@@ -1,4 +1,4 @@
-"""What a rank says that is out of memory: what it needs, and what would need less."""
+"""Out-of-memory errors with advice: what the rank needs, and settings that need less."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.parallel.world import World
 
 @contextmanager
 def explained(world: World, footprint: Callable[[], Footprint]) -> Iterator[None]:
-    """Raise a ParallelError with a ladder of what to try for an error of want of memory.
+    """Turn an out-of-memory error into a ParallelError with advice on what to try.
 
     footprint: measures the model; called only then.
     """
@@ -25,13 +25,13 @@ def explained(world: World, footprint: Callable[[], Footprint]) -> Iterator[None
     except (RuntimeError, MemoryError) as error:
         if not _is_shortage(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # they hold what fills the memory
+        traceback.clear_frames(error.__traceback__)  # their locals hold the memory
         first = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ParallelError(f"out of memory: {first}\n{_advice(world, footprint)}") from error
 
 
 def _is_shortage(error: Exception) -> bool:
-    """A GPU's, numpy's and Python's own, and that of torch's allocator on CPUs."""
+    """Recognize the errors of GPUs, numpy and Python, and of torch's CPU allocator."""
     kinds = (torch.OutOfMemoryError, MemoryError)
     return isinstance(error, kinds) or "DefaultCPUAllocator: can't allocate" in str(error)
 
@@ -39,7 +39,7 @@ def _is_shortage(error: Exception) -> bool:
 def _advice(world: World, footprint: Callable[[], Footprint]) -> str:
     try:
         model = footprint()
-    except Exception as error:  # noqa: BLE001 - whatever a model raises that cannot be measured
+    except Exception as error:  # noqa: BLE001 - the user's model may raise anything
         return f"what it needs could not be measured: {error!r}"
     job, degrees = world.job, world.degrees
     thrift = Thrift(
@@ -58,7 +58,7 @@ def _in_words(found: Need) -> str:
 
 
 def _bytes(count: int) -> str:
-    """In units of thousands, as torch's own errors do not: 1.5 GB."""
+    """Format bytes in decimal units, unlike torch's own errors: 1.5 GB."""
     value = float(count)
     for unit in ("B", "kB", "MB"):
         if value < 1000:

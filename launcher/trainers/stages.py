@@ -1,4 +1,4 @@
-"""Pipelines: each rank has a stage of the model; replicas of the whole have their own batches."""
+"""Pipeline training: each rank has stages of the model; replicas have their own batches."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class Stages:
             watch.follow(stage)
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
+        """Compute the gradients of a step; return the mean loss of this replica's batches."""
         losses = []
         for part, batch in enumerate(batches):
             arguments, target = moved(batch, self._world.device)
@@ -74,12 +75,15 @@ class Stages:
         return torch.stack(losses).mean()
 
     def clip(self, max_norm: float) -> None:
+        """Scale the gradients of the whole model down to a norm."""
         self._pipeline.clip(max_norm)
 
     def train(self, mode: bool) -> None:
+        """Set train or eval mode."""
         self._pipeline.train(mode)
 
     def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
+        """Add the metrics of a batch's first `counted` samples."""
         size = self._world.degrees.batch or 0
         arguments, target = moved(filled(batch, size), self._world.device)
         self._counting = _Counting(tally, counted, size // self._world.degrees.microbatches)
@@ -87,7 +91,7 @@ class Stages:
         self._counting = None
 
     def _loss(self, output: Any, target: Any) -> torch.Tensor:
-        """Of a microbatch; in an evaluation, it is counted here."""
+        """Compute the loss of a microbatch; in an evaluation, also add its metrics."""
         if self._counting is not None:
             self._counting.add(output, target)
         loss = self._task.loss(output, target)
@@ -95,13 +99,14 @@ class Stages:
         return loss
 
     def _valid(self, target: Any) -> torch.Tensor | int:
-        assert self._task.valid is not None  # given to the pipeline only then
+        assert self._task.valid is not None  # used only if the task has it
         count = self._task.valid(target)
         if self._counting is not None and not count:
-            self._counting.skip()  # then there is no loss
+            self._counting.skip()  # the pipeline computes no loss for it
         return count
 
     def state(self) -> dict[str, torch.Tensor]:
+        """Gather the whole model's state_dict on rank 0; return {} elsewhere."""
         if self._world.dp_rank:
             return {}
         own = {name: value.cpu() for name, value in self.module.state_dict().items()}
@@ -114,7 +119,7 @@ class Stages:
 
 
 class _Counting:
-    """Counts the outputs of one batch, whose microbatches come in order."""
+    """Counts the samples of one batch, whose microbatches arrive in order."""
 
     def __init__(self, tally: Tally, counted: int, size: int) -> None:
         self._tally = tally
@@ -125,7 +130,7 @@ class _Counting:
         self._tally.add(output, target, counted=self.skip(), of=self._size)
 
     def skip(self) -> int:
-        """Pass by a microbatch. How many samples of it count."""
+        """Skip a microbatch; return how many of its samples count."""
         counted = min(self._left, self._size)
         self._left -= counted
         return counted

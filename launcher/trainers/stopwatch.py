@@ -1,4 +1,4 @@
-"""How long a rank computes, apart from its waits for others."""
+"""Measures how long a rank computes, apart from its waits for other ranks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from launcher.parallel.world import World
 
 
 class Stopwatch:
-    """Of the steps that are measured.
+    """Measures computation and communication in selected steps.
 
-    A backward pass begins where a gradient comes to the loss, or to what a stage has sent on, and
-    ends when autograd has nothing left to compute. DDP waits for its last gradients after that, and
-    a stage for the next one's, so both are left out. Shards are put together within the passes, and
-    "zero_bubble" goes back in two parts: there computing and waiting are not told apart. With a GPU
-    each mark waits until it has done what it was given, which is why not every step is measured.
+    A backward pass begins when a gradient reaches the loss or a stage's output, and ends when
+    autograd has nothing left to compute. After that, DDP waits for its last gradients and a stage
+    waits for the gradients of the next one; both waits are excluded. Sharded training gathers
+    parameters within the passes, and "zero_bubble" splits the backward pass in two, so computing
+    and waiting cannot be separated there. With a GPU, each mark waits until the GPU has finished
+    its work, which is why not every step is measured.
     """
 
     def __init__(self, world: World) -> None:
@@ -35,27 +36,29 @@ class Stopwatch:
         self._compute = 0.0
 
     def start(self) -> None:
+        """Start measuring a step."""
         self.is_on, self._compute = True, 0.0
 
     def stop(self) -> None:
+        """Stop measuring."""
         self.is_on = False
 
     def shares(self, took: float) -> dict[str, float | None]:
-        """What of a step's seconds was what, as the journal names it."""
+        """Split a step's seconds into computation and communication, by their names in the log."""
         if not self._tells_apart:
             return {"compute": round(took, 6), "communication": None}
         rest = max(0.0, took - self._compute)
         return {"compute": round(self._compute, 6), "communication": round(rest, 6)}
 
     def now(self) -> float:
-        """Seconds, when all that was asked of the device is done (if it is measured)."""
+        """Return the time in seconds; while measuring, wait for the device first."""
         if self.is_on and self.world.device.type == "cuda":
             torch.cuda.synchronize(self.world.device)
         return time.perf_counter()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Around what is computed besides: the optimizer's step."""
+        """Measure other computation, such as the optimizer's step."""
         self._begin()
         try:
             yield
@@ -63,12 +66,12 @@ class Stopwatch:
             self._end()
 
     def follow(self, module: nn.Module) -> None:
-        """Measure a model, or a stage."""
+        """Measure a model or a stage."""
         module.register_forward_pre_hook(lambda *_: self._begin())
         module.register_forward_hook(lambda _, __, output: self._left(output))
 
     def goes_back(self, tree: Any) -> None:
-        """A backward pass begins at the tensors of a tree, where one is measured."""
+        """Mark the tensors of a tree as the start of a backward pass, if a step is measured."""
         for leaf in tree_leaves(tree):
             if self.is_on and isinstance(leaf, torch.Tensor) and leaf.requires_grad:
                 leaf.register_hook(self._gradient_comes)
@@ -81,8 +84,8 @@ class Stopwatch:
         if not self._goes_back:
             self._goes_back = True
             self._begin()
-            # Called after this backward pass, in the order of such callbacks: DDP's, which waits
-            # for the other replicas, is queued later, at the last gradient.
+            # Callbacks run after this backward pass in their order. DDP's callback, which waits for
+            # the other replicas, is queued later, at the last gradient.
             Variable._execution_engine.queue_callback(self._has_gone_back)
 
     def _has_gone_back(self) -> None:
@@ -90,7 +93,7 @@ class Stopwatch:
         self._end()
 
     def _begin(self) -> None:
-        """What is within another (activations computed again in a backward pass) is one."""
+        """Begin a period; one nested in another (recomputed activations) is part of it."""
         if self.is_on and not self._depth:
             self._since = self.now()
         self._depth += 1

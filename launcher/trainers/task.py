@@ -1,4 +1,4 @@
-"""What is trained: a model, its data, its loss, and when to stop. The rest is the trainer's."""
+"""The Task that a user describes: a model, its data, its loss, and when to stop."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from launcher.errors import ParallelError
 
 #: The model's arguments, in order, and the target.
 Batch = tuple[tuple[Any, ...], Any]
-#: Of what the model returns and the target: a mean over samples, a scalar.
+#: Takes the model's output and the target; returns a mean over samples, a scalar.
 Measure = Callable[[Any, Any], torch.Tensor]
 
 
 def last_is_target(batch: Any) -> Batch:
-    """(x, y) is ((x,), y): the last item is the target, those before it the arguments."""
+    """Split a batch so that the last item is the target: (x, y) becomes ((x,), y)."""
     if not isinstance(batch, (list, tuple)):
         raise ParallelError(
             f"a batch is a {type(batch).__name__}: give the Task a split, which makes the model's "
@@ -31,26 +31,27 @@ def last_is_target(batch: Any) -> Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A training, as a job's `task: "module:function"` returns it. Equal on all ranks.
+    """One training, as a job's `task: "module:function"` returns it. Equal on all ranks.
 
-    model: makes the model, on the CPU, with the random weights to begin with.
+    model: makes the model, on the CPU, with its random initial weights.
     train_data, validation_data: "module:function", datasets as launcher.data.DataLoader takes them.
-        Training reads them in a new order each epoch, and leaves out an incomplete last step;
-        validation counts each sample once.
-    loss: of the model's output and the target; the mean over samples. optimizer: of a list of
-        parameters. scheduler: of the optimizer, stepped after each of its steps.
-    metrics: by name, other means over samples, which are told of the validation data.
-    batch_size: samples of one optimizer step, on all ranks together.
-    epochs: passes over train_data. patience: evaluations without a lower validation loss after
-        which training ends before that.
-    clip_norm: to which the norm of the whole model's gradients is scaled down.
-    seed: of the weights, of the order of samples, and of what is drawn in training (dropout).
-    split: a batch of the loader into the model's arguments and the target, tensors (of any nesting)
-        whose first dimension is the samples.
-    valid: of a target, how many of its elements count in the loss (and metrics), where that
-        differs from sample to sample; these are then means over those elements.
-    checkpoint_steps: optimizer steps between two checkpoints, where the job keeps some; there is
-        one after each epoch, too.
+        Training reads them in a new order each epoch and drops an incomplete last step; validation
+        counts each sample once.
+    loss: takes the model's output and the target; returns the mean over samples.
+    optimizer: takes a list of parameters.
+    scheduler: takes the optimizer; stepped after each of its steps.
+    metrics: by name, other means over samples, which are reported for the validation data.
+    batch_size: samples per optimizer step, on all ranks together.
+    epochs: passes over train_data.
+    patience: evaluations without a lower validation loss after which training stops early.
+    clip_norm: the maximum norm of the whole model's gradients, which are scaled down to it.
+    seed: for the weights, the order of samples, and random numbers in training (dropout).
+    split: splits a loader's batch into the model's arguments and the target, tensors (nested in any
+        way) whose first dimension is the samples.
+    valid: takes a target and returns how many of its elements count in the loss (and metrics), if
+        that differs from sample to sample; these are then means over those elements.
+    checkpoint_steps: optimizer steps between two checkpoints, if the job keeps checkpoints; there
+        is also one after each epoch.
 
     Raises ParallelError with everything that is wrong.
     """

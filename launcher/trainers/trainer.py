@@ -1,4 +1,4 @@
-"""What the loop asks of a trainer; `replicas` and `stages` are the two there are."""
+"""The interface between the loop and a trainer; `replicas` and `stages` implement it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 
 class Trainer(Protocol):
-    """This rank's part of the model, and how all ranks learn together."""
+    """This rank's part of the model, and how all ranks train it together."""
 
     #: This rank's part, under the model's own names.
     module: nn.Module
-    #: What a checkpoint is made of.
+    #: The source of a checkpoint.
     saved: nn.Module | Pipeline
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
-        """Make the gradients of an optimizer step, those of all replicas' batches.
+        """Compute the gradients of an optimizer step over all replicas' batches.
 
-        number: of the step, from 0. batches: of this replica. scaler: of the gradients.
-        Returns the mean loss of the batches.
+        number: of the step, from 0. batches: of this replica. scaler: of the gradients. Returns the
+            mean loss of the batches.
         """
 
     def clip(self, max_norm: float) -> None:
         """Scale the gradients of the whole model down to a norm."""
 
     def train(self, mode: bool) -> None:
-        """Modules are in train mode, or in eval mode."""
+        """Set the modules to train mode or eval mode."""
 
     def evaluate(self, batch: Batch, counted: int, tally: Tally) -> None:
-        """Give the tally what the model makes of a batch, whose first samples are counted."""
+        """Add the metrics of a batch's first `counted` samples to the metric accumulator."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """The whole model's state_dict, on the CPU of rank 0; empty elsewhere. All must call it."""
+        """Return the full state_dict on the CPU of rank 0, {} elsewhere. All must call it."""

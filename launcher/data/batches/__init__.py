@@ -1,1 +1,1 @@
-"""What a batch is, and its bytes: taken apart, put together, framed."""
+"""Batches and their bytes: collated, disassembled, framed for the network and rebuilt."""

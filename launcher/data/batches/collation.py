@@ -1,9 +1,9 @@
 """Collating samples to a batch, by the rules of torch's default_collate, with or without torch.
 
-What comes out has the types that torch gives: a namedtuple stays one, another tuple becomes a list,
-a list stays one, and texts stay as they are. It goes beyond torch where torch refuses: complex
-numbers, dataclasses, fixed strings and dates. It differs from torch in two: a mapping becomes a
-plain dict whatever its class, and ints mixed with floats become float64, not float32.
+The result has the types that torch gives: a namedtuple stays one, another tuple becomes a list,
+a list stays one, and texts are unchanged. Unlike torch, it also accepts complex numbers,
+dataclasses, fixed strings and dates. It differs from torch in two cases: a mapping becomes a plain
+dict whatever its class, and ints mixed with floats become float64, not float32.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Samples to one batch.
+    """Collate samples to one batch.
 
     Arrays, tensors and numbers are stacked along a new first axis; Python floats become float64
     and ints int64; dicts, dataclasses, namedtuples, tuples and lists are collated part by part;
@@ -73,10 +73,10 @@ def _collate_places(samples: Sequence[Any]) -> Any:
 
 
 def make_dataclass(kind: type, names: Sequence[str], values: Sequence[Any]) -> Any:
-    """An instance with these values, made as copies are: `__init__` has done its work before."""
+    """Create an instance with these values without calling `__init__`, as copy does."""
     made: Any = object.__new__(kind)
     for name, value in zip(names, values, strict=True):
-        object.__setattr__(made, name, value)  # frozen ones, too
+        object.__setattr__(made, name, value)  # works for frozen classes too
     return made
 
 
@@ -100,7 +100,7 @@ def _stack(arrays: list[Array]) -> Array:
 
 
 def _stack_tensors(samples: Sequence[Any]) -> Any:
-    import torch  # whoever made the samples has imported it
+    import torch  # the code that made the samples has already imported it
 
     for sample in samples:
         tensors.check_sendable(sample)

@@ -1,9 +1,9 @@
-"""Batches as JSON plus arrays: taking a batch apart, and putting it together.
+"""Batches as JSON plus arrays: disassembly and reassembly.
 
 A batch is any nesting of lists, tuples, dicts, namedtuples and dataclasses over arrays, tensors,
 numbers, str, bytes and None. Its *tree* is JSON, so nothing that crosses the wire is ever
-unpickled, imported or executed: a str, an int of 64 bits, a float, a bool and None stand for
-themselves, and a list begins with what it is:
+unpickled, imported or executed. A str, an int of 64 bits, a float, a bool and None represent
+themselves, and a list begins with its kind:
 
     ["array", i]  ["tensor", i]  ["tensor", i, "bfloat16"]  ["scalar", i]      of array i
     ["bytes", i]  ["text", i]                                                  in array i
@@ -31,9 +31,9 @@ Array = npt.NDArray[Any]
 
 #: numpy's kinds of plain data: bool, integers, floats, complex, fixed strings, dates.
 PLAIN_KINDS = frozenset("biufcSUmM")
-#: Levels of nesting. JSON's reader has a limit, which must not be met on the other side first.
+#: Levels of nesting. The JSON parser has a limit of its own, which the other side must not hit.
 DEEPEST = 64
-#: Longer texts travel as bytes.
+#: Longer texts are sent as bytes.
 _LONG_TEXT = 4096
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN = (float, bool, type(None))
@@ -41,9 +41,9 @@ _KEYS = (str, bytes, int, complex, *_PLAIN)
 
 
 def take_apart(batch: Any) -> tuple[Any, list[Array]]:
-    """A batch to its tree and its arrays (contiguous); the inverse of `Assembly.rebuild`.
+    """Disassemble a batch into its tree and its contiguous arrays; `Assembly.rebuild` inverts it.
 
-    Raises DataError for what cannot be sent.
+    Raises DataError for anything that cannot be sent.
     """
     arrays: list[Array] = []
     return _take_apart(batch, arrays, DEEPEST), arrays
@@ -116,7 +116,7 @@ def _key(key: Any, arrays: list[Array], levels: int) -> Any:
 
 
 def _text(text: str, arrays: list[Array]) -> Any:
-    # JSON joins two halves of a character into one, which would be another str.
+    # JSON joins two surrogates into one character, which would be a different str.
     if len(text) > _LONG_TEXT or (not text.isascii() and _SURROGATE.search(text)):
         return ["text", _add_bytes(text.encode("utf-8", "surrogatepass"), arrays)]
     return text
@@ -140,10 +140,10 @@ def _add(array: Array, arrays: list[Array]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Assembly:
-    """How batches are put together.
+    """Settings for rebuilding batches.
 
-    tensors: True makes tensors of arrays too, False makes arrays of tensors too, and None leaves
-        each what it was. types: the NamedTuple and dataclass classes that batches may hold.
+    tensors: True converts arrays to tensors, False converts tensors to arrays, and None keeps each
+        as it was. types: the NamedTuple and dataclass classes that batches may hold.
     """
 
     tensors: bool | None = None
@@ -157,10 +157,10 @@ class Assembly:
             raise DataError(f"types has two classes of one name; rename one: {self.types}")
 
     def rebuild(self, tree: Any, arrays: Sequence[Array]) -> Any:
-        """A batch from its tree.
+        """Rebuild a batch from its tree.
 
-        Raises WireError for a tree that does not fit its arrays, and DataError for what this
-        process cannot make.
+        Raises WireError for a tree that does not fit its arrays, and DataError for parts that this
+        process cannot create.
         """
         try:
             return self._rebuild(tree, arrays)
@@ -221,7 +221,7 @@ class Assembly:
         return {kind.__qualname__: kind for kind in self.types}
 
 
-#: Keys are what they were, whatever becomes of the values.
+#: Keys keep their types, whatever the values are converted to.
 _AS_GIVEN = Assembly()
 
 

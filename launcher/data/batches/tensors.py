@@ -1,7 +1,7 @@
-"""Torch's tensors as numpy arrays of the same bytes, and back; numpy alone is enough to read this.
+"""Torch tensors as numpy arrays of the same bytes, and back. Imports without torch.
 
-numpy has no bfloat16, no float8 and no complex32. Such tensors travel as integers of the same bits,
-with the name of their type beside them.
+numpy has no bfloat16, no float8 and no complex32. Such tensors are sent as integers of the same
+bits, with the name of their type beside them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from launcher.errors import DataError
 
 Array = npt.NDArray[Any]
 
-#: The types of torch that numpy lacks, and the integers of the same size.
+#: The torch types that numpy lacks, and the integer types of the same size.
 BITS = {
     "bfloat16": "int16",
     "complex32": "int32",
@@ -32,11 +32,12 @@ SHARED = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-#: Looking a dtype up is 20 times as fast as asking it for its name.
+#: Looking up a dtype is 20 times as fast as reading its name.
 _SHARED_DTYPES = frozenset(map(np.dtype, SHARED))
 
 
 def is_tensor(value: object) -> bool:
+    """Return whether a value is a torch tensor, without importing torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -60,12 +61,13 @@ def check_sendable(tensor: Any) -> None:
 
 
 def as_array(tensor: Any) -> tuple[Array, str]:
-    """A tensor's values, and the name of its type where numpy has none ("" where it has).
+    """Return a tensor's values, and the name of its type if numpy lacks it ("" if not).
 
-    Shares the tensor's memory when that is contiguous and on the CPU. Raises DataError.
+    Shares the tensor's memory when that is contiguous and on the CPU. Raises DataError for tensors
+    that cannot be sent.
     """
     check_sendable(tensor)
-    # What autograd knows about it, and views that are conjugated lazily, stay on this side.
+    # Drop autograd state, and resolve lazy conjugation and negation.
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     name = _type_name(plain)
     if name in BITS:
@@ -76,7 +78,7 @@ def as_array(tensor: Any) -> tuple[Array, str]:
 
 
 def as_tensor(array: Array, name: str = "") -> Any:
-    """An array as a torch tensor over the same memory.
+    """Return an array as a torch tensor over the same memory.
 
     name: of a type that numpy lacks. Arrays of types that torch lacks (strings, dates, longdouble)
     are returned as they are. Raises DataError when this process cannot make the tensor.
@@ -86,13 +88,13 @@ def as_tensor(array: Array, name: str = "") -> Any:
     if array.dtype not in _SHARED_DTYPES:
         return array
     try:
-        import torch  # only a script that has imported torch itself, or has tensors sent, is here
+        import torch  # reached only if the script imported torch or tensors were sent
     except ImportError as error:
         raise DataError(
             f"a batch holds tensors, and {sys.executable} has no torch: use an image that has it, "
             "or DataLoader(..., tensors=False)"
         ) from error
-    if array.size == 0:  # numpy's empty arrays may have strides of 0, which no tensor of torch has
+    if array.size == 0:  # empty numpy arrays may have strides of 0, which torch tensors cannot
         tensor = torch.empty(array.shape, dtype=getattr(torch, array.dtype.name))
     else:
         tensor = torch.from_numpy(array if array.flags.writeable else array.copy())

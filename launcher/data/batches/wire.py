@@ -7,11 +7,11 @@
     payload  = the arrays' bytes, each at a multiple of ALIGNMENT, then the content
     content  = JSON [tree, [[dtype, shape, offset], ...]]
 
-Nothing is copied on the way out (one sendmsg over the arrays' own memory), and the payload can be
-received in one piece into any buffer, where the arrays are then views. The receiver reads the
-start, in one piece as well; only the rank reads the content. A large batch may travel in parts,
-each a frame of its own, on several connections. The checksum is crc32 over all that comes after it,
-where the job asks for it, and 0 where not.
+Sending copies nothing (one sendmsg over the arrays' own memory). The payload can be received in one
+piece into any buffer, and the arrays are then views of it. The receiver reads the start, in one
+piece as well; only the rank reads the content. A large batch may be sent in parts, each a frame of
+its own, on several connections. The checksum is crc32 over everything after it if the job asks for
+it, and 0 otherwise.
 """
 
 from __future__ import annotations
@@ -35,42 +35,45 @@ from launcher.errors import DataError, WireError
 from launcher.runtime.lines import from_json
 
 Array = npt.NDArray[Any]
-#: What kind an array of a payload is, its shape, its offset, and its bytes.
+#: The dtype of an array in a payload, its shape, its offset, and its size in bytes.
 Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]
 
 MAGIC = b"LDF3"
 ALIGNMENT = 64
-START_BYTES = 512  # with room for the longest name that a host can have
+START_BYTES = 512  # has room for the longest possible host name
 PAYLOAD_LIMIT = 1 << 40
 
 _START = struct.Struct("<4sI6QHH")
 _CHECKSUM = struct.Struct("<I")
-#: Offset of the checksum in the start, and of what it covers.
+#: Offset of the checksum in the start, and of the bytes that it covers.
 _AT_CHECKSUM, _CHECKED = 4, 8
-#: What numpy calls its plain types: "<f4", "|b1", "<U12", "<M8[25s]".
+#: numpy's names of its plain types: "<f4", "|b1", "<U12", "<M8[25s]".
 _DTYPE = re.compile(
     rf"[<>|][{''.join(sorted(PLAIN_KINDS))}][0-9]{{1,9}}(\[[0-9]*[a-zA-Z]{{1,2}}\])?"
 )
-#: Receiving in pieces of this size was measured faster than whole batches of 38-64 MB, and to take
-#: a tenth less CPU time than pieces of 1 MiB.
+#: Measured: receiving in pieces of this size is faster than whole batches of 38-64 MB, and takes a
+#: tenth less CPU time than pieces of 1 MiB.
 _PIECE = 4 << 20
-#: Bytes that the kernel gathers before it wakes who receives a frame; the last ones of them, in
-#: smaller steps, so that none waits for bytes that are not to come. A wake-up for each segment was
-#: measured to cost a quarter to a third of the CPU time.
+#: Bytes that the kernel gathers before it wakes the receiving thread (SO_RCVLOWAT). Shrinks towards
+#: the end of a frame, so that no thread waits for bytes that will not arrive. Measured: a wake-up
+#: for each segment costs a quarter to a third of the CPU time.
 _LOW_WATER = (2 << 20, 256 << 10, 1)
 #: sendmsg takes at most IOV_MAX buffers.
 _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)
-#: json.dumps makes one for each call, which costs as much again. Trees are no circles.
+#: json.dumps creates an encoder for each call, which doubles the cost. Trees have no cycles.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 _MOST_AXES = 64  # numpy's own limit
-#: A content of more bytes is read anew each time.
+#: A content of more bytes is not cached.
 _REMEMBERED = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The place of a frame's payload in that of its batch. attempt: counts a worker's batches."""
+    """The location of a frame's payload within its batch's payload.
+
+    attempt: counts a worker's batches.
+    """
 
     attempt: int
     offset: int
@@ -79,7 +82,10 @@ class Part:
 
 @dataclass(kw_only=True, slots=True)
 class Header:
-    """Whose batch a frame holds. content_bytes: of its end, which say what the arrays are."""
+    """Identifies the batch of a frame.
+
+    content_bytes: size of the content, at the end of the payload, which describes the arrays.
+    """
 
     run: str
     step: int
@@ -113,7 +119,10 @@ class Frame:
         *,
         checksums: bool = False,
     ) -> Frame:
-        """Lay out contiguous arrays; they must not change until the frame is sent."""
+        """Lay out contiguous arrays, which must not change until the frame is sent.
+
+        Raises DataError for a batch that exceeds PAYLOAD_LIMIT.
+        """
         buffers: list[memoryview] = []
         entries = []
         offset = 0
@@ -144,7 +153,7 @@ class Frame:
 
     @property
     def start(self) -> bytes:
-        """What comes before the payload; raises DataError for names that are too long."""
+        """The bytes before the payload; raises DataError for names that are too long."""
         start = _write_start(self.header)
         if not self.checksums:
             return start
@@ -152,7 +161,7 @@ class Frame:
         return start[:_AT_CHECKSUM] + checksum + start[_CHECKED:]
 
     def split(self, count: int, attempt: int) -> list[Frame]:
-        """The batch in `count` parts of equal size, which may be sent at the same time."""
+        """Split the batch into `count` parts of equal size, which may be sent concurrently."""
         total = self.header.payload_bytes
         share = -(-total // count)
         return [
@@ -169,10 +178,10 @@ class Frame:
         ]
 
     def copy_to(self, target: npt.NDArray[np.uint8]) -> None:
-        """Write the payload to memory of its size, or more."""
+        """Write the payload to memory of at least its size."""
         offset = 0
         for buffer in self.buffers:
-            # numpy copies large buffers without holding the interpreter lock
+            # numpy releases the interpreter lock while it copies large buffers
             target[offset : offset + len(buffer)] = np.frombuffer(buffer, np.uint8)
             offset += len(buffer)
 
@@ -208,7 +217,7 @@ def _write_start(header: Header) -> bytes:
 
 
 def read_start(start: bytes | bytearray | memoryview) -> Header:
-    """Whose batch the payload after it is; raises WireError for what no worker sends."""
+    """Parse a start into a header; raises WireError for anything that no worker sends."""
     magic, _, size, content, step, attempt, offset, total, *lengths = _START.unpack_from(start)
     if magic != MAGIC:
         raise WireError(f"not a frame: it starts with {bytes(magic)!r}")
@@ -229,12 +238,12 @@ def read_start(start: bytes | bytearray | memoryview) -> Header:
     )
 
 
-#: The same few names come with every batch.
+#: Cached: every batch carries one of a few names.
 _name = functools.lru_cache(maxsize=1024)(bytes.decode)
 
 
 def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
-    """Fill a buffer; False when the other side ended before it was full."""
+    """Fill a buffer; returns False if the other side closed before it was full."""
     received = 0
     for low_water in _LOW_WATER:
         end = len(target) - low_water + 1
@@ -252,7 +261,7 @@ def receive_exactly(connection: socket.socket, target: memoryview) -> bool:
 
 
 def skip(connection: socket.socket, count: int) -> bool:
-    """Receive and forget; False when the other side ended before."""
+    """Receive and discard `count` bytes; returns False if the other side closed before."""
     scratch = memoryview(bytearray(min(count, _PIECE)))
     while count > 0:
         piece = scratch[: min(count, len(scratch))]
@@ -265,16 +274,16 @@ def skip(connection: socket.socket, count: int) -> bool:
 def is_intact(
     start: bytes | bytearray | memoryview, payload: memoryview | npt.NDArray[np.uint8]
 ) -> bool:
-    """Whether a received frame is what was sent, by the checksum."""
+    """Return whether a received frame matches its checksum."""
     (checksum,) = _CHECKSUM.unpack_from(start, _AT_CHECKSUM)
     return bool(_checksum([start[_CHECKED:], payload]) == checksum)
 
 
 @functools.lru_cache(maxsize=64)
 def _read_content(content: bytes) -> tuple[Any, tuple[Entry, ...], int]:
-    """The tree, where which arrays are, and where the last of them ends.
+    """Parse a content into the tree, the array entries, and the end offset of the last array.
 
-    Most batches of a stream are alike in that.
+    Cached, as most batches of a stream have the same content.
     """
     try:
         tree, entries = from_json(content)
@@ -287,11 +296,11 @@ def _read_content(content: bytes) -> tuple[Any, tuple[Entry, ...], int]:
 
 
 def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, list[Array]]:
-    """The tree of a batch, and its arrays as views of its payload; raises WireError."""
+    """Return the tree of a batch, and its arrays as views of its payload; raises WireError."""
     if not 0 < content_bytes <= len(payload):
         raise WireError(f"a frame whose content of {content_bytes} bytes is outside of it")
     text = payload[-content_bytes:].tobytes()
-    # What says much is seldom said twice, and would be remembered for nothing.
+    # Long contents rarely repeat, so caching them is a waste of memory.
     read = _read_content if content_bytes <= _REMEMBERED else _read_content.__wrapped__
     tree, entries, end = read(text)
     if end > len(payload) - content_bytes:
@@ -305,11 +314,11 @@ def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, lis
 
 
 def read_entry(entry: Any) -> Entry:
-    """What a content says of one array; raises WireError for what no array is."""
+    """Parse a content's entry for one array; raises WireError for an invalid one."""
     try:
         name, shape, offset = entry
         dtype = _dtype(name)
-        # numpy reads a negative length or offset as a wish of its own
+        # numpy gives negative lengths and offsets a meaning of their own
         if not all(type(number) is int and number >= 0 for number in (offset, *shape)):
             raise ValueError("its shape and offset are no counts")
         if len(shape) > _MOST_AXES:
@@ -327,7 +336,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 
 def _cut(buffers: Iterable[memoryview], start: int, end: int) -> Iterator[memoryview]:
-    """What lies between two offsets of the buffers' bytes."""
+    """Yield the buffers' bytes between two offsets."""
     offset = 0
     for buffer in buffers:
         if cut := buffer[max(0, start - offset) : max(0, end - offset)]:

@@ -1,1 +1,1 @@
-"""What the processes of the data service say to each other."""
+"""Messages between the processes of the data service."""

@@ -1,4 +1,4 @@
-"""A worker's or a receiver's connection to the dispatcher, made again when it breaks."""
+"""A worker's or a receiver's connection to the dispatcher, which reconnects when it breaks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from launcher.runtime import lines
 from launcher.runtime.environment import Environment
 from launcher.runtime.events import emit
 
-#: Seconds without a word from the dispatcher, which says one every second, after which the
-#: connection is given up: it may be half open.
+#: Seconds without a message after which the connection is given up, because it may be half open.
+#: The dispatcher sends a heartbeat every second.
 SILENCE = 10.0
-#: Seconds for the dispatcher to come back: it is started again within one.
+#: Seconds to wait for the dispatcher to return; its host restarts it within one.
 RETURN_WITHIN = 60.0
-#: Seconds over which those who lost the dispatcher spread their return.
+#: Seconds over which processes that lost the dispatcher spread their reconnection.
 _SPREAD = 0.1
-#: Of its own: the global generator is seeded for the sample that the main thread is at.
+#: Separate from the global generator, which is seeded for the main thread's current sample.
 _coin = random.Random()
 
 
 class Control:
-    """Typed messages to and from the dispatcher. Hearing is for one thread.
+    """Exchanges typed messages with the dispatcher. Only one thread may receive.
 
-    hello: the first words on each new connection. They say all that this side knows, so that
-    nothing is lost with the messages that were on their way.
+    hello: returns the first messages on each new connection. They carry the complete state of this
+    side, so that messages lost in transit do not matter.
 
-    Connecting waits as long as hosts may start apart; raises DataServiceUnavailable after that.
+    Connecting waits as long as hosts may differ in their start times, then raises
+    DataServiceUnavailable.
     """
 
     def __init__(self, environment: Environment, hello: Callable[[], Iterable[m.Message]]) -> None:
@@ -51,19 +52,25 @@ class Control:
         )
         connection.settimeout(SILENCE)
         opened = lines.LineConnection(connection)
-        with self._saying:  # what is said meanwhile comes after the hello
+        with self._saying:  # other messages wait until the registration is sent
             self._lines = opened
             for message in self._hello():
                 opened.send(message.encode())
         return opened
 
     def say(self, message: m.Message) -> None:
-        """Send a message; without a connection it is lost, and the next hello makes up for it."""
+        """Send a message.
+
+        Without a connection it is lost, and the next registration makes up for it.
+        """
         with self._saying, contextlib.suppress(OSError):
             self._lines.send(message.encode())
 
     def hear(self) -> m.Message | None:
-        """The next message, or None when the dispatcher is gone for good, or this side closed."""
+        """Return the next message.
+
+        Returns None once the dispatcher is gone for good or this side is closed.
+        """
         while True:
             with contextlib.suppress(WireError, OSError):
                 while (raw := self._lines.receive()) is not None:
@@ -84,7 +91,7 @@ class Control:
             try:
                 self._connect(left)
             except OSError:  # noqa: PERF203 - each attempt may fail on its own
-                time.sleep(_SPREAD)  # lost again within its hello
+                time.sleep(_SPREAD)  # lost again while registering
             except LauncherError as error:
                 emit("dispatcher_not_back", why=str(error))
                 return False
@@ -93,5 +100,6 @@ class Control:
         return False
 
     def close(self) -> None:
+        """Close the connection for good."""
         self._closed = True
         self._lines.close()

@@ -1,4 +1,4 @@
-"""Whether what came as JSON fits the fields of a dataclass, by their annotations."""
+"""Check decoded JSON values against the annotations of a dataclass."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Check = Callable[[Any], bool]
 
-#: A value of such an annotation is of just this type.
+#: Annotations that require exactly this type.
 _PLAIN = frozenset({str, int, bool})
 
 
 def misfit(kind: type, values: Mapping[str, Any]) -> str | None:
-    """The name of a value that is not what its field is annotated as, if there is one."""
+    """Return the name of a value that does not match its field's annotation, or None."""
     checks = _checks(kind)
     for name, value in values.items():
         if not checks[name](value):
@@ -29,7 +29,7 @@ def _checks(kind: type) -> dict[str, Check]:
 
 
 def _check(annotation: Any) -> Check:
-    """A test of a value, made once: there is one for each field of each message."""
+    """Build the test for an annotation; this runs once for each field of each message type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
         return lambda value: True
@@ -55,11 +55,11 @@ def _check_all(kind: Any, check: Check) -> Check:
 
 
 def _check_tuple(arguments: tuple[Any, ...]) -> Check:
-    """JSON has no tuples: lists stand for them."""
+    """Build the test for a tuple; JSON has no tuples, so lists are accepted in their place."""
     if arguments[-1] is Ellipsis:
         check = _check(arguments[0])
         return lambda value: type(value) in (list, tuple) and all(map(check, value))
-    if _PLAIN.issuperset(arguments):  # without a call for each part
+    if _PLAIN.issuperset(arguments):  # avoids one call for each part
         kinds = [*arguments]
         return lambda value: type(value) in (list, tuple) and [*map(type, value)] == kinds
     checks = [_check(argument) for argument in arguments]

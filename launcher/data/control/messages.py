@@ -1,4 +1,4 @@
-"""The control protocol of the data service: typed messages, one JSON line each but for Batch.
+"""The control protocol of the data service: typed messages, one JSON line each except Batch.
 
 worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
                            Report
@@ -10,10 +10,10 @@ rank      <-> receiver     Describe, OpenRun, Taken, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
 local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
 
-A *run* is one rank's pass over one epoch of one dataset; its id is made by the rank.
+An *epoch read* is one rank's read of one epoch of one dataset; the rank makes its id.
 
-Each Hello says all that its sender knows, so that a dispatcher that was started again, or that was
-out of reach, can go on from there: what was said before and got lost does not matter.
+Each registration carries the complete state of its sender. A dispatcher that was restarted, or was
+unreachable, can continue from it, and earlier messages that were lost do not matter.
 """
 
 from __future__ import annotations
@@ -32,21 +32,24 @@ from launcher.runtime import lines
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """Anything that is said on a control connection."""
+    """Base class of all messages on a control connection."""
 
     def encode(self) -> dict[str, Any]:
+        """Return the message as a JSON object."""
         return {"type": type(self).__name__, **vars(self)}
 
     def to_line(self) -> bytes:
-        """The message as it is sent."""
+        """Return the message as bytes to send."""
         return lines.encode(self.encode())
 
 
 @dataclass(frozen=True, kw_only=True)
 class HelloWorker(Message):
-    """worker: its name, which begins with its host. holds: the steps it is at work on, by run.
+    """Registration of a worker.
 
-    seconds: that a batch takes it; 0 before the first. runs: those whose definition it has.
+    worker: its name, which begins with its host. seconds: time it takes per batch; 0 before the
+    first. holds: the steps it is working on, by epoch read. runs: the epoch reads whose definition
+    it has.
     """
 
     worker: str
@@ -58,10 +61,11 @@ class HelloWorker(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class HelloReceiver(Message):
-    """address: where workers send batches for this train host.
+    """Registration of a receiver.
 
-    runs: those that are open, as OpenRun messages with their progress. prepared, received: batches
-    that the ranks of this host have taken, by the host that prepared them and by rank.
+    address: where workers send batches for this train host. runs: the open epoch reads, as OpenRun
+    messages with their progress. prepared, received: batches that this host's ranks have consumed,
+    by the host that prepared them and by rank.
     """
 
     host: str
@@ -73,17 +77,17 @@ class HelloReceiver(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Describe(Message):
-    """Asks for the length of a dataset."""
+    """Request for the length of a dataset."""
 
     dataset: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Length(Message):
-    """The answer to Describe.
+    """Answer to Describe.
 
-    length: None when an iterable dataset does not say. error: the user's traceback when the dataset
-    does not build. unavailable: nobody can answer.
+    length: None if an iterable dataset does not define it. error: the user's traceback if the
+    dataset cannot be built. unavailable: no worker can answer.
     """
 
     dataset: str
@@ -95,15 +99,16 @@ class Length(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRun(Message):
-    """A rank begins to read.
+    """Notice that a rank starts an epoch read.
 
-    after: the run that this one follows, when it is opened before that one ends.
-    in_order: whether batches are handed over in the order of their steps.
-    reading: how many times its process has begun to read the stream, with this one; 0 when it is
-    opened before the script asks for it.
+    after: the epoch read that this one follows, if it is opened before that one ends. in_order:
+    batches are handed over in the order of their steps. reading: how many times the rank's process
+    has started to read the stream, including this one; 0 if the read is opened before the script
+    asks for it.
 
-    The rest is said when a receiver comes back. taken: every step below is taken; early: and these,
-    beyond it. arrived: [step, worker] of batches not taken. largest: bytes of the largest so far.
+    The other fields are sent when a receiver reconnects. taken: every step below it is consumed.
+    early: steps beyond it that are consumed too. arrived: [step, worker] of batches not consumed.
+    largest: bytes of the largest batch so far.
     """
 
     run: str
@@ -120,7 +125,7 @@ class OpenRun(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class DefineRun(Message):
-    """What a worker must know before it is leased batches of a run."""
+    """Definition of an epoch read, sent to a worker before it is leased batches of that read."""
 
     run: str
     plan: dict[str, Any]
@@ -137,7 +142,7 @@ class Lease(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Revoke(Message):
-    """Batches that a worker was leased, and need not prepare if it has not begun them."""
+    """Leased batches that a worker need not prepare unless it has already started them."""
 
     run: str
     steps: list[int]
@@ -145,7 +150,7 @@ class Revoke(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchFailed(Message):
-    """The dataset raised."""
+    """Report that the dataset raised an error."""
 
     run: str
     step: int
@@ -156,10 +161,10 @@ class BatchFailed(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Beat(Message):
-    """A worker's sign of life, once a second.
+    """A worker's heartbeat, sent once a second.
 
-    seconds: that a batch takes it. done: the steps it has done with since the last beat, by run;
-    they are sent, or were not wanted any more.
+    seconds: time it takes per batch. done: the steps finished since the last heartbeat, by epoch
+    read; they were sent, or were no longer wanted.
     """
 
     seconds: float
@@ -168,9 +173,10 @@ class Beat(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Message):
-    """What a process has counted since its start, once a second. kind: worker, rank or receiver.
+    """A process's metrics since its start, sent once a second.
 
-    of: the worker's or receiver's host, or rank/stream. process: tells it from those before it.
+    kind: worker, rank or receiver. of: the host of the worker or receiver, or rank/stream. process:
+    distinguishes it from its predecessors.
     """
 
     kind: str
@@ -181,12 +187,12 @@ class Report(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Alive(Message):
-    """The dispatcher's sign of life."""
+    """The dispatcher's heartbeat."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unreachable(Message):
-    """A worker cannot reach the receiver of a run."""
+    """Report that a worker cannot reach the receiver of an epoch read."""
 
     run: str
     why: str
@@ -194,17 +200,20 @@ class Unreachable(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving(Message):
-    """A worker was asked to leave. keeps: the steps that it still finishes, by run."""
+    """Notice that a worker was asked to leave.
+
+    keeps: the steps that it still finishes, by epoch read.
+    """
 
     keeps: dict[str, list[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress(Message):
-    """What has happened at a receiver lately, by run.
+    """Recent events at a receiver, by epoch read.
 
     arrived: [step, worker, bytes of shared memory] of first copies. taken: steps that the rank has
-    taken out of the loader.
+    consumed from the loader.
     """
 
     arrived: dict[str, list[tuple[int, str, int]]]
@@ -213,7 +222,10 @@ class Progress(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Damaged(Message):
-    """A batch did not arrive as it was sent, and its connection was closed with all after it."""
+    """Report of a batch that arrived damaged.
+
+    Its connection was closed, so everything sent after it is lost too.
+    """
 
     run: str
     step: int
@@ -222,19 +234,21 @@ class Damaged(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Taken(Message):
-    """A rank has taken batches out of the loader."""
+    """Notice that a rank has consumed batches from the loader."""
 
     run: str
     steps: list[int]
 
 
 class Batch(NamedTuple):
-    """A batch for a rank. slab: which shared memory; size: its bytes; new: its descriptor follows.
+    """A batch for a rank.
 
-    content: the bytes at its end that say what the others are.
-    The descriptor of a slab that the rank has not seen yet travels with the message.
-    There is one for each batch, on its way to the training loop, so it is a record and no JSON:
-    zero, new, bytes of the run's name, step, slab, size, content, the run's name.
+    slab: number of the shared memory slab. size: bytes of the batch in it. new: a descriptor
+    follows. content: number of bytes at the end of the batch that describe the others.
+
+    The descriptor of a slab that the rank has not seen yet travels with the message. This message
+    precedes every batch on its way to the training loop, so it is a binary record rather than JSON:
+    zero, new, bytes of the epoch read's id, step, slab, size, content, the epoch read's id.
     """
 
     run: str
@@ -245,7 +259,7 @@ class Batch(NamedTuple):
     content: int
 
     def to_line(self) -> bytes:
-        """The message as it is sent."""
+        """Return the message as bytes to send."""
         run = self.run.encode()
         numbers = (self.step, self.slab, self.size, self.content)
         return _RECORD.pack(_NO_JSON, self.new, len(run), *numbers) + run
@@ -253,7 +267,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NeedSlab(Message):
-    """A worker on the receiver's own host has a batch, of `size` bytes."""
+    """Request of a worker on the receiver's own host for a slab of `size` bytes for a batch."""
 
     run: str
     step: int
@@ -262,7 +276,10 @@ class NeedSlab(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Lent(Message):
-    """The answer: which slab to fill, or None when the batch is not wanted. new: as in Batch."""
+    """Answer to NeedSlab.
+
+    slab: which slab to fill, or None if the batch is not wanted. new: as in Batch.
+    """
 
     slab: int | None
     new: bool = False
@@ -270,7 +287,10 @@ class Lent(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Filled(Message):
-    """The batch is in the slab. content: as in Batch."""
+    """Notice that the batch is in the slab.
+
+    content: as in Batch.
+    """
 
     run: str
     step: int
@@ -282,14 +302,17 @@ class Filled(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Forget(Message):
-    """A slab that was released is used no more."""
+    """Notice that a released slab will not be used again."""
 
     slab: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFailed(Message):
-    """A run cannot go on. kind: "sample", "unavailable", "refused" or "dataset"."""
+    """Notice that an epoch read cannot continue.
+
+    kind: one of "sample", "unavailable", "refused" and "dataset".
+    """
 
     run: str
     kind: str
@@ -300,33 +323,39 @@ class RunFailed(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class CloseRun(Message):
-    """A rank has finished with a run, at its end or before."""
+    """Notice that a rank has finished an epoch read, at its end or earlier."""
 
     run: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confirm(Message):
-    """Asks whether a run is still read."""
+    """Question to a receiver: is the epoch read still in use?"""
 
     run: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmed(Message):
-    """It is: its rank lives. A run that is not is closed instead, or that has been said before."""
+    """Answer to Confirm that the rank of the epoch read is alive.
+
+    A read that is not in use is closed instead, or was closed before.
+    """
 
     run: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Farewell(Message):
-    """A receiver has told everything, and waits for Close as the sign that it was heard."""
+    """A receiver's last message, after it has reported everything.
+
+    It waits for Close as the acknowledgement.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Close(Message):
-    """The service ends; workers leave with exit code 0."""
+    """Notice that the service ends; workers then exit with code 0."""
 
 
 _T = TypeVar("_T")
@@ -338,7 +367,7 @@ _NAMES = {name: frozenset(f.name for f in fields(kind)) for name, kind in _TYPES
 
 
 def decode(raw: dict[str, Any]) -> Message:
-    """A message from its JSON object; raises WireError for what is not one."""
+    """Return the message in a JSON object; raises WireError if it is not a valid message."""
     name = str(raw.pop("type", None))
     kind = _TYPES.get(name)
     if kind is None or not raw.keys() <= _NAMES[name]:
@@ -352,14 +381,14 @@ def decode(raw: dict[str, Any]) -> Message:
 
 
 def to_lines(*messages: Message) -> bytes:
-    """Messages as they are sent, to be written in one go."""
+    """Return several messages as bytes to send in one write."""
     return b"".join([message.to_line() for message in messages])
 
 
 def cut(data: bytes) -> tuple[Message | Batch | None, bytes]:
-    """The first message of what has come, None when it is not there as a whole; and the rest.
+    """Split the first message off the received bytes; return it and the rest.
 
-    Raises WireError for what is no message.
+    The message is None while it is incomplete. Raises WireError for data that is not a message.
     """
     if data[0] != _NO_JSON:
         line, found, rest = data.partition(b"\n")
@@ -374,21 +403,22 @@ def cut(data: bytes) -> tuple[Message | Batch | None, bytes]:
         run = data[_RECORD.size : end].decode()
     except UnicodeDecodeError as error:
         raise WireError(f"a damaged message Batch: {data[:end]!r}") from error
-    # Batch(...) would call a function of its own.
+    # Faster than Batch(...), which adds a function call.
     return tuple.__new__(Batch, (run, step, slab, size, bool(new), content)), data[end:]
 
 
 def from_line(line: bytes) -> Message:
-    """A message from its JSON line; raises WireError for what is not one."""
+    """Return the message in a JSON line; raises WireError if it is not a valid message."""
     return decode(lines.decode(line))
 
 
 def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:
+    """Return a plan as a JSON object."""
     return asdict(plan)
 
 
 def decode_plan(raw: dict[str, Any]) -> Plan | LanePlan:
-    """A plan from a message; raises WireError when it is damaged."""
+    """Return the plan in a JSON object; raises WireError if it is damaged."""
     try:
         spec = _made(StreamSpec, raw["spec"])
         if "shard" in raw:

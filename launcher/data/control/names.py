@@ -1,13 +1,13 @@
-"""The names of workers, which say where they run."""
+"""Worker names, which encode where a worker runs."""
 
 from __future__ import annotations
 
 
 def host_of(worker: str) -> str:
-    """The host of a worker, with which its name begins: algo-1/0/4711."""
+    """Return the host part of a worker's name: algo-1 for algo-1/0/4711."""
     return worker.partition("/")[0]
 
 
 def place_of(worker: str) -> str:
-    """Where a worker and those that replace it run: algo-1/0."""
+    """Return the slot that a worker shares with its replacements: algo-1/0 for algo-1/0/4711."""
     return worker.rpartition("/")[0]

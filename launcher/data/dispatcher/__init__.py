@@ -1,1 +1,1 @@
-"""Who prepares which batch: one process on the leader."""
+"""The dispatcher: one process on the leader that decides which worker prepares which batch."""

@@ -1,4 +1,4 @@
-"""`python -m launcher.data.dispatcher`."""
+"""Entry point of `python -m launcher.data.dispatcher`."""
 
 import sys
 

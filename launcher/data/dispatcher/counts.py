@@ -1,4 +1,4 @@
-"""How many batches were taken, by who prepared them and by rank. Pure."""
+"""Counts of consumed batches, by the host that prepared them and by rank. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from launcher.errors import WireError
 
 @dataclass(kw_only=True)
 class Counts:
-    """Batches that the ranks of one receiver have taken: by who prepared them, and by rank."""
+    """Batches consumed by the ranks of one receiver, counted by preparing host and by rank."""
 
     prepared: Counter[str] = field(default_factory=Counter)
     received: Counter[int] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, prepared: Mapping[str, int], received: Mapping[str, int]) -> Counts:
-        """The counts of a receiver, in whose JSON ranks are keys; raises WireError."""
+        """Build the counts from a receiver's message.
+
+        JSON keys are strings, so ranks are parsed here; raises WireError for a key that is not a
+        number.
+        """
         try:
             by_rank = {int(rank): count for rank, count in received.items()}
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the dispatcher says to workers and receivers, and what follows from what they say."""
+"""Dispatcher logic: handle messages from workers and receivers, and send leases in return."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from launcher.data.order.shards import LanePlan
 from launcher.errors import DataError, WireError
 from launcher.runtime.events import emit
 
-#: Seconds that a receiver has to come back before its runs are closed.
+#: Seconds a receiver has to reconnect before its epoch reads are closed.
 RECEIVER_RETURNS = 90.0
-#: Seconds after which a worker that came back is told which of its runs are closed: by then their
-#: receivers are back as well.
+#: Seconds after which a reconnected worker is notified which of its epoch reads are closed. By then
+#: their receivers have reconnected as well.
 SETTLED_AFTER = 10.0
 
 
 class Desk:
-    """Workers on one side, receivers on the other, and the ledger between them.
+    """Coordinator between the workers, the receivers and the lease scheduler.
 
-    data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
-    own ranks. start_timeout: seconds to wait for the first. now: the time, in seconds.
+    data_hosts: hosts that are expected to serve. local_hosts: train hosts whose workers serve only
+    their own ranks. start_timeout: seconds to wait for the first worker. now: clock, in seconds.
     """
 
     def __init__(
@@ -60,26 +60,30 @@ class Desk:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._run_receivers: dict[str, str] = {}
-        self._returning: dict[str, asyncio.TimerHandle] = {}  # of receivers that may come back
+        self._returning: dict[str, asyncio.TimerHandle] = {}  # for receivers that may reconnect
 
     @property
     def has_receivers(self) -> bool:
+        """True while any receiver is connected."""
         return bool(self._receivers)
 
     def snapshot(self) -> Snapshot:
-        """The numbers of the job so far."""
+        """Return the job's metrics so far."""
         return self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases)
 
     async def close(self) -> None:
-        """Tell the workers that it is over."""
+        """Send Close to the workers and close their connections."""
         for worker in self._workers.values():
             worker.send(m.Close())
         await asyncio.gather(*(worker.close() for worker in self._workers.values()))
 
-    # The course of time --------------------------------------------------------------------
+    # Periodic checks ----------------------------------------------------------------------
 
     def look(self) -> None:
-        """To be called a few times a second: notice who is silent, and what is late or deadly."""
+        """Check for silent workers, late batches and batches that kill workers.
+
+        The dispatcher calls this several times a second.
+        """
         self._check_poisoned()
         for dispute in self._disputes:
             self._look_at(dispute)
@@ -87,7 +91,7 @@ class Desk:
         self._note_deaths()
 
     def report(self) -> None:
-        """Print what has been served."""
+        """Log how many batches each host has prepared and each rank has received."""
         total = self._ledger.total()
         emit(
             "batches_served",
@@ -96,7 +100,10 @@ class Desk:
         )
 
     def beat(self) -> None:
-        """To be called once a second: a sign of life, and a look at what goes wrong."""
+        """Send a heartbeat to every peer and run the health checks.
+
+        The dispatcher calls this once a second.
+        """
         for peer in (*self._workers.values(), *self._receivers.values()):
             peer.send(m.Alive())
         for rank, run in self._troubles.idle(self._ledger, self._now()):
@@ -138,10 +145,10 @@ class Desk:
         for run in runs:
             self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
 
-    # Coming and going -----------------------------------------------------------------------
+    # Connections --------------------------------------------------------------------------
 
     def hear(self, peer: Peer, messages: Sequence[m.Message]) -> None:
-        """What a peer has said; raises WireError for nonsense."""
+        """Handle messages from a peer; raises WireError for invalid ones."""
         self._metrics.count("messages", len(messages))
         for message in messages:
             self._hear(peer, message)
@@ -206,7 +213,7 @@ class Desk:
             self._open_run(peer, message)
 
     def part_from(self, peer: Peer) -> None:
-        """The connection of a peer has ended."""
+        """Clean up after a peer's connection has ended."""
         if self._workers.get(peer.name) is peer:
             del self._workers[peer.name]
             lost_at = None if peer.leaving else self._now()
@@ -228,12 +235,12 @@ class Desk:
         worker.send(*(m.CloseRun(run=run) for run in closed))
 
     def _close_runs(self, receiver: str) -> None:
-        """A receiver has not come back."""
+        """Close the epoch reads of a receiver that has not reconnected in time."""
         del self._returning[receiver]
         for run in self._ledger.runs_of(receiver):
             self._close_run(run)
 
-    # What workers say ---------------------------------------------------------------------
+    # Messages from workers ----------------------------------------------------------------
 
     def _hear_worker(self, peer: Peer, message: m.Message) -> None:
         now = self._now()
@@ -268,7 +275,7 @@ class Desk:
         )
 
     def _fail_run(self, failed: m.RunFailed) -> None:
-        """Tell a run's rank that it cannot go on, and forget the run."""
+        """Notify the rank that its epoch read cannot continue, and forget the read."""
         self._tell_receiver(self._run_receivers.get(failed.run, ""), failed)
         self._close_run(failed.run)
 
@@ -276,7 +283,7 @@ class Desk:
         if receiver := self._receivers.get(name):
             receiver.send(message)
 
-    # What receivers say -------------------------------------------------------------------
+    # Messages from receivers --------------------------------------------------------------
 
     def _hear_receiver(self, peer: Peer, message: m.Message) -> None:
         if isinstance(message, m.Progress):
@@ -286,7 +293,7 @@ class Desk:
         elif isinstance(message, m.Describe):
             self._describe(peer, message)
         elif isinstance(message, m.OpenRun):
-            if message.run not in self._plans:  # else the hello has said it, and more
+            if message.run not in self._plans:  # otherwise the registration already opened it
                 self._open_run(peer, message)
         elif isinstance(message, m.CloseRun):
             self._close_run(message.run)
@@ -347,7 +354,7 @@ class Desk:
         peer.send(m.RunFailed(run=run, kind="refused", message=why))
 
     def _dispute(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
-        """Let a run wait until those that it differs from are over, or are read still."""
+        """Hold back a conflicting read until the reads it conflicts with close or are confirmed."""
         self._disputes.begin(
             Dispute(peer=peer, opened=opened, objections=objections, since=self._now())
         )
@@ -357,7 +364,7 @@ class Desk:
     def _look_at(self, dispute: Dispute) -> None:
         open_still = [run for run in dispute.objections if run in self._readers]
         if self._receivers.get(dispute.peer.name) is not dispute.peer:
-            self._disputes.end(dispute.opened.run)  # it is opened again when its host is back
+            self._disputes.end(dispute.opened.run)  # reopened when its host reconnects
         elif not open_still or self._now() - dispute.since > PATIENCE:
             for run in open_still:
                 self._readers.close(run)
@@ -378,7 +385,7 @@ class Desk:
     # Leases -------------------------------------------------------------------------------
 
     def assign(self) -> None:
-        """Lease what can be leased."""
+        """Send the revocations and the leases that are due."""
         said: dict[str, list[m.Message]] = {}
         for revoked in self._ledger.revoked():
             if revoked.worker in self._workers:
@@ -401,13 +408,13 @@ class Desk:
 
 
 def _with_host(error: str, host: str) -> str:
-    """An error with the host that it is of, before its traceback."""
+    """Return the error with its host added to the first line, before the traceback."""
     line, end, traceback = error.partition("\n")
     return f"{line} (on data host {host}){end}{traceback}"
 
 
 def _progress(opened: m.OpenRun, steps: int) -> Progress:
-    """How far a run is; raises WireError for what cannot be."""
+    """Return how far the epoch read has come; raises WireError for an impossible position."""
     taken = opened.taken + len(opened.early)
     beyond = [*opened.early, *(step for step, _ in opened.arrived)]
     possible = range(opened.taken, min(steps, taken + LAST_WINDOW))

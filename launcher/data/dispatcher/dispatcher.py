@@ -1,8 +1,8 @@
-"""The dispatcher: one process on the leader that leases batches to workers.
+"""The dispatcher process on the leader, which leases batches to workers.
 
-`python -m launcher.data.dispatcher` runs until its host closes it, at the end of training; it then
-tells the workers and prints how many batches each data host has prepared. It may die at any moment:
-its host starts it again, and workers and receivers tell the new one what they know.
+`python -m launcher.data.dispatcher` runs until its host closes it at the end of training. It then
+closes the workers and logs how many batches each data host prepared. The dispatcher may die at any
+moment: its host restarts it, and workers and receivers send the new one all the state they hold.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
 _TICK = 0.1
 _BEAT_TICKS = 10
 _READ_LIMIT = 1 << 18
-#: A tick that comes so much late means that this process was stopped.
+#: A tick that is this many seconds late means that this process was stopped.
 _FROZEN = 1.0
 
 
 class Dispatcher:
-    """The process: its connections, its clock, and its turns.
+    """The dispatcher's server: connections, clock and event loop.
 
-    data_hosts: hosts that are expected to serve. local_hosts: train hosts with workers, for their
-    own ranks. start_timeout: seconds to wait for the first.
+    data_hosts: hosts that are expected to serve. local_hosts: train hosts whose workers serve only
+    their own ranks. start_timeout: seconds to wait for the first worker.
     """
 
     def __init__(
@@ -58,13 +58,16 @@ class Dispatcher:
         )
 
     def _now(self) -> float:
-        """A clock that stands still while this process is stopped: peers are not silent then."""
+        """Return a monotonic time that excludes periods in which this process was stopped.
+
+        Peers that sent nothing during such a period were not silent.
+        """
         return time.monotonic() - self._frozen
 
-    # Life ---------------------------------------------------------------------------------
+    # Lifetime -----------------------------------------------------------------------------
 
     async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
-        """Serve until `stop` is set and the receivers have said their last."""
+        """Serve until `stop` is set and the receivers have sent their last reports."""
         publisher = Publisher(
             self._desk.snapshot,
             group=self._data_group,
@@ -84,7 +87,7 @@ class Dispatcher:
                 await self._desk.close()
 
     async def _last_words(self, patience: float = 2.0) -> None:
-        """Let the receivers, which close first, report what their ranks took last."""
+        """Wait for the receivers, which close first, to report what their ranks consumed last."""
         deadline = time.monotonic() + patience
         while self._desk.has_receivers and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -98,7 +101,7 @@ class Dispatcher:
             before = time.monotonic()
             if late > _FROZEN:
                 self._frozen += late
-                continue  # hear first what came meanwhile
+                continue  # first handle the messages that arrived meanwhile
             ticks += 1
             if ticks % _BEAT_TICKS == 0:
                 self._desk.beat()
@@ -119,7 +122,7 @@ class Dispatcher:
             address = writer.get_extra_info("peername") or ("?",)
             emit("stranger_refused", peer=address[0], port="dispatcher", why=str(error)[:120])
         except asyncio.CancelledError:
-            return  # we end; asyncio before 3.12 would print this as an error
+            return  # shutting down; asyncio before 3.12 would log this as an error
         finally:
             self._desk.part_from(peer)
             self._stir()
@@ -128,7 +131,7 @@ class Dispatcher:
     # Leases -------------------------------------------------------------------------------
 
     def _stir(self) -> None:
-        """Lease what can be leased, once for all that is heard in this turn of the loop."""
+        """Schedule one lease assignment for all messages received in this turn of the loop."""
         if not self._is_stirred:
             self._is_stirred = True
             asyncio.get_running_loop().call_soon(self._assign)
@@ -139,8 +142,9 @@ class Dispatcher:
 
 
 async def _wait_while(duties: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
-    """Wait for the end, and raise what a duty raises: a dispatcher without a clock leases nothing
-    anew, and one that has died is started again.
+    """Wait until `stop` is set; raise the error of a background task that fails first.
+
+    A dispatcher without its clock would lease nothing again, whereas one that died is restarted.
     """
     stopped = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait({stopped, *duties}, return_when=asyncio.FIRST_COMPLETED)
@@ -168,6 +172,7 @@ async def _serve(environment: Environment) -> None:
 
 
 def main() -> int:
+    """Run the dispatcher process; return its exit code."""
     wait_for_turns()
     asyncio.run(_serve(Environment.read(paths_here())))
     return 0

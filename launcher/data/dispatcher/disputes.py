@@ -1,7 +1,8 @@
-"""Runs that differ from others which may be over: the hosts of those are asked first.
+"""Epoch reads that conflict with reads which may already be over.
 
-Ranks that are started again may read in another way than those before them, and a host that was cut
-off has not said yet that its old ranks are gone.
+Restarted ranks may read with other settings than the ranks before them, and a host that was cut off
+has not yet reported that its old ranks are gone. The dispatcher therefore asks the hosts of the
+conflicting reads before it refuses the new one.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from dataclasses import dataclass
 from launcher.data.control import messages as m
 from launcher.data.dispatcher.peer import Peer
 
-#: Seconds for a host to answer; the runs of one that does not bind nobody.
+#: Seconds a host has to answer; after that, its epoch reads no longer block others.
 PATIENCE = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dispute:
-    """A run that waits to be opened. peer: its receiver. objections: in words, by run."""
+    """An epoch read that waits to be opened.
+
+    peer: its receiver. objections: a description of each conflict, by the conflicting read's id.
+    """
 
     peer: Peer
     opened: m.OpenRun
@@ -27,7 +31,7 @@ class Dispute:
 
 
 class Disputes:
-    """Those that are not settled, by their runs."""
+    """The unresolved conflicts, by the id of the epoch read that waits."""
 
     def __init__(self) -> None:
         self._all: dict[str, Dispute] = {}
@@ -36,13 +40,18 @@ class Disputes:
         return iter(list(self._all.values()))
 
     def begin(self, dispute: Dispute) -> None:
+        """Add a conflict."""
         self._all[dispute.opened.run] = dispute
 
     def end(self, run: str) -> None:
+        """Remove the conflict of an epoch read, if it has one."""
         self._all.pop(run, None)
 
     def confirmed(self, run: str) -> Iterator[tuple[Dispute, str]]:
-        """A run is read still: those that differ from it, and how. They are settled."""
+        """Resolve the conflicts with an epoch read that is confirmed to be still open.
+
+        Yields each conflict with the description of its difference from that read.
+        """
         for dispute in self:
             if run in dispute.objections:
                 self.end(dispute.opened.run)

@@ -1,4 +1,4 @@
-"""The workers: what each holds, how fast it is, and who comes to a new batch soonest. Pure."""
+"""The worker pool: each worker's leases and speed, and which takes the next batch soonest. Pure."""
 
 from __future__ import annotations
 
@@ -9,48 +9,52 @@ from dataclasses import dataclass, field
 
 from launcher.data.dispatcher.ranking import Ranking
 
-#: Seconds of work that a worker should have in hand.
+#: Seconds of work that a worker should have queued.
 WORK_IN_HAND = 0.1
-#: Seconds of work that are leased in one go: more would make a rank wait for one worker.
+#: Seconds of work leased at once: with more, a rank would wait for one worker.
 BLOCK_SECONDS = 0.01
-#: Batches that one worker holds leases for, at most.
+#: Maximum number of leases that one worker holds.
 DEEPEST = 64
-#: Seconds without a sign of life after which a worker's leases go to others. Workers beat once a
-#: second: two beats are missing, and a little.
+#: Seconds without a sign of life after which a worker's leases go to others. Workers send a
+#: heartbeat once a second, so this is two missed heartbeats and some slack.
 SILENCE = 2.5
-#: A worker that needs this many times the usual seconds gets one lease at a time.
+#: A worker that takes this many times the usual seconds per batch gets one lease at a time.
 SLOW_FACTOR = 4.0
 
-#: A step of a run.
+#: An epoch read and one of its steps.
 Lease = tuple[str, int]
 
 
 @dataclass(kw_only=True, eq=False)
 class Worker:
-    """One worker. seconds: that a batch takes it, by its own account; 0 before the first.
+    """State of one worker.
 
-    receiver: the only one that it serves, for a worker on a train host.
+    seconds: time it takes per batch, as it reports; 0 before the first. receiver: the only receiver
+    it serves, for a worker on a train host.
     """
 
     name: str
     last_seen: float
     seconds: float = 0.0
-    leases: dict[Lease, float] = field(default_factory=dict)  # since when
-    sent: set[Lease] = field(default_factory=set)  # by its own account, and not arrived
-    progress: float = 0.0  # when a batch of it arrived last
+    leases: dict[Lease, float] = field(default_factory=dict)  # lease -> time it was granted
+    sent: set[Lease] = field(default_factory=set)  # reported as sent, not arrived yet
+    progress: float = 0.0  # when its latest batch arrived
     silent: bool = False
     slow: bool = False
     leaving: bool = False
     receiver: str | None = None
-    lanes: set[str] = field(default_factory=set)  # the runs that it owns
+    lanes: set[str] = field(default_factory=set)  # the epoch reads whose shard readers it owns
 
     def serves(self, receiver: str) -> bool:
-        """Whether this worker can send to a receiver: a local one serves its own host's alone."""
+        """Return True if this worker can send to the receiver.
+
+        A worker on a train host serves only that host's receiver.
+        """
         return self.receiver in (None, receiver)
 
     @property
     def depth(self) -> int:
-        """Leases that keep it busy for WORK_IN_HAND seconds, and one more."""
+        """Number of leases that keep it busy for WORK_IN_HAND seconds, plus one."""
         if self.slow:
             return 1
         if not self.seconds:
@@ -59,33 +63,41 @@ class Worker:
 
     @property
     def room(self) -> int:
+        """Number of further leases it can take; 0 when silent or leaving."""
         return 0 if self.silent or self.leaving else self.depth - len(self.leases)
 
     @property
     def block(self) -> int:
-        """Batches to lease in one go."""
+        """Number of batches to lease to it at once."""
         fast = int(BLOCK_SECONDS / self.seconds) if self.seconds else 1
         return max(1, min(self.room, fast))
 
     @property
     def is_hungry(self) -> bool:
-        """Whether it should be leased more: at half its depth, so that leases go out in blocks."""
+        """True if it should get more leases.
+
+        That is at half its depth, so that leases are sent in blocks.
+        """
         return self.room > 0 and len(self.leases) <= self.depth // 2
 
     def finished(self, lease: Lease, now: float) -> float | None:
-        """Seconds that an arrived batch has taken, or None when it was not this worker's."""
+        """Return the seconds an arrived batch took, or None if it was not leased to this worker."""
         since = self.leases.pop(lease, None)
         self.sent.discard(lease)
         before, self.progress = self.progress, now
         return None if since is None else now - max(since, before)
 
     def begun(self, lease: Lease) -> float:
-        """When it can have begun with a batch, at the latest known: it works in order."""
+        """Return the estimated time at which it started a batch.
+
+        A worker prepares its batches in order, so that is the later of the lease and its last
+        arrival.
+        """
         return max(self.leases[lease], self.progress)
 
 
 class Fleet:
-    """All workers by name, and those that should be leased more, the soonest first."""
+    """All workers by name, and a queue of those that should get more leases, soonest first."""
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
@@ -98,29 +110,36 @@ class Fleet:
         return len(self._workers)
 
     def get(self, name: str) -> Worker | None:
+        """Return the worker of this name, or None."""
         return self._workers.get(name)
 
     def add(self, worker: Worker) -> None:
+        """Add a worker and queue it for leases."""
         self._workers[worker.name] = worker
         self.offer(worker)
 
     def remove(self, name: str) -> Worker | None:
+        """Remove and return the worker of this name, or return None if there is none."""
         worker = self._workers.pop(name, None)
         if worker is not None:
             self._hungry.drop(worker)
         return worker
 
     def offer(self, worker: Worker) -> None:
-        """Let a worker be leased more when it should be."""
+        """Queue a worker for leases if it should get more."""
         if worker.is_hungry:
             self.put_back(worker)
 
     @property
     def has_hungry(self) -> bool:
+        """True if any worker is queued for leases."""
         return bool(self._hungry)
 
     def soonest(self, receiver: str, without: Collection[str] = ()) -> Worker | None:
-        """Take out the worker that will come to a new batch soonest; `put_back` it after use."""
+        """Remove and return the queued worker that will start a new batch soonest.
+
+        Call `put_back` after use.
+        """
         passed = []
         while (worker := self._hungry.pop()) is not None:
             if worker.serves(receiver) and worker.name not in without and worker.room > 0:
@@ -131,24 +150,24 @@ class Fleet:
         return worker
 
     def least_laden(self, receiver: str) -> Worker | None:
-        """The worker with room that owns the fewest lanes."""
+        """Return the worker with room that owns the fewest shard readers, or None."""
         free = [worker for worker in self if worker.room > 0 and worker.serves(receiver)]
         return min(free, key=lambda w: (len(w.lanes), len(w.leases) * w.seconds), default=None)
 
     def put_back(self, worker: Worker) -> None:
-        """Return a worker that was taken out, if it still has room."""
+        """Return a removed worker to the queue if it still has room."""
         if worker.room > 0:
             self._hungry.put(worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room))
 
     def seen(self, worker: Worker, now: float) -> None:
-        """A worker has given a sign of life."""
+        """Record a sign of life from a worker."""
         worker.last_seen = now
         if worker.silent:
             worker.silent = False
             self.offer(worker)
 
     def look(self, now: float) -> list[Worker]:
-        """Notice who is slow and who is silent; returns those that have just fallen silent."""
+        """Update which workers are slow or silent; return those that have just become silent."""
         paces = [worker.seconds for worker in self if worker.seconds]
         usual = statistics.median_low(paces) if paces else 0.0
         fallen = []

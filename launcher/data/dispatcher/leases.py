@@ -1,4 +1,4 @@
-"""Which worker is leased what next: what runs want, and what is late with whoever has it. Pure."""
+"""Choose which worker is leased which batch next, and lease late batches a second time. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from launcher.data.dispatcher.owners import Owners
 from launcher.data.dispatcher.ranking import Ranking
 from launcher.data.dispatcher.runs import Run
 
-#: A batch is late after this many times the usual seconds, and at least LATE_AFTER.
+#: A batch is late after this many times the usual seconds, but not before LATE_AFTER seconds.
 LATE_FACTOR = 4.0
 LATE_AFTER = 0.25
-#: The same for the first batch of a run: workers may have to build the dataset.
+#: LATE_AFTER for the first batch of an epoch read: workers may have to build the dataset.
 FIRST_LATE_AFTER = 3.0
-#: Batches ahead of a rank that are looked at for being late.
+#: Batches ahead of a rank that are checked for being late.
 FORESIGHT = 8
-#: Leases that a worker has begun, most likely: one is sent, one waits for that, one is prepared.
+#: Leases that a worker has probably started: one is sent, one waits to be sent, one is prepared.
 AT_WORK_ON = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """Batches of one run for one worker."""
+    """Batches of one epoch read assigned to one worker."""
 
     worker: str
     run: str
@@ -32,24 +32,25 @@ class Assignment:
 
 
 class Leases:
-    """The wants of the runs, and who among the workers meets them."""
+    """Match the batches that epoch reads want with workers that have room."""
 
     def __init__(self, fleet: Fleet, owners: Owners, runs: Mapping[str, Run]) -> None:
         self._fleet = fleet
         self._owners = owners
         self._runs = runs
         self._wanting: Ranking[Run] = Ranking()
-        # Of both, dozens of words are heard between two looks at them.
+        # Collected here because dozens of messages about each arrive between two assignments.
         self._offering: dict[Worker, None] = {}
         self._changed: dict[Run, None] = {}
         self._turns = itertools.count(1)
-        self._late: dict[Lease, None] = {}  # to be leased once more, in this order
+        self._late: dict[Lease, None] = {}  # to be leased again, in this order
         self._revoked: list[Assignment] = []
-        #: Leases of batches that others held already, and were late with.
+        #: Number of leases of late batches that another worker already held.
         self.late = 0
 
     def give_back(self, worker: Worker, leases: Iterable[Lease]) -> None:
-        # They stay with the worker, which may still be at work on them.
+        """Make the leases available to other workers."""
+        # They also stay with the worker, which may still be preparing them.
         for run_id, step in leases:
             if run := self._runs.get(run_id):
                 run.give_back(step, worker.name)
@@ -57,7 +58,7 @@ class Leases:
         self._want_lanes(worker)
 
     def shrink(self, run: Run) -> None:
-        """Take back what the window of a run, which has shrunk, does not hold any more."""
+        """Revoke the leases that no longer fit an epoch read's window after it has shrunk."""
         beyond = set(run.beyond_window())
         for name in {name for step in beyond for name in run.holders[step]}:
             if (worker := self._fleet.get(name)) is None:
@@ -70,50 +71,59 @@ class Leases:
             if steps:
                 self._revoked.append(Assignment(worker=name, run=run.name, steps=tuple(steps)))
                 self.offer(worker)
-        if run.follower is not None:  # it has what this one leaves
+        if run.follower is not None:  # it gets the window that this one leaves
             self.shrink(run.follower)
 
     def revoked(self) -> list[Assignment]:
-        """What was taken back since this was asked last; the workers may have begun it."""
+        """Return the leases revoked since the last call.
+
+        Their workers may already have started on them.
+        """
         revoked, self._revoked = self._revoked, []
         return revoked
 
     def offer(self, worker: Worker) -> None:
-        """A worker may have room for more."""
+        """Mark a worker as possibly having room for more leases."""
         self._offering[worker] = None
 
     def want(self, run: Run) -> None:
-        """A run may want something else than before."""
+        """Mark an epoch read as possibly wanting other batches than before."""
         self._changed[run] = None
 
     def _want_lanes(self, worker: Worker) -> None:
-        """Lanes wait for their owner alone, and for another when it has gone."""
+        """Mark the shard reads that this worker owns as wanting batches.
+
+        They wait for their owner alone, or for any other worker once it has gone.
+        """
         for name in worker.lanes:
             if run := self._runs.get(name):
                 self.want(run)
 
     def drop(self, run: Run) -> None:
-        """A run wants nothing any more."""
+        """Remove an epoch read from the queue; it wants nothing any more."""
         self._wanting.drop(run)
 
     def look(self, now: float) -> None:
-        """Notice what is late."""
+        """Queue the batches that are late to be leased a second time."""
         for run in self._runs.values():
             for step in run.awaited(FORESIGHT):
                 if self._is_late(run, step, now):
                     self._late[run.name, step] = None
 
     def _is_late(self, run: Run, step: int, now: float) -> bool:
-        """Whether all who hold a batch take too long; each further one gets more time."""
+        """Return True if every holder of a batch takes too long.
+
+        Each further holder doubles the time allowed.
+        """
         holders = [w for name in run.holders[step] if (w := self._fleet.get(name))]
         usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
-        if run.is_lane:  # another would need as long to come to it
+        if run.is_lane:  # another worker would take as long to reach it
             usual += step * run.usual
         patience = usual * 2 ** (len(holders) - 1)
         return all(now - holder.begun((run.name, step)) > patience for holder in holders)
 
     def assign(self, now: float) -> list[Assignment]:
-        """Lease what is late, a second time; then what can be leased."""
+        """Lease late batches a second time, then whatever else can be leased."""
         self._catch_up()
         grants: dict[tuple[str, str], list[int]] = {}
         for run_id, step in list(self._late):
@@ -122,9 +132,9 @@ class Leases:
         while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
             worker = self._owners.worker_for(run)
             if worker is None:
-                if run.owner is None:  # those with room serve another receiver
+                if run.owner is None:  # workers with room serve another receiver
                     unserved.append(run)
-                continue  # a lane waits until its owner has room
+                continue  # a shard reader waits until its owner has room
             self._lease_block(worker, run, now, grants)
             self._fleet.put_back(worker)
             self._rank(run)
@@ -136,7 +146,7 @@ class Leases:
         ]
 
     def _catch_up(self) -> None:
-        """Look at the workers and the runs that something was heard of."""
+        """Requeue the workers and epoch reads marked since the last call."""
         offering, self._offering = self._offering, {}
         for worker in offering:
             if self._fleet.get(worker.name) is worker and worker.is_hungry:
@@ -152,10 +162,10 @@ class Leases:
     ) -> None:
         run = self._runs.get(run_id)
         holders = run.holders.get(step) if run else None
-        if run is not None and holders is not None:  # still wanted
+        if run is not None and holders is not None:  # still outstanding
             worker = self._owners.another_for(run, holders)
             if worker is None:
-                return  # when somebody has room
+                return  # retry when a worker has room
             self._lease(worker, run, step, now, grants)
             self.late += 1
             self._fleet.put_back(worker)
@@ -182,10 +192,13 @@ class Leases:
         grants.setdefault((worker.name, run.name), []).append(step)
 
     def _rank(self, run: Run) -> None:
-        """Note what a run wants next; runs that are read come before those that follow them."""
+        """Queue an epoch read by the batch it wants next.
+
+        Reads that a rank is consuming come before those that follow them.
+        """
         if (step := run.next_step()) is not None:
             self._wanting.put(run, (run.after is not None, step - run.head, run.turn))
             return
         self._wanting.drop(run)
-        if run.follower is not None:  # it may have what this one does not want
+        if run.follower is not None:  # it may use the window that this one does not
             self._rank(run.follower)

@@ -1,12 +1,14 @@
-"""Who prepares which batch: the dispatcher's bookkeeping. Pure: no I/O, and time is passed in.
+"""The lease scheduler, which decides which worker prepares which batch.
 
-A batch is leased to a worker that has room, and done when a receiver holds it. Leases of a worker
-that died or fell silent go to others. A batch that a rank will want soon and whose worker takes
-far longer than usual is leased to a second one, too. All of that is harmless, because a batch
-always means the same bytes and the receiver keeps the first copy.
+It is pure: it does no I/O, and the time is passed in.
 
-Nothing here is the only place where something is known: after a restart, the ledger is built again
-from what receivers (`open_run`) and workers (`add_worker`) say.
+A batch is leased to a worker that has room, and is done when a receiver holds it. Leases of a
+worker that died or fell silent go to others. A batch that a rank will want soon, and whose worker
+takes far longer than usual, is leased to a second worker as well. All of that is harmless, because
+a batch always means the same bytes and the receiver keeps the first copy.
+
+No state exists only here: after a restart, the lease scheduler is rebuilt from what receivers
+(`open_run`) and workers (`add_worker`) report.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from launcher.data.dispatcher.leases import Assignment, Leases
 from launcher.data.dispatcher.owners import Owners
 from launcher.data.dispatcher.runs import Progress, Run, Shelf, window_for
 
-#: Workers that die over one batch, or in each place over a dataset, before it is given up.
+#: Worker deaths on one batch, or per worker slot on one dataset, after which it is given up.
 MOST_DEATHS = 3
-#: Seconds in which a worker that lost its connection comes back; else it has died.
+#: Seconds a worker that lost its connection has to reconnect; after that it counts as dead.
 RETURNS_WITHIN = 5.0
 
 
 class Ledger:
-    """Workers, runs and leases. budget: bytes that a receiver holds ahead of its ranks."""
+    """Workers, epoch reads and leases.
+
+    budget: bytes that a receiver may hold ahead of its ranks.
+    """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -37,9 +42,9 @@ class Ledger:
         self._runs: dict[str, Run] = {}
         self._shelves: dict[str, Shelf] = {}
         self._leases = Leases(self._fleet, self._owners, self._runs)
-        self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # of runs not open yet
+        self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
         self._poisoned: list[Lease] = []
-        # Workers that come back or have died: since when, and at work on what.
+        # Workers that may reconnect or have died: when they were lost, and what they worked on.
         self._missing: dict[str, tuple[float, Lease | None]] = {}
         self._died: list[tuple[str, float]] = []
         self.counts: defaultdict[str, Counts] = defaultdict(Counts)
@@ -55,15 +60,15 @@ class Ledger:
         holds: Mapping[str, Collection[int]] | None = None,
         receiver: str | None = None,
     ) -> None:
-        """A worker has come, or come back.
+        """Add a worker that has connected or reconnected.
 
-        holds: the steps that it is at work on, by run. receiver: the only one that it serves.
+        holds: the steps it is working on, by epoch read. receiver: the only receiver it serves.
         """
         if self._fleet.get(name) is not None:
             self.remove_worker(name)
-        self._missing.pop(name, None)  # it had but lost its connection
+        self._missing.pop(name, None)  # it had only lost its connection
         for other in [other for other in self._missing if place_of(other) == place_of(name)]:
-            self._note_death(other)  # and this is who replaces it
+            self._note_death(other)  # this worker replaces it
         worker = Worker(name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver)
         self._fleet.add(worker)
         self._set_windows()
@@ -82,27 +87,27 @@ class Ledger:
             self._owners.own(worker, run)
 
     def forget_claims(self, runs: Iterable[str]) -> None:
-        """Runs that workers hold steps of will not be opened."""
+        """Forget the steps that workers hold of epoch reads that will not be opened."""
         for run in runs:
             self._unclaimed.pop(run, None)
 
     def remove_worker(self, name: str, *, lost_at: float | None = None) -> list[Lease]:
-        """Forget a worker; returns the leases it held, which go to others.
+        """Remove a worker; return the leases it held, which go to others.
 
-        lost_at: when its connection ended without a word; it has died, or will come back.
+        lost_at: when its connection ended unannounced; the worker has died or will reconnect.
         """
         worker = self._fleet.remove(name)
         if worker is None:
             return []
         if lost_at is not None:
-            # The first lease is what it was at work on; the others only waited behind it.
+            # It was working on its oldest lease; the others only waited behind that one.
             at_work_on = min(worker.leases, key=worker.leases.__getitem__, default=None)
             self._missing[name] = (lost_at, at_work_on)
         self._leases.give_back(worker, worker.leases)
         return sorted(worker.leases)
 
     def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
-        """A worker leaves: it finishes what it keeps, and others get the rest."""
+        """Let a leaving worker finish the steps it keeps, and lease the rest to others."""
         if worker := self._fleet.get(name):
             worker.leaving = True
             kept = {(run, step) for run, steps in keeps.items() for step in steps}
@@ -120,22 +125,25 @@ class Ledger:
                 self._poisoned.append((run_id, step))
 
     def deaths(self) -> list[tuple[str, float]]:
-        """Workers that are known to have died, since this was asked last, and when."""
+        """Return the workers found dead since the last call, with the times they were lost."""
         died, self._died = self._died, []
         return died
 
     def poisoned(self) -> list[Lease]:
-        """Batches that workers died of, again and again, since this was asked last."""
+        """Return the batches found to kill workers repeatedly since the last call."""
         found, self._poisoned = self._poisoned, []
         return found
 
     def beat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
-        """A worker's sign of life. done: batches that it has done with since the one before."""
+        """Record a worker's heartbeat.
+
+        done: batches that it has finished since its previous heartbeat.
+        """
         worker = self._fleet.get(name)
         if worker is None:
             return
         worker.seconds = seconds
-        # What was sent a beat ago and has not arrived is lost on its way, or was a second copy.
+        # A batch sent a heartbeat ago that has not arrived was lost in transit or is a second copy.
         lost, worker.sent = worker.sent, {lease for lease in done if lease in worker.leases}
         self._leases.give_back(worker, lost)
         for lease in lost:
@@ -144,28 +152,31 @@ class Ledger:
         self._leases.offer(worker)
 
     def seen(self, name: str, now: float) -> None:
+        """Record a sign of life from a worker."""
         if worker := self._fleet.get(name):
             self._fleet.seen(worker, now)
 
     @property
     def signs_of_life(self) -> list[float]:
-        """When each worker was heard of last."""
+        """The time of the latest sign of life of each worker."""
         return [worker.last_seen for worker in self._fleet]
 
     def leases_by_host(self) -> Counter[str]:
-        """Batches in the hands of each host's workers."""
+        """Return the number of leases held by each host's workers."""
         leases: Counter[str] = Counter()
         for worker in self._fleet:
             leases[host_of(worker.name)] += len(worker.leases)
         return leases
 
-    # Runs ---------------------------------------------------------------------------------
+    # Epoch reads --------------------------------------------------------------------------
 
     @property
     def runs(self) -> tuple[str, ...]:
+        """The ids of the open epoch reads."""
         return tuple(self._runs)
 
     def runs_of(self, receiver: str) -> list[str]:
+        """Return the ids of a receiver's open epoch reads."""
         return [name for name, run in self._runs.items() if run.receiver == receiver]
 
     def open_run(
@@ -180,9 +191,9 @@ class Ledger:
         after: str | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """A rank begins to read, or goes on after its receiver lost sight of us.
+        """Open an epoch read, or continue it after its receiver has reconnected.
 
-        after: the run that it reads before this one.
+        after: the epoch read that the rank consumes before this one.
         """
         run = self._runs.get(name)
         if run is None:
@@ -204,11 +215,12 @@ class Ledger:
             run.set_progress(progress)
         for step, holder in self._unclaimed.pop(name, ()):
             worker = self._fleet.get(holder)
-            if worker is not None and (name, step) in worker.leases:  # it has not done with it
+            if worker is not None and (name, step) in worker.leases:  # not finished yet
                 self._claim(worker, name, step, now)
         self._share(run.shelf)
 
     def close_run(self, name: str) -> None:
+        """Close an epoch read and release its leases."""
         run = self._runs.pop(name, None)
         if run is None:
             return
@@ -225,13 +237,13 @@ class Ledger:
     def _unlink(self, run: Run) -> None:
         if run.after is not None:
             run.after.follower = run.follower
-        if (follower := run.follower) is not None:  # the one that is read now, as a rule
+        if (follower := run.follower) is not None:  # usually the one that is consumed now
             follower.after = run.after
             follower.active = follower.active or run.active
             follower.largest = max(follower.largest, run.largest)
 
     def _share(self, shelf: Shelf) -> None:
-        """Divide a receiver's memory anew among the runs that are being read."""
+        """Redistribute a receiver's memory among the epoch reads that are being consumed."""
         runs = [run for run in self._runs.values() if run.shelf is shelf]
         shelf.readers = sum(run.active and run.after is None for run in runs)
         self._set_windows()
@@ -239,7 +251,7 @@ class Ledger:
             self._leases.want(run)
 
     def _set_windows(self) -> None:
-        """Many workers need many batches to be at work on."""
+        """Set each window by the number of workers: more workers need more batches to work on."""
         readers = sum(shelf.readers for shelf in self._shelves.values())
         for shelf in self._shelves.values():
             shelf.window = window_for(len(self._fleet), readers)
@@ -247,7 +259,7 @@ class Ledger:
     # Batches ------------------------------------------------------------------------------
 
     def arrived(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
-        """A receiver holds the first copy of a batch."""
+        """Record that a receiver holds the first copy of a batch."""
         deliverer = self._fleet.get(worker)
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
         if deliverer:
@@ -255,17 +267,20 @@ class Ledger:
         run = self._runs.get(run_id)
         if run is None:
             return
-        if deliverer and len(run.holders.get(step, ())) > 1:  # who came first goes on
+        if deliverer and len(run.holders.get(step, ())) > 1:  # the first to deliver goes on
             self._owners.own(deliverer, run)
         grew = size > run.largest
         if run.arrive(step, worker, size) and seconds is not None:
             run.learn(seconds)
-        if grew:  # its window has changed
+        if grew:  # the window has changed
             self._leases.want(run)
             self._leases.shrink(run)
 
     def damaged(self, run_id: str, worker: str) -> None:
-        """A worker's connection was closed: what it has sent of a run may not arrive."""
+        """Release a worker's leases of an epoch read after its connection was closed.
+
+        What the worker had already sent may not arrive.
+        """
         if holder := self._fleet.get(worker):
             lost = [lease for lease in holder.leases if lease[0] == run_id]
             self._leases.give_back(holder, lost)
@@ -274,7 +289,7 @@ class Ledger:
             self._leases.offer(holder)
 
     def taken(self, run_id: str, step: int, now: float) -> None:
-        """A rank has taken a batch."""
+        """Record that a rank has consumed a batch."""
         run = self._runs.get(run_id)
         host = run.take(step, now) if run else None
         if run is None or host is None:
@@ -289,15 +304,15 @@ class Ledger:
             self._share(run.shelf)
 
     def total(self) -> Counts:
-        """The counts of all receivers."""
+        """Return the counts of all receivers together."""
         return Counts(
             prepared=sum((counts.prepared for counts in self.counts.values()), Counter()),
             received=sum((counts.received for counts in self.counts.values()), Counter()),
         )
 
     def idle(self, now: float, seconds: float) -> list[Run]:
-        """Runs whose rank has left a finished batch lying for so long."""
-        # A rank that waits for one of its lanes cannot take from the others.
+        """Return the epoch reads whose rank has left an arrived batch unconsumed for `seconds`."""
+        # A rank that waits for one of its shard readers cannot consume from the others.
         waiting = {
             (run.receiver, run.rank)
             for run in self._runs.values()
@@ -311,7 +326,10 @@ class Ledger:
         ]
 
     def overdue(self, now: float, seconds: float) -> list[tuple[Run, list[str]]]:
-        """Runs whose rank needs a batch that has been leased for so long, and to which workers."""
+        """Return the epoch reads whose next batch has been leased for more than `seconds`.
+
+        Each comes with the workers that hold the lease.
+        """
         found = []
         for run in self._runs.values():
             holders = run.holders.get(run.head, set()) if run.after is None else set()
@@ -324,7 +342,10 @@ class Ledger:
     # Leases -------------------------------------------------------------------------------
 
     def look(self, now: float) -> None:
-        """Notice who is silent or dead and what is late; to be called a few times a second."""
+        """Check for silent or dead workers and for late batches.
+
+        The dispatcher calls this several times a second.
+        """
         for worker in self._fleet.look(now):
             self._leases.give_back(worker, worker.leases)
         for name, (since, _) in list(self._missing.items()):
@@ -333,14 +354,14 @@ class Ledger:
         self._leases.look(now)
 
     def revoked(self) -> list[Assignment]:
-        """Leases that were taken back since this was asked last, to be told before others."""
+        """Return the leases revoked since the last call; send them before new leases."""
         return self._leases.revoked()
 
     def assign(self, now: float) -> list[Assignment]:
-        """Lease what is late, a second time; then what can be leased."""
+        """Lease late batches a second time, then whatever else can be leased."""
         return self._leases.assign(now)
 
     @property
     def late_leases(self) -> int:
-        """Leases of batches that others held already, and were late with."""
+        """Number of leases of late batches that another worker already held."""
         return self._leases.late

@@ -1,7 +1,8 @@
-"""Which worker goes on with which lane: the one that has its iterator. Pure.
+"""Shard affinity: keep each shard reader on the worker that has its iterator. Pure.
 
-A lane is a shard that can only be read from its start, so its batches go to one worker, in order,
-as long as that can prepare them. Another worker reads the shard up to there again.
+A shard of an iterable dataset can only be read from its start, so its batches go to one worker, in
+order, as long as that worker can prepare them. Another worker would have to read the shard up to
+that point again.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from collections.abc import Collection, Iterable
 from launcher.data.dispatcher.fleet import Fleet, Worker
 from launcher.data.dispatcher.runs import Run
 
-#: A lane that has come no further than this may go to a worker that has come late.
+#: A shard reader that has leased no more batches than this may move to a worker that joined late.
 EARLY = 8
 
 
 class Owners:
-    """The owners of the lanes among the runs; other runs have none."""
+    """The workers that own shard readers; other epoch reads have no owner."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
     def worker_for(self, run: Run) -> Worker | None:
-        """Who prepares the next batches of a run; None when nobody who can has room."""
+        """Return the worker for a read's next batches; None if no eligible one has room."""
         if not run.is_lane:
             return self._fleet.soonest(run.receiver)
         if (owner := self._owner(run)) is None:
@@ -30,31 +31,37 @@ class Owners:
         return owner if owner.room > 0 else None
 
     def another_for(self, run: Run, holders: Collection[str]) -> Worker | None:
-        """Who prepares a late batch once more; of a lane, one who has begun to read it again."""
+        """Return a further worker for a late batch, or None.
+
+        For a shard reader, that is a worker which has already started to read the shard again.
+        """
         owner = self._owner(run)
         if owner is None or owner.name in holders:
             return self._fleet.soonest(run.receiver, without=holders)
         return owner if owner.room > 0 else None
 
     def own(self, worker: Worker, run: Run) -> None:
-        """A worker goes on with a lane."""
+        """Make a worker the owner of a shard reader."""
         if run.is_lane and run.owner != worker.name:
             self.disown(run)
             run.owner = worker.name
             worker.lanes.add(run.name)
 
     def welcome_back(self, worker: Worker, runs: Iterable[Run]) -> None:
-        """A worker that lost its connection has kept its iterators."""
+        """Restore the shard readers of a reconnected worker, which has kept its iterators."""
         worker.lanes.update(run.name for run in runs if run.owner == worker.name)
 
     def disown(self, run: Run) -> None:
-        """Nobody goes on with a lane."""
+        """Remove the owner of a shard reader."""
         if owner := self._fleet.get(run.owner or ""):
             owner.lanes.discard(run.name)
         run.owner = None
 
     def share(self, newcomer: Worker, runs: Iterable[Run]) -> list[Run]:
-        """Give a worker that has just come its share of the lanes that have hardly begun."""
+        """Give a newly connected worker its share of the shard readers that have hardly begun.
+
+        Returns the reads that it was given.
+        """
         given = []
         for run in runs:
             owner = self._owner(run) if run.is_lane and run.fresh <= EARLY else None
@@ -65,7 +72,7 @@ class Owners:
         return given
 
     def _owner(self, run: Run) -> Worker | None:
-        """The worker that has the iterator of a lane, if it can go on."""
+        """Return the worker that has the iterator, or None if it cannot continue."""
         owner = self._fleet.get(run.owner or "")
         if owner is None or owner.silent or owner.leaving:
             self.disown(run)

@@ -1,4 +1,4 @@
-"""One connection of a worker or a receiver, as the dispatcher sees it."""
+"""The dispatcher's side of one connection to a worker or a receiver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHUNK = 1 << 18
 
 
 class Peer:
-    """Reads what has come in one go, and writes what is to be said in one go."""
+    """One connection; reads all received messages at once and writes messages in one batch."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -25,9 +25,9 @@ class Peer:
         self.leaving = False
 
     async def heard(self) -> AsyncIterator[list[m.Message]]:
-        """All messages that are there, again and again, until the end of the connection.
+        """Yield the messages received so far, again and again, until the connection ends.
 
-        Raises WireError for what is no message.
+        Raises WireError for data that is not a message.
         """
         rest = b""
         while data := await self._read():
@@ -43,15 +43,16 @@ class Peer:
         return b""
 
     def send(self, *messages: m.Message) -> None:
+        """Send messages, unless the connection is closing."""
         if messages and not self._writer.is_closing():
             self._writer.write(m.to_lines(*messages))
 
     def drop(self) -> None:
-        """End the connection at once: its other side has a newer one, or is gone."""
+        """Abort the connection, because the other side has a newer one or is gone."""
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Say what is still to be said, and end the connection."""
+        """Flush what is still to be sent, and close the connection."""
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(self._writer.drain(), 1.0)
             self._writer.close()

@@ -1,4 +1,4 @@
-"""A priority queue whose items can move. Pure."""
+"""A priority queue whose items can be moved. Pure."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 _Item = TypeVar("_Item", bound=Hashable)
-#: Entries of items that have moved are swept out when they are this many more than the others.
+#: Stale entries of moved items are removed once they exceed the valid ones by this many.
 _CLUTTER = 64
 
 
 class Ranking(Generic[_Item]):
-    """Items, the one with the smallest key first; equal keys in the order they came.
+    """Items ordered by key, smallest first; items with equal keys keep their insertion order.
 
     Each operation takes O(log n), amortised.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[Any, int, _Item]] = []
-        self._entries: dict[_Item, int] = {}  # which entry of each item is the true one
+        self._entries: dict[_Item, int] = {}  # the number of each item's valid entry
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def put(self, item: _Item, key: Any) -> None:
-        """Put an item in, or move it."""
+        """Insert an item, or move it to a new key."""
         number = next(self._numbers)
         self._entries[item] = number
         heapq.heappush(self._heap, (key, number, item))
@@ -36,11 +36,11 @@ class Ranking(Generic[_Item]):
             heapq.heapify(self._heap)
 
     def drop(self, item: _Item) -> None:
-        """Take an item out, if it is in."""
+        """Remove an item if it is present."""
         self._entries.pop(item, None)
 
     def pop(self) -> _Item | None:
-        """Take the first item out."""
+        """Remove and return the first item; None when empty."""
         while self._heap:
             entry = heapq.heappop(self._heap)
             if self._is_true(entry):

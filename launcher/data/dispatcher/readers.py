@@ -1,8 +1,8 @@
-"""That the ranks which read a stream now read it alike. Pure.
+"""Detect ranks that read one stream with conflicting settings. Pure.
 
-A run binds the runs of other ranks as long as it is open, and no longer: ranks that are started
-again may read in another world, or with other arguments. Whether it is open still is known on its
-own host, whose word may be late.
+An epoch read constrains the reads of other ranks only while it is open: restarted ranks may read
+with another world size or with other arguments. Only its own host knows if it is still open, and
+that host's message may be late.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAMPLER = "a sampler must be a pure function of (length, epoch, seed), the same
 
 
 class Difference(NamedTuple):
-    """What differs between this rank and another one, and how to mend it."""
+    """A setting that differs between this rank and another one, and how to fix it."""
 
     what: str
     mine: Any
@@ -33,7 +33,10 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Who has opened a run. receiver: of its host. reading: as in OpenRun."""
+    """The rank that opened an epoch read.
+
+    receiver: that of its host. reading: as in OpenRun.
+    """
 
     rank: int
     receiver: str
@@ -42,19 +45,19 @@ class Reader:
 
 
 class Readers:
-    """The runs that are open, by their ids."""
+    """The open epoch reads, by id."""
 
     def __init__(self) -> None:
         self._open: dict[str, Reader] = {}
-        self._told: set[frozenset[str]] = set()  # pairs of places
+        self._told: set[frozenset[str]] = set()  # pairs of positions reported
 
     def __contains__(self, run: str) -> bool:
         return run in self._open
 
     def objections(self, reader: Reader) -> dict[str, str]:
-        """The runs that read the stream otherwise, so that samples would be lost and doubled.
+        """Return the open reads that conflict with this one, each with a description.
 
-        Each with what differs, in words.
+        Two such reads of one stream would lose some samples and repeat others.
         """
         return {
             run: _refusal(reader, other, differences)
@@ -64,9 +67,10 @@ class Readers:
         }
 
     def apart(self, reader: Reader) -> str | None:
-        """That another rank has begun at another place, in words; each two places are told once.
+        """Return a warning if another rank has started elsewhere in the stream, else None.
 
-        It may be meant: who was started again by itself is where its own state says.
+        Each pair of positions is reported once. The difference may be intended: a rank that was
+        restarted alone starts where its own state says.
         """
         for other in self._open.values():
             mine, theirs = _places(reader, other)
@@ -81,14 +85,18 @@ class Readers:
         return None
 
     def open(self, run: str, reader: Reader) -> None:
-        """From now on a run binds others; there must be no objections."""
+        """Add an epoch read, which constrains others from now on; it must have no objections."""
         self._open[run] = reader
 
     def close(self, run: str) -> None:
+        """Remove an epoch read."""
         self._open.pop(run, None)
 
     def forget(self, receiver: str) -> None:
-        """A receiver is lost, or says anew which of its runs are open."""
+        """Remove the epoch reads of a receiver.
+
+        It was lost, or has reconnected and lists its open reads again.
+        """
         for run in [run for run, reader in self._open.items() if reader.receiver == receiver]:
             del self._open[run]
 
@@ -98,9 +106,9 @@ def _differences(reader: Reader, other: Reader) -> Iterator[Difference]:
     for what, values in mine.spec.differences(theirs.spec).items():
         yield Difference(what, *values, _ARGUMENTS)
     if isinstance(mine, LanePlan) or isinstance(theirs, LanePlan):
-        return  # which say nothing else of the stream
+        return  # a shard plan has nothing else to compare
     if 1 in (mine.world, theirs.world) or reader.rank == other.rank:
-        return  # such a rank reads all by itself, and knows what it reads
+        return  # such a rank reads everything alone
     if mine.world != theirs.world:
         yield Difference("world_size", mine.world, theirs.world, _ARGUMENTS)
     if _samples(mine) != _samples(theirs):
@@ -111,7 +119,7 @@ def _differences(reader: Reader, other: Reader) -> Iterator[Difference]:
 
 
 def _places(reader: Reader, other: Reader) -> tuple[str, str]:
-    """Where two ranks begin that should begin at one place; the same of those that need not."""
+    """Return where two ranks start that must start together; ("", "") if they need not."""
     mine, theirs = reader.plan, other.plan
     if (
         isinstance(mine, LanePlan)
@@ -119,7 +127,7 @@ def _places(reader: Reader, other: Reader) -> tuple[str, str]:
         or mine.spec != theirs.spec
         or not mine.spec.in_order  # each rank has a state of its own
         or not mine.world == theirs.world > 1
-        or not reader.reading == other.reading > 0  # who has read once more may be anywhere
+        or not reader.reading == other.reading > 0  # a rank that reads again may be anywhere
     ):
         return "", ""
     return _place(mine), _place(theirs)
@@ -135,7 +143,11 @@ def _samples(plan: Plan) -> int:
 
 
 def _refusal(reader: Reader, other: Reader, differences: list[Difference]) -> str:
-    """Only the first kind of mistake is told how to mend: the rest follows from it, as a rule."""
+    """Return the error message for a conflict.
+
+    Only the fix for the first kind of difference is given: the other differences usually follow
+    from it.
+    """
     mend = differences[0].mend
     words = ", ".join(
         f"{each.what}={each.mine!r} on rank {reader.rank} and {each.theirs!r} on rank {other.rank}"

@@ -1,4 +1,4 @@
-"""The steps of one run: leased, arrived, taken; and how far it may be ahead of its rank. Pure."""
+"""The steps of one epoch read (leased, arrived, consumed) and its prefetch window. Pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from dataclasses import dataclass, field
 
 from launcher.data.control.names import host_of
 
-#: Batches ahead of a rank before the size of one is known, or before the rank has taken any.
+#: Batches ahead of a rank before a batch size is known, or before the rank has consumed any.
 FIRST_WINDOW = 2
-#: Batches ahead of a rank, if memory allows, until there are many workers for it.
+#: Batches ahead of a rank, if memory allows, unless many workers serve it.
 USUAL_WINDOW = 256
-#: Batches for each worker of a rank: one is prepared, one waits for that, and one has arrived.
+#: Batches for each worker of a rank: one is prepared, one waits behind it, one has arrived.
 WINDOW_PER_WORKER = 3
-#: Batches ahead of a rank at most, however many workers there are and however small batches are.
+#: Maximum number of batches ahead of a rank, for any number of workers and any batch size.
 LAST_WINDOW = 1 << 14
 
 
 def window_for(workers: int, ranks: int) -> int:
-    """Batches ahead of each of so many ranks that keep so many workers busy, and no fewer."""
+    """Return the number of batches ahead of each rank that keeps all workers busy."""
     return min(LAST_WINDOW, max(USUAL_WINDOW, WINDOW_PER_WORKER * workers // max(1, ranks)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What a receiver knows of a run.
+    """The progress of an epoch read, as its receiver knows it.
 
-    taken: every step below is taken; early: and these, beyond it. arrived: which worker prepared
-    the batches that are not taken. largest: bytes of the largest so far.
+    taken: every step below it is consumed. early: steps beyond it that are consumed too. arrived:
+    the workers that prepared the batches not consumed yet, by step. largest: bytes of the largest
+    batch so far.
     """
 
     taken: int = 0
@@ -40,9 +41,9 @@ class Progress:
 
 @dataclass(eq=False)
 class Shelf:
-    """The memory of one receiver, in bytes, and how many runs are being read from it.
+    """One receiver's memory budget in bytes, and the number of epoch reads that share it.
 
-    window: batches ahead of each rank, at most.
+    window: maximum number of batches ahead of each rank.
     """
 
     budget: int
@@ -51,17 +52,20 @@ class Shelf:
 
     @property
     def share(self) -> int:
+        """Bytes for each epoch read that is being consumed."""
         return self.budget // max(1, self.readers)
 
 
 @dataclass(kw_only=True, eq=False)
 class Run:
-    """One rank's pass over one epoch of a stream.
+    """One rank's read of one epoch of a stream.
 
-    after: the run whose rank reads it before this one, as long as that is open. active: its rank
-    has begun to read; a run that nobody reads holds no more than FIRST_WINDOW batches.
-    is_lane: it is a shard that is iterated, so that its steps are prepared in order, by one worker
-    as long as that can: its owner, who has the iterator. Another reads the shard from its start.
+    after: the epoch read that the rank consumes before this one, while that is open. active: the
+    rank has started to consume; a read that no rank consumes holds at most FIRST_WINDOW batches.
+
+    is_lane: this reads one shard of an iterable dataset. Its steps are prepared in order by one
+    worker, the owner, which has the iterator. If the owner cannot continue, another worker reads
+    the shard from its start.
     """
 
     name: str
@@ -69,50 +73,51 @@ class Run:
     rank: int
     steps: int
     shelf: Shelf
-    touched: float  # when its rank took something last
+    touched: float  # when its rank last consumed a batch
     is_lane: bool = False
     owner: str | None = None
     after: Run | None = None
     follower: Run | None = None
     active: bool = False
     largest: int = 0
-    usual: float = 0.0  # seconds that one batch takes a worker, lately
-    turn: int = 0  # counts the leases of all runs: when this one had its last
-    fresh: int = 0  # the first step that was never leased
-    head: int = 0  # the first step that is not taken
-    early: set[int] = field(default_factory=set)  # taken beyond the head
-    arrived: dict[int, str] = field(default_factory=dict)  # not taken: which host prepared it
+    usual: float = 0.0  # moving average of a worker's seconds per batch
+    turn: int = 0  # number of its latest lease, counted over all epoch reads
+    fresh: int = 0  # the first step never leased
+    head: int = 0  # the first step not consumed
+    early: set[int] = field(default_factory=set)  # consumed beyond the head
+    arrived: dict[int, str] = field(default_factory=dict)  # not consumed: which host prepared it
     holders: dict[int, set[str]] = field(default_factory=dict)  # leased, not arrived
-    returned: list[int] = field(default_factory=list)  # a heap of steps to lease anew
-    deaths: Counter[int] = field(default_factory=Counter)  # of workers at work on a step
+    returned: list[int] = field(default_factory=list)  # heap of steps to lease again
+    deaths: Counter[int] = field(default_factory=Counter)  # of workers while they prepared a step
 
-    # How far ahead ------------------------------------------------------------------------
+    # Window and leases --------------------------------------------------------------------
 
     @property
     def taken(self) -> int:
+        """Number of steps that the rank has consumed."""
         return self.head + len(self.early)
 
     @property
     def window(self) -> int:
-        """Batches that may be leased or waiting ahead of the rank."""
-        if self.after is not None:  # what the run before no longer needs
+        """Number of batches that may be leased or waiting ahead of the rank."""
+        if self.after is not None:  # the part of the window that the read before no longer needs
             before = self.after
             spare = before.window - (before.fresh - before.taken)
             return max(0, spare) if before.fresh == before.steps else 0
-        if self.largest == 0:  # of lanes a rank has many
+        if self.largest == 0:  # a rank has many shard readers
             return 1 if self.is_lane else FIRST_WINDOW
         most = self.shelf.window if self.active else FIRST_WINDOW
         return max(1, min(most, self.shelf.share // self.largest))
 
     @property
     def _limit(self) -> int:
-        """The step that the window ends before."""
+        """The step at which the window ends, exclusive."""
         return min(self.steps, self.taken + self.window)
 
     def next_steps(self) -> Iterator[int]:
-        """The steps inside the window to lease next: those that came back, then new ones.
+        """Yield the steps in the window to lease next: returned ones first, then new ones.
 
-        Each must be leased before the next one is asked for.
+        The caller must lease each step before it asks for the next.
         """
         limit = self._limit
         while self.returned:
@@ -126,16 +131,16 @@ class Run:
             yield self.fresh
 
     def next_step(self) -> int | None:
-        """The first of them."""
+        """Return the first of `next_steps`, or None."""
         return next(self.next_steps(), None)
 
     @property
     def end(self) -> int:
-        """No step from here on can have been leased, by us or by a dispatcher before us."""
+        """The first step that neither this dispatcher nor an earlier one can have leased."""
         return min(self.steps, self.taken + LAST_WINDOW)
 
     def lease(self, step: int, worker: str) -> bool:
-        """Note who holds a step; False when it is not wanted, or cannot be."""
+        """Record who holds a step; return False if it is not wanted or impossible."""
         if step >= self.end or self._is_over(step):
             return False
         self._reach(step)
@@ -143,7 +148,7 @@ class Run:
         return True
 
     def give_back(self, step: int, worker: str) -> None:
-        """A holder will not deliver."""
+        """Remove a holder that will not deliver; a step without holders is leased again."""
         holders = self.holders.get(step, set())
         holders.discard(worker)
         if step in self.holders and not holders:
@@ -151,18 +156,21 @@ class Run:
             heapq.heappush(self.returned, step)
 
     def beyond_window(self) -> list[int]:
-        """The leased steps that the window, which has shrunk, does not hold any more."""
+        """Return the leased steps that are outside the window after it has shrunk."""
         limit = self._limit
         return [step for step in self.holders if step >= limit]
 
     def awaited(self, count: int) -> Iterator[int]:
-        """The leased steps among the next `count` that the rank will want."""
+        """Return the leased steps among the next `count` that the rank will want."""
         return (
             s for s in range(self.head, min(self.fresh, self.head + count)) if s in self.holders
         )
 
     def _reach(self, step: int) -> None:
-        """A new dispatcher hears of steps in any order."""
+        """Advance `fresh` past a step; any steps skipped on the way are to be leased.
+
+        A restarted dispatcher learns of steps in any order.
+        """
         for skipped in range(self.fresh, step):
             heapq.heappush(self.returned, skipped)
         self.fresh = max(self.fresh, step + 1)
@@ -173,10 +181,10 @@ class Run:
     def _is_missing(self, step: int) -> bool:
         return not self._is_over(step) and step not in self.holders
 
-    # What receivers say -------------------------------------------------------------------
+    # Updates from receivers ---------------------------------------------------------------
 
     def arrive(self, step: int, worker: str, size: int) -> bool:
-        """A batch has arrived; False when that was known, or cannot be."""
+        """Record that a batch has arrived; return False if that was known or is impossible."""
         if step >= self.end or self._is_over(step):
             return False
         self._reach(step)
@@ -186,10 +194,14 @@ class Run:
         return True
 
     def learn(self, seconds: float) -> None:
+        """Update the usual seconds per batch with a new measurement."""
         self.usual = seconds if not self.usual else 0.9 * self.usual + 0.1 * seconds
 
     def take(self, step: int, now: float) -> str | None:
-        """The rank has taken a batch; returns which host prepared it, None when that was known."""
+        """Record that the rank has consumed a batch.
+
+        Returns the host that prepared it, or None if that was known already.
+        """
         host = self.arrived.pop(step, None)
         if host is None:
             return None
@@ -201,7 +213,7 @@ class Run:
         return host
 
     def set_progress(self, progress: Progress) -> None:
-        """Go on from what the receiver knows; leases stay."""
+        """Continue from the receiver's progress; leases are kept."""
         self.head, self.early = progress.taken, set(progress.early)
         self.active = self.active or self.taken > 0
         self.largest = max(self.largest, progress.largest)

@@ -1,47 +1,51 @@
-"""What the dispatcher cannot mend: when to say so, and in which words. Pure: time is passed in."""
+"""Health monitor: detect what the dispatcher cannot fix, and word the messages. Pure."""
 
 from __future__ import annotations
 
 from launcher.data.dispatcher.ledger import Ledger
 from launcher.data.dispatcher.runs import Run
 
-#: Seconds without any worker, once there have been some, after which the ranks are told.
+#: Seconds without any worker, once there have been some, after which the ranks are notified.
 ABANDONED_AFTER = 60.0
-#: Seconds that no worker has reached a receiver, though they try, after which its ranks are told.
+#: Seconds in which workers fail to reach a receiver before its ranks are notified.
 UNREACHABLE_AFTER = 60.0
-#: Seconds in which a worker that cannot reach a receiver says so again: who tries has 10 s to
-#: connect, and a connection that is cut breaks after 30 s.
+#: Seconds within which a worker that cannot reach a receiver reports it again: an attempt to
+#: connect lasts up to 10 s, and a cut connection breaks after 30 s.
 COMPLAINS_WITHIN = 45.0
-#: Seconds that a rank leaves a batch lying before a line in the log names it.
+#: Seconds that a rank leaves a batch unconsumed before an event names it.
 IDLE_AFTER = 60.0
-#: Seconds that a batch which a rank needs next is in the hands of workers before a line names it.
+#: Seconds that the next batch of a rank is leased before an event names it.
 OVERDUE_AFTER = 30.0
 
 
 class Troubles:
-    """hosts: those that are expected to serve. start_timeout: seconds to wait for the first."""
+    """Detects missing workers, unreachable receivers, idle ranks and overdue batches.
+
+    hosts: those that are expected to serve. start_timeout: seconds to wait for the first worker.
+    The time is passed in.
+    """
 
     def __init__(self, hosts: tuple[str, ...], start_timeout: float, now: float) -> None:
         self._hosts = hosts
         self._start_timeout = start_timeout
         self._had_workers = False
         self._last_worker = now
-        # Receivers: since when and until when workers have said so, and why.
+        # By receiver: the first and the latest failure that workers reported, and the reason.
         self._unreached: dict[str, tuple[float, float, str]] = {}
         self._named: set[str] = set()
-        self._overdue: dict[str, int] = {}  # the latest step of a run that was named
+        self._overdue: dict[str, int] = {}  # by epoch read, the latest step that was reported
 
     def had_workers(self) -> None:
-        """There has been a worker: none is worse from now on."""
+        """Record that a worker has existed, so that losing all of them is a failure from now on."""
         self._had_workers = True
 
     def abandoned(self, ledger: Ledger, now: float, *, are_building: bool = False) -> str | None:
-        """What to tell all ranks when nobody prepares batches.
+        """Return the error for all ranks if no worker prepares batches, else None.
 
-        are_building: workers are connected, and may be silent because they read a large dataset in
-        one call that keeps the interpreter to itself.
+        are_building: workers are connected but may be silent, because they build a large dataset in
+        one call that holds the interpreter lock.
         """
-        # A worker that is connected and silent (a frozen or lost host) serves nobody.
+        # A worker that is connected but silent (a frozen or lost host) serves no rank.
         self._last_worker = max([self._last_worker, *ledger.signs_of_life])
         silence = now - self._last_worker
         patience, word = self._start_timeout, "no data worker has registered"
@@ -54,19 +58,19 @@ class Troubles:
         return f"{word} for {silence:.0f} s; data hosts: {', '.join(self._hosts)}"
 
     def unreachable(self, receiver: str, why: str, now: float) -> None:
-        """A worker has tried to reach a receiver in vain."""
+        """Record that a worker has failed to reach a receiver."""
         since, _, _ = self._unreached.get(receiver, (now, now, ""))
         self._unreached[receiver] = (since, now, why)
 
     def reached(self, receiver: str) -> None:
-        """A batch has arrived at a receiver."""
+        """Record that a batch has arrived at a receiver."""
         self._unreached.pop(receiver, None)
 
     def unreached(self, now: float) -> list[tuple[str, str]]:
-        """(receiver, what to tell its ranks) for those that nobody has reached for too long."""
+        """Return (receiver, error for its ranks) for receivers unreached for too long."""
         found = []
         for name, (since, until, why) in list(self._unreached.items()):
-            if now - until > COMPLAINS_WITHIN:  # it was reached, but with nothing new
+            if now - until > COMPLAINS_WITHIN:  # reached since, but with nothing new
                 del self._unreached[name]
             elif now - since > UNREACHABLE_AFTER:
                 found.append((name, f"no data worker can reach the receiver of {name}: {why}"))
@@ -74,13 +78,16 @@ class Troubles:
         return found
 
     def idle(self, ledger: Ledger, now: float) -> list[tuple[int, str]]:
-        """(rank, run) for ranks that have stopped to take their batches, each run once."""
+        """Return (rank, epoch read) for ranks that stopped consuming, each read once."""
         found = [run for run in ledger.idle(now, IDLE_AFTER) if run.name not in self._named]
         self._named.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
 
     def overdue(self, ledger: Ledger, now: float) -> list[tuple[Run, list[str]]]:
-        """Runs whose next batch workers do not bring, and which workers; each batch once."""
+        """Return the epoch reads whose next batch is overdue, and the workers that hold it.
+
+        Each batch is reported once.
+        """
         found = [
             (run, workers)
             for run, workers in ledger.overdue(now, OVERDUE_AFTER)

@@ -1,1 +1,1 @@
-"""What it took: counted in each process, added up, published, judged."""
+"""Metrics of the data service: counted per process, aggregated, published, and analysed."""

@@ -1,4 +1,4 @@
-"""The verdict of a rank that loads its data itself, where nobody else could give it."""
+"""Bottleneck report of a rank that loads its data itself, in a job without a dispatcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from launcher.runtime.events import emit
 
 
 class Alone:
-    """What the loaders of one process report; at its end rank 0 prints a verdict of it."""
+    """Collects the metrics of one process's loaders; rank 0 logs the bottleneck at exit."""
 
     def __init__(self, rank: int, world: int) -> None:
         self._world = world
@@ -21,6 +21,7 @@ class Alone:
             atexit.register(self._last_words)
 
     def hear(self, stream: str, figures: Mapping[str, float]) -> None:
+        """Store the latest metrics of a stream."""
         self._figures[stream] = figures
 
     def _last_words(self) -> None:
@@ -32,5 +33,8 @@ class Alone:
 
 @functools.cache
 def this_process() -> Alone:
-    """One for all loaders of the process: together they are what its time went to."""
+    """Return the collector that all loaders of the process share.
+
+    Their times are judged together, as they add up to the time of the process.
+    """
     return Alone(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))

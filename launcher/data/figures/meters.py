@@ -1,7 +1,7 @@
-"""What each process of the data service counts of itself. Cheap: no lock, no I/O on a batch's way.
+"""Counters of each process of the data service. Cheap: no lock and no I/O in the path of a batch.
 
-A meter is written by one thread and read by another, once a second; a reading may be one batch
-behind. Its numbers only grow, from the start of its process, so that a lost report costs nothing.
+A counter is written by one thread and read by another, once a second; a value read may be one batch
+old. The numbers only grow from the start of the process, so a lost report costs nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _LEAST_EXPONENT, _OCTAVES, _PER_OCTAVE = -20, 36, 4
 
 
 class Waits:
-    """How long waits took: their quantiles to within an eighth, in fixed memory (1 us to 4 h)."""
+    """Latency histogram: quantiles to within an eighth, in fixed memory (1 us to 4 h)."""
 
     def __init__(self) -> None:
         self._counts = [0] * (_OCTAVES * _PER_OCTAVE)
         self.longest = 0.0
 
     def add(self, seconds: float) -> None:
+        """Count one wait."""
         mantissa, exponent = math.frexp(seconds)
         place = (exponent - _LEAST_EXPONENT) * _PER_OCTAVE + int((mantissa - 0.5) * 2 * _PER_OCTAVE)
         self._counts[min(max(place, 0), len(self._counts) - 1)] += 1
@@ -36,7 +37,7 @@ class Waits:
             self.longest = seconds
 
     def quantile(self, share: float) -> float:
-        """Seconds that this share of the waits did not exceed; 0 when there were none."""
+        """Return the seconds that this share of the waits did not exceed; 0 without waits."""
         rank = max(1, math.ceil(share * sum(self._counts)))
         for place, count in enumerate(self._counts):
             rank -= count
@@ -51,7 +52,7 @@ def _middle(place: int) -> float:
 
 
 class EpochClock:
-    """One pass over an epoch: seconds of waits, and in all. Moments are of time.perf_counter."""
+    """Seconds of one pass over an epoch, in waits and in total, from time.perf_counter."""
 
     def __init__(self, meter: StreamMeter) -> None:
         self._meter = meter
@@ -62,12 +63,12 @@ class EpochClock:
         self.first = 0.0
 
     def waited(self, since: float, until: float) -> None:
-        """A wait that has given nothing."""
+        """Count a wait that returned no batch."""
         self._left = until
         self.inside += until - since
 
     def count(self, since: float, until: float) -> None:
-        """A wait that has given a batch."""
+        """Count a wait that returned a batch."""
         self.waited(since, until)
         self._waits.add(until - since)
         self.steps += 1
@@ -78,14 +79,15 @@ class EpochClock:
 
     @property
     def total(self) -> float:
+        """Seconds since the start of the epoch."""
         return time.perf_counter() - self._made
 
     def so_far(self) -> float:
-        """Seconds from the start to the end of the latest wait."""
+        """Return the seconds from the start to the end of the latest wait."""
         return self._left - self._made
 
     def fields(self) -> dict[str, object]:
-        """What the epoch's line in the log says of the waits."""
+        """Return the wait-time fields of the epoch's log event."""
         return {
             "wait_seconds": round(self.inside, 4),
             "total_seconds": round(self.total, 4),
@@ -101,15 +103,15 @@ class EpochClock:
 
 @functools.cache
 def epochs_so_far(stream: str) -> dict[str, float]:
-    """What this process has read of a stream: its loaders, one after the other, count together."""
+    """Return this process's totals for a stream, which its successive loaders share."""
     return dict.fromkeys(("steps", "epochs", "wait", "total", "startup", "first_waits"), 0.0)
 
 
 class StreamMeter:
-    """One rank's reading of one stream, over its epochs.
+    """Counters of one rank's reading of one stream, over its epochs.
 
-    past: what was counted before, to which this adds.
-    say: given the numbers at most once in REPORT_SECONDS, between two batches.
+    past: the totals so far, to which this adds.
+    say: called with the numbers at most once in REPORT_SECONDS, between two batches.
     """
 
     def __init__(self, past: dict[str, float], say: Callable[[Mapping[str, float]], None]) -> None:
@@ -118,15 +120,17 @@ class StreamMeter:
         self.due = 0.0
 
     def begin(self) -> EpochClock:
+        """Start the clock of an epoch."""
         self.due = time.perf_counter() + REPORT_SECONDS
         return EpochClock(self)
 
     def report(self, clock: EpochClock, now: float) -> None:
+        """Report the numbers of the epoch in progress."""
         self.due = now + REPORT_SECONDS
         self._say(self._with(clock, clock.so_far()))
 
     def end(self, clock: EpochClock) -> None:
-        """Add an epoch to those before; the numbers are said."""
+        """Add a finished epoch to the totals, and report them."""
         self._past.update(self._with(clock, clock.total))
         self._past["epochs"] += 1
         self._say(dict(self._past))
@@ -139,16 +143,16 @@ class StreamMeter:
             "epochs": past["epochs"],
             "wait": past["wait"] + clock.inside,
             "total": past["total"] + total,
-            # The first batch of all waits for processes to start: that is no lack of workers.
+            # The very first batch waits for processes to start, which is no lack of workers.
             "startup": clock.first if is_first else past["startup"],
             "first_waits": 0.0 if is_first else past["first_waits"] + clock.first,
         }
 
 
 class WorkerMeter:
-    """Where a worker's time goes: preparing, blocked by its own sending, or without work.
+    """Splits a worker's time into preparing, blocked by its own sending, and idle.
 
-    CPU time counts from here: that of the imports before is not for batches.
+    CPU time counts from here, because the imports before it are not spent on batches.
     """
 
     def __init__(self, cpus: int) -> None:
@@ -159,11 +163,11 @@ class WorkerMeter:
         self._cpu, self._starved = cpu_seconds(), starved_seconds()
 
     def begin(self) -> None:
-        """A batch is begun; by the preparing thread, as are the next two."""
+        """Start a batch. The preparing thread calls this and the next two methods."""
         self._since = time.perf_counter()
 
     def prepared(self) -> float:
-        """Seconds since the batch was begun."""
+        """Count a prepared batch; returns the seconds since it was started."""
         now = time.perf_counter()
         seconds = now - self._since
         self._preparing += seconds
@@ -172,15 +176,16 @@ class WorkerMeter:
         return seconds
 
     def handed_over(self) -> None:
-        """The sending thread has the batch, so that the next can be begun."""
+        """Note that the sending thread has the batch, so that the next can be started."""
         self._blocked += time.perf_counter() - self._since
 
     def sent(self, size: int) -> None:
-        """By the sending thread: it has done with a batch of so many bytes."""
+        """Count a sent batch of `size` bytes; called by the sending thread."""
         self._batches += 1
         self._bytes += size
 
     def numbers(self) -> dict[str, float]:
+        """Return the current numbers for a report."""
         return {
             "batches": self._batches,
             "bytes": self._bytes,
@@ -196,7 +201,7 @@ class WorkerMeter:
 
 
 class ReceiverMeter:
-    """What a receiver takes in, and how much of its memory is in use."""
+    """Counters of the batches that a receiver takes in, and of its memory in use."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -204,12 +209,12 @@ class ReceiverMeter:
         self._batches = self._bytes = 0
 
     def arrived(self, size: int) -> None:
-        """A batch of so many bytes has come."""
+        """Count a received batch of `size` bytes."""
         self._batches += 1
         self._bytes += size
 
     def numbers(self, *, held: int, high: int) -> dict[str, float]:
-        """held, high: bytes in use, and at most so far."""
+        """Return the current numbers for a report. held, high: bytes in use, and at most so far."""
         return {
             "batches": self._batches,
             "bytes": self._bytes,
@@ -222,11 +227,11 @@ class ReceiverMeter:
 
 
 def report_regularly(report: Callable[[], None]) -> None:
-    """Call `report` once in REPORT_SECONDS from a thread of its own, while that finds a way."""
+    """Call `report` every REPORT_SECONDS from its own thread, until it raises OSError."""
 
     def run() -> None:
         pause = threading.Event()
-        with contextlib.suppress(OSError):  # the dispatcher is gone, which others notice
+        with contextlib.suppress(OSError):  # the dispatcher is gone; other threads handle that
             while True:
                 report()
                 pause.wait(REPORT_SECONDS)

@@ -1,8 +1,8 @@
-"""The numbers of a whole data service: what its processes report, kept by the dispatcher. Pure.
+"""Metrics of a whole data service, as its processes report them to the dispatcher. Pure.
 
-Reports carry totals since their process began. A process that is gone leaves its totals to its
-host, or its rank, so that a figure never goes down when a worker is replaced; one that has but lost
-its connection goes on with its own, so that nothing counts twice.
+Reports carry totals since their process began. When a process is gone, its totals are kept for its
+host or rank, so that no metric decreases when a worker is replaced. A process that only lost its
+connection resumes its own totals, so that nothing counts twice.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from launcher.data.control import messages as m
 
-#: Figures of one host, rank or receiver, by name.
+#: Metrics of one host, rank or receiver, by name.
 Figures = dict[str, float]
 
-#: What each kind of process may report: what grows, and what is only so now.
+#: The metrics that each kind of process may report: growing totals, and current values.
 _GROWING = {
     "worker": ("batches", "bytes", "prepared", "preparing", "blocked", "elapsed", "cpu", "starved"),
     "rank": ("steps", "epochs", "wait", "total", "startup", "first_waits"),
@@ -27,17 +27,17 @@ _CURRENT = {
     "rank": (),
     "receiver": ("held", "high", "budget"),
 }
-#: Of several workers on one host the largest counts; other current figures are summed.
+#: Aggregated over a host's workers by maximum; other current values are summed.
 _SHARED = frozenset({"cpus", "high", "budget"})
-#: Event lines stay below the 4096 bytes that a pipe takes in one piece.
+#: Keeps event lines below the 4096 bytes that a pipe writes atomically.
 _NAMES_PER_LINE = 10
-#: Workers of a host that are gone and may come back, at most.
+#: Maximum number of a host's disconnected workers that may reconnect.
 _MOST_AWAY = 256
 
 
 @dataclass
 class _Subject:
-    """A host, or a rank of a stream: its living processes, and those before them."""
+    """A host, or a rank of a stream: its living processes, and the totals of earlier ones."""
 
     past: Figures = field(default_factory=dict)
     living: dict[str, Figures] = field(default_factory=dict)
@@ -50,14 +50,14 @@ class _Subject:
         self.most = max(self.most, len(self.living))
 
     def lose(self, process: str, growing: Iterable[str]) -> None:
-        """The connection of a process has ended."""
+        """Move a process whose connection has ended to those that may reconnect."""
         if process in self.living:
             self.away[process] = self.living.pop(process)
         if len(self.away) > _MOST_AWAY:
             self._retire(self.away.pop(next(iter(self.away))), growing)
 
     def replace(self, process: str, growing: Iterable[str]) -> None:
-        """This process has taken the place of any other."""
+        """Retire all other processes, which this one replaces."""
         for other in self.living.keys() - {process}:
             self._retire(self.living.pop(other), growing)
 
@@ -70,7 +70,7 @@ class _Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """All figures at one moment: of hosts with workers, (rank, stream), receivers, dispatcher."""
+    """All metrics at one moment: of hosts with workers, (rank, stream), receivers, dispatcher."""
 
     hosts: Mapping[str, Figures]
     ranks: Mapping[tuple[str, str], Figures]
@@ -78,7 +78,7 @@ class Snapshot:
     dispatcher: Figures
 
     def event_fields(self) -> Iterator[dict[str, object]]:
-        """The fields of the data_metrics lines."""
+        """Yield the fields of each data_metrics event."""
         named: dict[str, Mapping[str, Figures]] = {
             "hosts": self.hosts,
             "ranks": {f"{rank}/{stream}": each for (rank, stream), each in self.ranks.items()},
@@ -97,33 +97,38 @@ def _short(figures: Figures) -> Figures:
 
 
 class Metrics:
-    """Takes reports, and gives snapshots. Counts what the dispatcher itself does, too."""
+    """Takes reports and produces snapshots; also counts the dispatcher's own actions."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[str, _Subject]] = {kind: {} for kind in _GROWING}
         self.dispatcher: Figures = dict.fromkeys(("messages", "leases", "lost_leases"), 0.0)
 
     def count(self, what: str, number: int = 1) -> None:
+        """Add to one of the dispatcher's own counters."""
         self.dispatcher[what] += number
 
     def hear(self, report: m.Report) -> None:
-        """Take a report; what is no number of its kind is left out."""
+        """Take a report; ignores values that are not metrics of its kind."""
         if report.kind not in _GROWING:
             return
         names = (*_GROWING[report.kind], *_CURRENT[report.kind])
         figures = {name: report.figures[name] for name in names if _is_figure(report.figures, name)}
         subject = self._subjects[report.kind].setdefault(report.of, _Subject())
-        if report.kind != "worker":  # of a rank, or a receiver, there is one process at a time
+        if report.kind != "worker":  # a rank or a receiver has one process at a time
             subject.replace(report.process, _GROWING[report.kind])
         subject.hear(report.process, figures)
 
     def forget_worker(self, worker: str) -> None:
-        """A worker is gone, or will come back; its totals stay with its host."""
+        """Mark a worker as gone; its totals stay with its host, and it may reconnect."""
         for subject in self._subjects["worker"].values():
             subject.lose(worker, _GROWING["worker"])
 
     def snapshot(self, leases: Mapping[str, int], late_leases: int) -> Snapshot:
-        """leases: in the hands of each host's workers now. late_leases: given twice, so far."""
+        """Return all metrics now.
+
+        leases: batches currently leased to each host's workers. late_leases: batches leased twice
+        so far.
+        """
         hosts = self._figures("worker")
         for host, figures in hosts.items():
             subject = self._subjects["worker"][host]

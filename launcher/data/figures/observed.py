@@ -1,4 +1,4 @@
-"""What the figures of a job say that a verdict is made of, as verdict.py derives it. Pure."""
+"""Inputs of the bottleneck analysis, computed from a job's metrics; see verdict.py. Pure."""
 
 from __future__ import annotations
 
@@ -8,58 +8,60 @@ from dataclasses import dataclass
 
 from launcher.data.figures.metrics import Figures, Snapshot
 
-#: Fewer batches than this, or seconds, say nothing.
+#: Fewer batches, or seconds, than this are too few to judge by.
 FEWEST_STEPS, SHORTEST = 10, 1.0
-#: Workers that use less CPU than this share of their time wait for something else.
+#: Workers that use the CPU for less than this share of their time wait for something else.
 _COMPUTING = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """One job's figures, as the derivation above names them; `judge` makes a verdict of them."""
+    """One job's metrics, named as in the derivation in verdict.py; the input of `judge`."""
 
     total: float  # T
     wait: float  # W
-    first_waits: float  # of W, at the starts of later epochs
+    first_waits: float  # part of W at the starts of later epochs
     batches: float  # B
     seconds: Mapping[str, float]  # w, by host
     work: float  # w, the mean
-    cpu: float  # of w, CPU seconds
-    starved: float  # of w, seconds without a CPU that was wanted
-    blocked: float  # seconds that all workers were held up by their sending
-    workers: int  # N, the most at once: at the end of a job they leave
-    vcpus: int  # of the hosts that they run on
-    bytes_per_second: float  # that arrive at the train hosts
-    receiver_cpu: float  # the busiest receiver's share of a CPU
-    ahead: float  # batches that the smallest receiver's memory holds
+    cpu: float  # part of w in CPU seconds
+    starved: float  # part of w in seconds of waiting for a CPU
+    blocked: float  # seconds blocked by sending, summed over all workers
+    workers: int  # N, the most at once, because they leave at the end of a job
+    vcpus: int  # of the workers' hosts
+    bytes_per_second: float  # received by the train hosts
+    receiver_cpu: float  # CPU use of the busiest receiver, as a share of one CPU
+    ahead: float  # batches that fit into the smallest receiver's memory
 
     @property
     def wait_share(self) -> float:
+        """Share of the time inside epochs that was spent waiting, W / T."""
         return self.wait / self.total
 
     @property
     def busy(self) -> float:
+        """Share of their time that workers spent preparing, B w / (N T), at most 1."""
         return min(1.0, self.batches * self.work / (self.workers * self.total))
 
     @property
     def running(self) -> float:
-        """Workers that could be at work at a time: not those that wanted a CPU."""
+        """Workers that could run at a time: all but those that were waiting for a CPU."""
         return self.workers * (1 - self.starved / self.work)
 
     @property
     def needed(self) -> float:
-        """Workers, with a CPU each, that would leave no wait."""
+        """Workers, with a CPU each, that would remove all waits."""
         work = self.work - self.starved
         return self.batches * work / max(self.total - self.wait, 1e-9)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether workers mostly wait, for disks or a network, and neither use nor want a CPU."""
+        """True if workers mostly wait for disks or a network, and not for a CPU."""
         return self.cpu < _COMPUTING * (self.work - self.starved)
 
 
 def observe(snapshot: Snapshot) -> Observed | None:
-    """What a snapshot says; None when it is too little to judge by."""
+    """Compute the inputs from a snapshot; returns None when there is too little to judge by."""
     clocks = [_clock(figures) for figures in _by_rank(snapshot.ranks).values()]
     prepared = sum(host["prepared"] for host in snapshot.hosts.values())
     if not clocks or not prepared:
@@ -96,7 +98,7 @@ def observe(snapshot: Snapshot) -> Observed | None:
 
 
 def _by_rank(streams: Mapping[tuple[str, str], Figures]) -> dict[str, Figures]:
-    """Each rank's figures, summed over its streams."""
+    """Return each rank's metrics, summed over its streams."""
     ranks: dict[str, Figures] = {}
     for (rank, _), figures in streams.items():
         of_rank = ranks.setdefault(rank, {})
@@ -107,7 +109,7 @@ def _by_rank(streams: Mapping[tuple[str, str], Figures]) -> dict[str, Figures]:
 
 
 def _clock(rank: Figures) -> tuple[float, float, float, float]:
-    """T, W, the part of W at the starts of epochs, and steps: without the first batches of all."""
+    """Return T, W, the part of W at the starts of epochs, and steps, without each first batch."""
     startup = rank["startup"]
     steps = max(0.0, rank["steps"] - rank["streams"])
     return rank["total"] - startup, rank["wait"] - startup, rank["first_waits"], steps

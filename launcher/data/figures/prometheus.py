@@ -1,4 +1,4 @@
-"""The numbers in Prometheus' text form, version 0.0.4. Pure.
+"""Metrics in Prometheus' text format, version 0.0.4. Pure.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -16,7 +16,7 @@ _PREFIX = "launcher_data_"
 
 @dataclass(frozen=True)
 class _Family:
-    """One metric: where its values are in the snapshot, and what it is."""
+    """One Prometheus metric: its key in the snapshot, its name, its type and its help text."""
 
     figure: str
     name: str
@@ -61,7 +61,7 @@ _DISPATCHER = (
 
 
 def render(snapshot: Snapshot) -> str:
-    """All families with HELP and TYPE; one line for each rank and stream, or host."""
+    """Render all families with HELP and TYPE, and one line for each rank and stream, or host."""
     ranks = [({"rank": r, "stream": s}, figures) for (r, s), figures in snapshot.ranks.items()]
     parts: tuple[tuple[tuple[_Family, ...], _Samples], ...] = (
         (_RANKS, ranks),

@@ -1,4 +1,4 @@
-"""How the dispatcher gives its numbers away: lines in the log, and Prometheus' form on request."""
+"""Publishing the dispatcher's metrics: periodic log events, and Prometheus' format over HTTP."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from launcher.data.figures.prometheus import render
 from launcher.data.figures.scrape import Scrape
 from launcher.runtime.events import emit
 
-#: Seconds between the data_metrics lines of a running job.
+#: Seconds between the data_metrics events of a running job.
 INTERVAL = 30.0
 
 
 class Publisher:
     """Takes snapshots and publishes them.
 
-    group: that prepares data. address: where the numbers are served; None for nowhere.
+    group: the group that prepares data. address: where the metrics are served; None to serve none.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Publisher:
         self._address = address
 
     async def run(self) -> None:
-        """Publish until cancelled, which is followed by the last words."""
+        """Publish until cancelled; call `last_words` afterwards."""
         scrape = Scrape(lambda: render(self._snapshot()))
         serving = asyncio.create_task(scrape.serve(self._address)) if self._address else None
         try:
@@ -45,7 +45,7 @@ class Publisher:
                     await serving
 
     def last_words(self) -> None:
-        """The totals, and the verdict where there was enough to judge by."""
+        """Log the totals, and the bottleneck where there was enough to judge by."""
         snapshot = self._snapshot()
         self._print(snapshot, final=True)
         if (seen := observe(snapshot)) is not None:

@@ -1,4 +1,4 @@
-"""The HTTP side of the numbers: GET /metrics and nothing else, for whoever can reach the port."""
+"""HTTP server of the metrics: GET /metrics and nothing else, for anyone who can reach the port."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MOST_AT_ONCE = 16
 
 
 class Scrape:
-    """A small HTTP/1.1 server; every connection gets one answer.
+    """A small HTTP/1.1 server that sends one response per connection.
 
-    text: the numbers, made anew for each request.
+    text: called for each request; returns the metrics.
     """
 
     def __init__(self, text: Callable[[], str]) -> None:
@@ -26,7 +26,7 @@ class Scrape:
         self._busy = 0
 
     async def serve(self, address: tuple[str, int]) -> None:
-        """Answer until cancelled; a port that cannot be had is said in the log, and is all."""
+        """Serve until cancelled; if the port is unavailable, log that and return."""
         try:
             server = await asyncio.start_server(self._attend, *address, limit=_REQUEST_LIMIT)
         except OSError as error:
@@ -42,7 +42,7 @@ class Scrape:
             with contextlib.suppress(OSError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._converse(reader, writer), _PATIENCE)
         except asyncio.CancelledError:
-            return  # we end; asyncio before 3.12 would print this as an error
+            return  # the server is stopping; asyncio before 3.12 would print this as an error
         finally:
             self._busy -= 1
             writer.close()
@@ -67,7 +67,7 @@ class Scrape:
 
 
 async def _request_line(reader: asyncio.StreamReader) -> list[bytes]:
-    """The words of a request's first line; none where no request came. Headers are read over."""
+    """Read a request and return the words of its first line; none if no request arrived."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):

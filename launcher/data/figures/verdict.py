@@ -1,24 +1,25 @@
-"""Whether training waited for its data, why, and what would mend it. Pure arithmetic.
+"""Bottleneck analysis: did training wait for its data, why, and what would fix it? Pure arithmetic.
 
-How it is derived. The rank that waited most holds up the others in every collective, so its clock
-counts: T seconds inside its epochs, W of them inside the loader, C = T - W on everything else. The
-first batch of all waits for processes to start, not for workers, and is left out. The job was
-input-bound W / T of the time.
+Derivation. The rank that waited most delays the others in every collective, so its clock counts: T
+seconds inside its epochs, W of them inside the loader, C = T - W on everything else. The very first
+batch waits for processes to start, not for workers, and is left out. The job was input-bound W / T
+of the time.
 
-Preparing a batch takes a worker w seconds (the mean over all workers, by the wall), and the ranks
-took B batches: B w worker-seconds, in T seconds. N workers were therefore busy B w / (N T) of the
-time. Without any wait the same batches are needed within C seconds, by B w / C workers: that is
-what the advice asks for. It holds while the workers are what is short, that is, while they were
-busy; where they were not, more of them would change nothing, and the verdict names what was full
-instead: their sending, the receiver's process, its memory, one slow host, or the starts of epochs.
+Preparing a batch takes a worker w seconds (wall-clock mean over all workers), and the ranks took B
+batches: B w worker-seconds, in T seconds. N workers were therefore busy B w / (N T) of the time.
+Without any wait the same batches are needed within C seconds, by B w / C workers: the number that
+the advice gives. It holds while workers are the bottleneck, that is, while they were busy. Where
+they were not, more of them would change nothing, and the analysis names the bottleneck instead:
+their sending, the receiver's process, its memory, one slow host, or the starts of epochs.
 
-Where workers share their CPUs with others, w is longer than the work itself: the kernel says for
-how long they were ready to run and had no CPU. That part is taken out of w, on both sides: fewer
-workers would do with a CPU each, and fewer than N could run at a time. What is left is work or
-waiting (for disks, for the network), and the CPU time tells which.
+Where workers share their CPUs with others, w is longer than the work itself: the kernel reports how
+long they were runnable without a CPU. That part is subtracted from w on both sides: fewer workers
+would do with a CPU each, and fewer than N could run at a time. The rest is work or waiting (for
+disks, for the network), and the CPU time separates the two.
 
-What it cannot see: waits that overlap in ranks that never meet; two streams that are read in turn
-within one loop, whose time is counted twice; and whether the wire carries what more workers make.
+Limits. The analysis does not see overlapping waits of ranks that never synchronise, counts the time
+twice when two streams are read in turn within one loop, and cannot tell if the network can carry
+the output of more workers.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ from dataclasses import asdict, dataclass
 
 from launcher.data.figures.observed import FEWEST_STEPS, SHORTEST, Observed
 
-#: Below this share of waiting a job is not called input-bound.
+#: A job that waits for less than this share of the time is not input-bound.
 NEGLIGIBLE = 0.03
-#: Workers that are busy for this share of the time have no more to give.
+#: Workers that are busy for this share of the time are saturated.
 _FULL = 0.75
-#: Blocked for this share of the time, workers are held up by what takes their batches.
+#: Workers that are blocked for this share of the time are limited by sending.
 _HELD_UP = 0.15
-#: Room that is left when workers could go: they are never exactly even.
+#: Margin kept when fewer workers are advised, because their load is never exactly even.
 _SPARE = 1.1
-#: A host is slow when its batches take this many times those of the others.
+#: A host is slow when its batches take this many times as long as those of the others.
 _SLOW = 2.0
-#: Workers that want a CPU for this share of their time, and have none, are too many for the host.
+#: Workers that wait for a CPU for this share of their time are too many for their host.
 _CROWDED = 0.2
 
 
 class Bound(str, enum.Enum):
-    """What the job waited for."""
+    """The bottleneck: the part of the job that training waited for."""
 
     NOTHING = "nothing"
     LOADING = "loading"
@@ -60,9 +61,11 @@ class Bound(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """wait_share: of the time inside epochs. busy: the share of their time that workers prepared.
+    """The result of the bottleneck analysis.
 
-    more: workers to add, or, below 0, that are not needed; None where their number is not it.
+    wait_share: share of the time inside epochs spent waiting. busy: share of their time that
+    workers spent preparing. more: workers to add; negative for surplus ones; None if their number
+    is not the bottleneck.
     """
 
     bound: Bound
@@ -72,14 +75,14 @@ class Verdict:
     text: str
 
     def fields(self) -> dict[str, object]:
-        """As the data_verdict line has it."""
+        """Return the fields of the data_verdict event."""
         return {**asdict(self), "bound": self.bound.value}
 
 
 def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Verdict | None:
-    """The verdict of a job without a data group; None when there is too little to judge by.
+    """Find the bottleneck of a job without a data group; None when there is too little to judge by.
 
-    All of the wait is preparing batches, in the rank itself. `ranks` of them need ranks W / C
+    All of the wait is spent preparing batches in the rank itself, so `ranks` ranks need ranks W / C
     workers to have it done while they compute.
     """
     if steps < FEWEST_STEPS or total < SHORTEST:
@@ -97,7 +100,7 @@ def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Verdict 
 
 
 def judge(seen: Observed, group: str) -> Verdict:
-    """The verdict. group: the name of the group that prepares data, for its words."""
+    """Find the bottleneck. group: the name of the group that prepares data, for the text."""
     if seen.wait_share < NEGLIGIBLE:
         spare = seen.workers - max(1, math.ceil(seen.needed * _SPARE))
         words = f"; {spare} fewer {_resource(seen, spare)} would do" if spare > 0 else ""
@@ -121,7 +124,7 @@ def _verdict(seen: Observed, bound: Bound, text: str, more: int | None) -> Verdi
 
 
 def _cause(seen: Observed, group: str) -> tuple[Bound, str, int | None]:
-    """What was full; in words; and the workers to add."""
+    """Return the bottleneck, its description, and the workers to add."""
     if seen.blocked / (seen.workers * seen.total) > _HELD_UP:
         return _sending(seen)
     if seen.busy >= _FULL:
@@ -147,7 +150,7 @@ def _sending(seen: Observed) -> tuple[Bound, str, int | None]:
 
 
 def _more_workers(seen: Observed, group: str, more: int) -> str:
-    """In words, how to have so many workers more."""
+    """Describe how to get `more` additional workers."""
     idle = seen.vcpus - seen.workers
     if seen.is_waiting:
         share = seen.cpu / (seen.work - seen.starved)
@@ -175,7 +178,7 @@ def _resource(seen: Observed, count: int) -> str:
 
 
 def _imbalance(seen: Observed, group: str) -> tuple[Bound, str, int | None]:
-    """Workers had time left: what kept them from using it."""
+    """Find the bottleneck when workers had time left."""
     busy = f"{group} was only {seen.busy:.0%} busy"
     slowest, seconds = max(seen.seconds.items(), key=lambda item: item[1])
     others = [each for host, each in seen.seconds.items() if host != slowest]

@@ -1,1 +1,1 @@
-"""Shared memory for batches: slabs, and how a process of the same host looks at them."""
+"""Shared memory for batches: slabs, and the access of processes on the same host to them."""

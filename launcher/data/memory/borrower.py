@@ -1,4 +1,4 @@
-"""A rank's or a local worker's end of its connection to the receiver: messages, and slabs."""
+"""Client of the receiver, used by ranks and local workers: messages and slabs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from launcher.data.memory.slabs import SlabViews
 from launcher.errors import DataServiceUnavailable
 
 _MESSAGE_BYTES = 4096
-#: Room for the descriptors that may travel with one read of the socket.
+#: Buffer size for the descriptors that may arrive with one read of the socket.
 _RIGHTS_BYTES = socket.CMSG_SPACE(250 * array.array("i").itemsize)
 _TRUNCATED = int(socket.MSG_CTRUNC)
 _ABOUT_SLABS = (m.Batch, m.Lent)
 
 
 class Borrower:
-    """One Unix connection, for one thread. What it is shown or lent is mapped into `views`.
+    """One Unix connection to the receiver. For use by one thread.
 
-    Raises OSError when the receiver is not there.
+    Slabs that are shown or lent to this process are mapped into `views`. Raises OSError if the
+    receiver is not running.
     """
 
     def __init__(self, receiver: str, views: SlabViews) -> None:
         self._views = views
-        self._data = b""  # that has come, and is not heard yet
+        self._data = b""  # received, not parsed yet
         self._descriptors: collections.deque[int] = collections.deque()
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(None)  # whatever the script has set for its own sockets
-        # It keeps to its time while the script's signals come; SO_RCVTIMEO would begin anew.
+        self._socket.settimeout(None)  # overrides a default timeout set by the script
+        # poll keeps its deadline when signals interrupt it; SO_RCVTIMEO would start again.
         self._arrival = select.poll()
         self._arrival.register(self._socket, select.POLLIN)
         try:
@@ -44,14 +45,14 @@ class Borrower:
         _open.add(self._socket)
 
     def say(self, *messages: m.Message) -> None:
-        """Send messages; raises OSError when the receiver is gone."""
+        """Send messages; raises OSError if the receiver is gone."""
         self._socket.sendall(m.to_lines(*messages))
 
     def hear(self, patience: float = 0.0) -> m.Message | m.Batch | None:
-        """The next message, or None when nothing has come for so many seconds; 0: wait for ever.
+        """Return the next message, or None if none arrives within `patience` seconds.
 
-        Raises OSError when the receiver is gone, and DataServiceUnavailable when this process may
-        open no more files.
+        With 0, wait for ever. Raises OSError if the receiver is gone, and DataServiceUnavailable if
+        this process has reached its limit of open files.
         """
         message = None
         while message is None:
@@ -69,10 +70,11 @@ class Borrower:
         return message
 
     def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def _read_more(self) -> None:
-        """Read what comes next."""
+        """Read whatever arrives next."""
         data, rights, flags, _ = self._socket.recvmsg(_MESSAGE_BYTES, _RIGHTS_BYTES)
         for _, _, descriptors in rights:
             self._descriptors.extend(array.array("i", descriptors))
@@ -87,7 +89,11 @@ class Borrower:
 
 
 def _close_in_fork() -> None:
-    """To the receiver a process lives as long as its connection, which forks would keep open."""
+    """Close inherited connections in a forked child.
+
+    The receiver takes a process for alive while its connection is open, and a fork would keep it
+    open.
+    """
     for connection in list(_open):
         connection.close()
 

@@ -1,4 +1,4 @@
-"""Batches in page-locked memory, from which a GPU copies by itself while the script goes on."""
+"""Batches in page-locked memory, from which a GPU copies asynchronously while the script runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Array = npt.NDArray[Any]
 
 
 class Pinning:
-    """Registers slabs with CUDA, and knows when its copies from them are over.
+    """Registers slabs with CUDA, and tracks when its copies from them are complete.
 
     cuda: the module torch.cuda.
 
-    CUDA copies on after the script has let go of a tensor (`non_blocking=True`), so a slab is free
-    only when all work is done that the current stream had been given when it was let go of. A
-    script that copies on another stream makes the current one wait for it (`wait_stream`) before it
-    asks for the next batch, as it must do anyway to use the copy.
+    CUDA may still copy after the script has released a tensor (`non_blocking=True`). A slab is
+    therefore free only when all work is complete that was queued on the current stream at the time
+    of its release. A script that copies on another stream makes the current one wait for it
+    (`wait_stream`) before it asks for the next batch, as it must do anyway to use the copy.
     """
 
     def __init__(self, cuda: Any) -> None:
@@ -33,7 +33,7 @@ class Pinning:
         self._busy: collections.deque[tuple[list[int], Any]] = collections.deque()
 
     def register(self, memory: memoryview) -> None:
-        """Lock a slab's pages. Raises DataError."""
+        """Lock a slab's pages; raises DataError."""
         error = self._cuda.cudart().cudaHostRegister(address_of(memory), len(memory), 0)
         if int(error) != 0:
             raise DataError(
@@ -42,10 +42,11 @@ class Pinning:
             )
 
     def unregister(self, memory: memoryview) -> None:
+        """Unlock a slab's pages."""
         self._cuda.cudart().cudaHostUnregister(address_of(memory))
 
     def copied(self, released: Iterable[int]) -> list[int]:
-        """Of the slabs that were released now or before, those that no copy reads any more."""
+        """Return the slabs, released in this call or earlier, that no copy reads any more."""
         if slabs := list(released):
             event = self._cuda.Event()
             event.record()
@@ -57,7 +58,7 @@ class Pinning:
 
     @staticmethod
     def copies(arrays: Sequence[Array]) -> list[Array]:
-        """Arrays of this process in page-locked memory of torch's own."""
+        """Copy this process's arrays into page-locked memory allocated by torch."""
         made = [tensors.as_tensor(array) for array in arrays]
         return [
             tensor.pin_memory().numpy() if tensors.is_tensor(tensor) else tensor for tensor in made
@@ -65,7 +66,11 @@ class Pinning:
 
 
 def open_pinning(wanted: bool) -> Pinning | None:
-    """What DataLoader(pin_memory=) asks for; without CUDA a warning, as torch's loader gives it."""
+    """Return the Pinning for DataLoader(pin_memory=), or None if it is not wanted.
+
+    Without CUDA it warns and returns None, as torch's own loader does. Raises DataError if torch is
+    not imported.
+    """
     if not wanted:
         return None
     torch = sys.modules.get("torch")

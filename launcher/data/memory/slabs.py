@@ -1,14 +1,14 @@
-"""Shared memory for batches: filled by the receiver, looked at by the ranks without a copy.
+"""Shared memory for batches: filled by the receiver, read by the ranks without a copy.
 
-A slab is a memfd: it has no name, so nothing is left behind after a kill -9, and it is not bound
-by the size of /dev/shm. Slabs are used again, the latest first: fresh memory for every batch of
-38 MB, in small pages, was measured to cost 3.5x the rate.
+A slab is a memfd. It has no name, so nothing is left behind after a kill -9, and the size of
+/dev/shm does not limit it. Slabs are reused, the most recently freed first: fresh memory in small
+pages for every batch of 38 MB was measured to cost 3.5x the rate.
 
-The last byte of a slab is a mark by which a rank says that it has taken the batch, and that it
-gives the slab back. The receiver looks at it when it needs a slab or shows batches, and says in the
-byte before what it has seen; a message would wake a thread for each batch, which fights the one
-that receives. A batch that a fork of the rank may look at, for as long as that likes, is marked as
-well: its slab is not used again.
+The last byte of a slab is a mark with which a rank signals that it has consumed the batch, and that
+it returns the slab. The receiver reads the mark when it needs a slab or shows batches, and writes
+what it has seen to the byte before. A message instead would wake a thread for each batch, which
+would compete with the receiving thread. The mark also says if a fork of the rank may read the
+batch, for an unknown time; such a slab is not reused.
 """
 
 from __future__ import annotations
@@ -29,25 +29,28 @@ from launcher.data.memory.pinning import Pinning
 
 _KIB_64 = 64 * 1024
 _MIB = 1 << 20
-#: A slab that is a quarter larger than need be is better than a new one.
+#: Reuse a slab that is up to 1/_WASTE larger than needed rather than create one.
 _WASTE = 4
-#: Marks: none yet, and bits of whoever was lent the slab: its script has the batch, and nobody
-#: looks at it any more; or a fork of it may.
+#: Marks. LENT: none yet. The borrower sets the others, which are bits: TAKEN, its script has the
+#: batch; RETURNED, it no longer reads the slab; FORKED, a fork of it may still read the slab.
 LENT, TAKEN, RETURNED, FORKED = 0, 1, 2, 4
-#: Where the mark is, and the mark as the receiver has seen it.
+#: Index of the mark, and of the mark as the receiver has last seen it.
 MARK, SEEN = -1, -2
 _MARK_BYTES = 2
 
 
 def rounded(size: int) -> int:
-    """The size of the slab for a payload and marks: whole 64 KiB up to 1 MiB, then whole MiB."""
+    """Return the slab size for a payload and its marks.
+
+    Sizes are multiples of 64 KiB up to 1 MiB, and of 1 MiB above.
+    """
     unit = _KIB_64 if size < _MIB else _MIB
     return ((size + _MARK_BYTES - 1) // unit + 1) * unit
 
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """One piece of shared memory, in the receiver."""
+    """One piece of shared memory, as the receiver holds it."""
 
     number: int
     descriptor: int
@@ -56,25 +59,28 @@ class Slab:
 
 
 class SlabPool:
-    """Slabs that are free to be filled. Safe for threads.
+    """Free slabs that can be filled. Thread-safe.
 
-    keep_bytes: of free slabs; beyond them, the longest unused are retired.
-    retire: called with a slab before its memory goes.
+    keep_bytes: bytes of free slabs to keep; beyond them, the least recently used are retired.
+    retire: called with a slab before its memory is freed.
     """
 
     def __init__(self, keep_bytes: int, retire: Callable[[Slab], None]) -> None:
         self._keep_bytes = keep_bytes
         self._retire = retire
         self._lock = threading.Lock()
-        self._free: dict[int, Slab] = {}  # by number, the latest given last
+        self._free: dict[int, Slab] = {}  # by number, the most recently freed last
         self._free_bytes = 0
         self._all_bytes = 0
         self._made = 0
-        #: Bytes of slabs that were taken at the same time, at most.
+        #: Peak number of bytes of slabs taken at the same time.
         self.most_used_bytes = 0
 
     def take(self, size: int) -> Slab:
-        """A slab of at least `size` bytes, and not many more. Raises OSError."""
+        """Return a slab of at least `size` bytes, at most a quarter larger than needed.
+
+        Raises OSError.
+        """
         least = rounded(size)
         most = least + least // _WASTE
         with self._lock:
@@ -84,7 +90,7 @@ class SlabPool:
                     self._free_bytes -= slab.size
                     self.most_used_bytes = max(self.most_used_bytes, self.used_bytes)
                     return slab
-            # What is free has not the size that is wanted now.
+            # The free slabs do not have the size that is needed now.
             self._shrink(self._free_bytes + self._keep_bytes - self._all_bytes - least)
             self._made += 1
             self._all_bytes += least
@@ -93,7 +99,7 @@ class SlabPool:
         return self._make(number, least)
 
     def give(self, slab: Slab) -> None:
-        """Nobody looks at the slab any more, but for a fork that may."""
+        """Return a slab to the pool; one that a fork may still read is dropped instead."""
         with self._lock:
             if slab.memory[MARK] & FORKED:
                 self._drop(slab)
@@ -105,11 +111,11 @@ class SlabPool:
 
     @property
     def used_bytes(self) -> int:
-        """Of slabs that are taken."""
+        """Bytes of the slabs that are taken."""
         return self._all_bytes - self._free_bytes
 
     def _shrink(self, free_bytes: int) -> None:
-        """Retire free slabs until no more than this is free."""
+        """Retire free slabs until at most `free_bytes` bytes are free."""
         while self._free and self._free_bytes > free_bytes:
             oldest = self._free.pop(next(iter(self._free)))
             self._free_bytes -= oldest.size
@@ -138,10 +144,10 @@ class SlabPool:
 
 
 class SlabViews:
-    """The slabs that a rank has been shown.
+    """The slabs that this process has been shown.
 
-    released: is given a slab's number when the last array over it is gone; that may be in a
-    destructor at any moment. owner: lives as long as any array.
+    released: receives a slab's number when the last array over it is gone, possibly from a
+    destructor at any moment. owner: kept alive as long as any array.
     """
 
     def __init__(
@@ -153,7 +159,7 @@ class SlabViews:
         self._memory: dict[int, memoryview] = {}
 
     def add(self, number: int, descriptor: int) -> None:
-        """Map a slab; takes over the descriptor."""
+        """Map a slab; takes ownership of the descriptor."""
         try:
             size = os.fstat(descriptor).st_size
             self._memory[number] = map_shared(descriptor, size)
@@ -163,31 +169,34 @@ class SlabViews:
             self._pinning.register(self._memory[number])
 
     def take(self, number: int) -> None:
-        """Mark a slab: the script has its batch."""
+        """Mark that the script has the slab's batch."""
         self._memory[number][MARK] = TAKEN
 
     def give_back(self, number: int) -> None:
-        """Mark a slab: nobody here looks at it any more."""
+        """Mark that this process no longer reads the slab."""
         self._memory[number][MARK] |= RETURNED
 
     def share(self, number: int) -> None:
-        """Mark a slab: a fork of this process may look at it."""
+        """Mark that a fork of this process may read the slab."""
         self._memory[number][MARK] |= FORKED
 
     def is_seen(self, number: int) -> bool:
-        """Whether the receiver knows that the script has the batch; False when in doubt."""
+        """Return True if the receiver has seen that the script has the batch.
+
+        Returns False when in doubt.
+        """
         memory = self._memory.get(number)
         return memory is not None and bool(memory[SEEN] & TAKEN)
 
     def forget(self, number: int) -> None:
-        """A slab will not be shown again."""
+        """Drop a slab that will not be shown again."""
         memory = self._memory.pop(number, None)
         if memory is not None and self._pinning is not None:
             self._pinning.unregister(memory)
 
     def payload(self, number: int, size: int) -> npt.NDArray[np.uint8]:
-        """The first `size` bytes of a slab; all arrays made from it keep the slab alive."""
-        # numpy lets every view of a view refer to this one array, whose end is then the end of all.
+        """Return the first `size` bytes of a slab; arrays made from them keep it alive."""
+        # In numpy every view of a view refers to this one array, so its end is the end of them all.
         whole = np.frombuffer(self._memory[number], np.uint8, size)
         loan = _Loan(whole, _end)
         loan.number, loan.views = number, self
@@ -196,7 +205,7 @@ class SlabViews:
 
 
 class _Loan(ref[Any]):
-    """The arrays over a slab: as long as they live, so do the views.
+    """Weak reference to the arrays over a slab, which keeps the views alive as long as they live.
 
     weakref.finalize does the same, and was measured to take three times as long.
     """
@@ -212,7 +221,7 @@ def _end(loan: _Loan) -> None:
     loan.views.released.append(loan.number)
 
 
-#: By their ids: a reference to an array has no hash.
+#: Keyed by id, because a reference to an array is not hashable.
 _loans: dict[int, _Loan] = {}
 
 

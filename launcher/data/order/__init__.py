@@ -1,1 +1,1 @@
-"""Which samples are in which batch, and how they are loaded: the same wherever it is done."""
+"""Batch composition and loading: which samples are in which batch, the same on every host."""

@@ -1,4 +1,4 @@
-"""Which shard an iterable dataset is to read: what its own code may ask while it is iterated."""
+"""The shard that an iterable dataset is to read, for its own code to query while it iterates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class ShardInHand:
-    """The shard that is being read. asked: whether the dataset's code has looked at it."""
+    """The shard that is being read. asked: whether the dataset's code has queried it."""
 
     index: int
     count: int
@@ -24,10 +24,11 @@ _current: ContextVar[ShardInHand | None] = ContextVar("shard in hand", default=N
 
 
 def shard() -> tuple[int, int]:
-    """(index, count): which of how many shards the calling dataset is to give the samples of.
+    """Return (index, count): the shard that the calling dataset must give the samples of.
 
-    For the `__iter__` of an iterable dataset, as torch's get_worker_info() is, which answers alike.
-    It is (0, 1) where nobody reads in shards. Ask in the thread that iterates.
+    For the `__iter__` of an iterable dataset, like torch's get_worker_info(), which returns the
+    same numbers here. Returns (0, 1) where nothing is read in shards. Call it in the thread that
+    iterates.
 
     >>> shard()
     (0, 1)
@@ -41,9 +42,9 @@ def shard() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def in_hand(this: ShardInHand, *, seed: int, dataset: Any) -> Iterator[None]:
-    """Let `shard` and torch's get_worker_info() tell of a shard."""
+    """Make `shard` and torch's get_worker_info() return this shard."""
     token = _current.set(this)
-    # torch has no public way to say it; its own workers set this very name.
+    # torch has no public API to set it; its own workers assign this attribute.
     worker: Any = sys.modules.get("torch.utils.data._utils.worker")
     before = worker._worker_info if worker else None
     if worker:
@@ -60,7 +61,7 @@ def in_hand(this: ShardInHand, *, seed: int, dataset: Any) -> Iterator[None]:
 
 @functools.cache
 def _worker_info(worker: Any) -> Any:
-    """torch's WorkerInfo, which notes that it was looked at."""
+    """Return a subclass of torch's WorkerInfo that records when it is read."""
 
     class ShardInfo(worker.WorkerInfo):  # type: ignore[misc]  # torch is typed as Any here
         def __getattribute__(self, name: str) -> Any:

@@ -1,9 +1,9 @@
-"""Iterable datasets at work: live iterators over shards, which go on, go back and disturb nobody.
+"""Shard readers for iterable datasets: live iterators that resume, rewind and stay isolated.
 
-A lane (`shards`) is built from nothing but its plan: the dataset is made anew by its function, as
-each worker process of torch has a copy of its own, and the random states are seeded from (seed,
-epoch, shard). Wherever and how often it is read, batch n of a lane is therefore the same bytes. A
-lane that is asked for an earlier batch than its next begins anew.
+A shard reader is built from its plan alone (see `shards`). The dataset is created anew by its
+function, as each torch worker process has its own copy, and the random states are seeded from
+(seed, epoch, shard). Batch n of a shard is therefore the same bytes wherever and however often it
+is read. A reader that is asked for an earlier batch than its next one starts over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _END = object()
 
 
 class Lane:
-    """The live iterator of a lane, made when it is first needed."""
+    """Live iterator over one shard in one pass, created when first needed."""
 
     def __init__(self, plan: LanePlan) -> None:
         self._plan = plan
@@ -37,14 +37,14 @@ class Lane:
         self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
         self._dataset: Any = None
         self._iterator: Iterator[Any] | None = None
-        self._states: seeding.States | None = None  # where its random numbers go on
-        self._next = self._taken = 0  # batches and samples before the place where it stands
+        self._states: seeding.States | None = None  # random states to resume with
+        self._next = self._taken = 0  # batches and samples read so far
 
     def read(self, step: int) -> Portion | End:
-        """The batch of a step, or the end of the lane if it comes before.
+        """Return the batch of a step, or `End` if the shard ends before it.
 
-        Leaves the process's random states alone. Raises SampleError when the dataset raises, and
-        DataError for samples that do not make a batch.
+        Leaves the process's random states unchanged. Raises SampleError when the dataset raises,
+        and DataError for samples that cannot be collated to a batch.
         """
         index = self._plan.first + step
         with seeding.states_kept():
@@ -58,12 +58,12 @@ class Lane:
         return portion
 
     def find(self, step: int) -> None:
-        """Go to the place where the batch of a step comes next, as `read` would."""
+        """Advance until the batch of `step` is the next one, as `read` would."""
         with seeding.states_kept():
             self._advance(self._plan.first + step)
 
     def close(self) -> None:
-        """End the iterator, and let go of the dataset."""
+        """Close the iterator and release the dataset."""
         iterator, self._iterator = self._iterator, None
         if (close := getattr(iterator, "close", None)) is not None:
             try:
@@ -79,7 +79,10 @@ class Lane:
         return in_hand(self._hand, seed=self._seed, dataset=self._dataset)
 
     def _advance(self, end: int) -> list[Any]:
-        """Go to where so many batches, or all, have come; returns the last if it has just come."""
+        """Advance to batch `end` or the end of the shard.
+
+        Returns the samples of the last batch if this call read it, else [].
+        """
         if self._iterator is None or end < self._next:
             self._begin()
         if self._next == end:
@@ -91,7 +94,7 @@ class Lane:
                 self._next += 1
         if had_torch or "torch" not in sys.modules:
             return found
-        # The dataset's own code has just imported torch, which knew no shard and no seed yet.
+        # The dataset's own code just imported torch, which had no shard and no seed set yet.
         self.close()
         return self._advance(end)
 
@@ -105,8 +108,8 @@ class Lane:
     def _begin(self) -> None:
         self.close()
         self._next = self._taken = 0
-        # What is drawn while the dataset is made is the same for all shards, so that a list of
-        # files can be shuffled here and cut into shards later.
+        # Random numbers drawn while the dataset is created are the same for all shards, so that a
+        # list of files can be shuffled here and split into shards later.
         seeding.seed_everything(
             seeding.sample_seed(self._plan.spec.seed, self._plan.epoch, 0, purpose=b"dataset")
         )
@@ -117,7 +120,7 @@ class Lane:
         self._states = seeding.States.now()
 
     def _pull(self) -> list[Any]:
-        """The samples of the next batch."""
+        """Read the samples of the next batch."""
         found: list[Any] = []
         size = self._plan.spec.batch_size or 1
         while len(found) < size:
@@ -130,14 +133,14 @@ class Lane:
         return found
 
     def _let_go(self) -> None:
-        """Keep no more than the end of a shard that has ended."""
+        """Release everything of an exhausted shard; later reads find only its end."""
         self._dataset, self._iterator = None, iter(())
 
     def _called(self, users_code: Callable[[], _T]) -> _T:
         try:
             return users_code()
         except (Exception, SystemExit) as error:  # the user's code may raise anything
-            self._iterator = None  # a generator that has raised is finished: it must begin anew
+            self._iterator = None  # a generator that raised is finished: start over
             raise SampleError(
                 f"{self._plan.spec.dataset} raised {type(error).__name__} in shard "
                 f"{self._hand.index} of {self._hand.count}, after {self._taken} samples of it: "
@@ -147,8 +150,8 @@ class Lane:
             ) from error
 
     def _batch(self, found: list[Any], step: int) -> tuple[Any, list[structure.Array]]:
-        # What a collate_fn draws follows from the batch alone, as it is not called for those that
-        # are only read to find a place.
+        # The random numbers of a collate_fn depend on the batch alone: it is not called for
+        # batches that are only read to reach a resume point.
         plan = self._plan
         position = (plan.number << 32) + plan.first + step
         batch = samples.make_batch(found, plan.spec, plan.epoch, position, lambda: plan.named(step))
@@ -175,7 +178,7 @@ class Lane:
 
 
 class LocalLane:
-    """A lane that is read where it is asked for."""
+    """Shard reader that runs in the process that asks for the batches."""
 
     def __init__(self, plan: LanePlan) -> None:
         self._lane = Lane(plan)
@@ -188,19 +191,21 @@ class LocalLane:
         return self._lane.read(next(self._steps))
 
     def close(self) -> None:
+        """Close the shard reader."""
         self._lane.close()
 
 
 class Lanes(dict[str, Lane]):
-    """The lanes that this process has a part in, by their runs."""
+    """The shard readers of this process, keyed by epoch read."""
 
     def lane(self, run: str, plan: LanePlan) -> Lane:
+        """Return the shard reader of an epoch read, created on first use."""
         if run not in self:
             self[run] = Lane(plan)
         return self[run]
 
     def end(self, run: str) -> None:
-        """Close the iterator of a run, where there is one."""
+        """Close and remove the shard reader of an epoch read, if there is one."""
         if lane := self.pop(run, None):
             lane.close()
 

@@ -1,4 +1,4 @@
-"""Reading an iterable dataset in laps over its shards: what comes of lanes becomes steps. Pure."""
+"""Interleaving of shard readers: one batch of each in turn gives the steps of a rank. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Parts = tuple[Any, list[Array]]
 
 @dataclass(kw_only=True)
 class Portion:
-    """A batch of a lane.
+    """A batch of one shard.
 
-    samples: how many. parts: its tree and arrays. pad: it repeats samples of this epoch.
+    samples: how many it has. parts: its tree and arrays. pad: it repeats samples of this epoch.
     """
 
     samples: int
@@ -30,25 +30,25 @@ class Portion:
     pad: bool = False
 
     def take(self) -> Parts:
-        """The parts, which are held no longer: their memory is whoever's they are handed to."""
+        """Return the parts and drop the reference to them, so that the caller owns their memory."""
         assert self.parts is not None  # they are taken once
         parts, self.parts = self.parts, None
         return parts
 
 
-#: Which step a batch is; of an iterable dataset, the portion that it was.
+#: The step number of a batch; for an iterable dataset, its shard batch.
 Step = int | Portion
 
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """A lane has ended; batches: how many it had."""
+    """The end of a shard. batches: how many it had."""
 
     batches: int
 
 
 def pack(item: Portion | End) -> Parts:
-    """What comes of a lane as a tree and arrays, as batches are sent."""
+    """Convert a shard batch or an end to a tree and arrays, the form in which batches are sent."""
     if isinstance(item, End):
         return [0, item.batches], []
     tree, arrays = item.take()
@@ -56,7 +56,7 @@ def pack(item: Portion | End) -> Parts:
 
 
 def unpack(tree: Any, arrays: list[Any]) -> Portion | End:
-    """The inverse of `pack`; raises WireError for what is neither."""
+    """Invert `pack`; raises WireError for anything else."""
     match tree:
         case [0, int(batches)]:
             return End(batches=batches)
@@ -66,7 +66,7 @@ def unpack(tree: Any, arrays: list[Any]) -> Portion | End:
 
 
 class LaneReader(Protocol):
-    """A lane that is being read: its batches in order, then its end."""
+    """A shard that is being read: yields its batches in order, then its end."""
 
     def __iter__(self) -> Iterator[Portion | End]: ...
 
@@ -76,24 +76,24 @@ class LaneReader(Protocol):
         """Stop reading."""
 
 
-#: Begins to read a lane; how, is for the source of batches to know.
+#: Starts to read a shard. Each source of batches has its own.
 OpenLane = Callable[[LanePlan], LaneReader]
 
 
 def read_parts(
     plan: ShardPlan, open_lane: OpenLane
 ) -> Generator[tuple[Portion, Parts], None, None]:
-    """The steps of a rank's epoch with what is in them."""
+    """Yield the steps of a rank's epoch with their contents."""
     with closing(read_epoch(plan, open_lane)) as portions:
         for portion in portions:
             yield portion, portion.take()
 
 
 def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[Portion, None, None]:
-    """The steps of a rank's epoch, from the plan's first.
+    """Yield the steps of a rank's epoch, from the plan's first.
 
-    Where the shards end before the steps do, they are begun anew; raises DataError where that is
-    not wanted.
+    Starts the shards over when they end before the steps do; raises DataError where the plan does
+    not allow that.
     """
     taken = 0
     for lap in itertools.count():
@@ -113,9 +113,9 @@ def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[Portion, None,
 
 
 def _read_lap(plans: list[LanePlan], open_lane: OpenLane) -> Generator[Portion, None, None]:
-    """One batch of each lane in turn, until all have ended."""
+    """Take one batch of each shard in turn, until all shards have ended."""
     with ExitStack() as stack:
-        # All are opened at once: they are worked on side by side.
+        # Open all at once, so that they are prepared in parallel.
         opened = [stack.enter_context(closing(open_lane(plan))) for plan in plans]
         turns = deque(_from_the_start(*lane) for lane in zip(plans, opened, strict=True))
         while turns:
@@ -126,13 +126,13 @@ def _read_lap(plans: list[LanePlan], open_lane: OpenLane) -> Generator[Portion, 
 
 
 def _from_the_start(plan: LanePlan, lane: LaneReader) -> Iterator[Portion]:
-    """All batches of a lane; those before its first are only said to have been."""
+    """Yield all batches of a shard; those before its first are empty placeholders."""
     opening = next(lane)
     behind = min(plan.first, opening.batches) if isinstance(opening, End) else plan.first
     yield from itertools.repeat(Portion(samples=0), behind)
     for portion in itertools.chain([opening], lane):
         if isinstance(portion, End):
-            lane.close()  # its share of the memory is for the others
+            lane.close()  # frees its share of the memory for the others
             return
         yield portion
 
@@ -146,7 +146,7 @@ def _check_resumed(plan: ShardPlan, taken: int) -> None:
 
 
 def _check_more(plan: ShardPlan, taken: int, latest: int) -> None:
-    """Whether the shards may and can be begun anew."""
+    """Raise unless the shards may be started over and have batches to give."""
     where = f"the shards {list(plan.shards)} of {plan.spec.dataset}"
     if latest == 0:
         raise DataError(f"{where} have no batch, so rank {plan.rank} has nothing to take")
@@ -159,27 +159,28 @@ def _check_more(plan: ShardPlan, taken: int, latest: int) -> None:
 
 
 class ShardProgress:
-    """The steps of a rank that have been taken, and what was in them."""
+    """The steps that a rank has taken, with their samples and pads."""
 
     def __init__(self, plan: ShardPlan) -> None:
         self._plan = plan
         self._taken = plan.first
         self._is_over = False
         self.samples = self.pads = 0
-        self.drops = 0  # none that anybody could know of
+        self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
     def note(self, portion: Portion) -> None:
+        """Count a step that was taken."""
         self._taken += 1
         self.samples += portion.samples
         self.pads += portion.samples if portion.pad else 0
 
     def end(self) -> None:
-        """The epoch is over."""
+        """Mark the epoch as finished."""
         self._is_over = True
 
     @property
     def place(self) -> Place | None:
-        """Where to go on; None when the epoch is over."""
+        """The point to resume from; None when the epoch is over."""
         if self._is_over or self._taken == self._plan.steps:
             return None
         return Place(epoch=self._plan.epoch, taken=self._taken)

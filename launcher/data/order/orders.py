@@ -1,9 +1,9 @@
-"""The order of an epoch: which sample stands at which position, the same on every host.
+"""The order of an epoch: the sample at each position, the same on every host.
 
-A built-in order is a permutation of the sample ids, from (seed, epoch, length). A `sampler` of the
-user's gives the ids itself, and a `batch_sampler` gives whole batches of them; both are functions
-of (length, epoch, seed) that every host calls for itself, so hosts compare the *digest* of what
-they got.
+A built-in order is a permutation of the sample ids, from (seed, epoch, length). A user's `sampler`
+returns the ids itself, and a `batch_sampler` returns whole batches of them. Both are functions of
+(length, epoch, seed) that every host calls for itself, so hosts compare the *digest* of the
+results.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """ids: of samples, in order. bounds: where each batch begins and the last one ends, when a
-    batch_sampler has cut them; a position is then that of a whole batch.
+    """Sample ids in order, cut into batches where a batch_sampler did so.
+
+    ids: of samples, in order. bounds: offsets at which batches begin, and the end of the last one,
+    when a batch_sampler made them; a position then counts whole batches.
     """
 
     ids: Ids
@@ -38,13 +40,13 @@ class Order:
 
     @functools.cached_property
     def digest(self) -> str:
-        """What hosts compare."""
+        """Hash that hosts compare."""
         hashed = hashlib.blake2b(self.ids.tobytes(), digest_size=8)
         hashed.update(b"" if self.bounds is None else self.bounds.tobytes())
         return hashed.hexdigest()
 
     def samples(self, positions: Iterable[int]) -> list[tuple[int, int]]:
-        """(place in the order, id) of the samples at some positions; beyond the end it wraps."""
+        """Return (index in the order, id) of the samples at some positions, modulo the length."""
         count, ids = len(self), self.ids
         if self.bounds is None:
             return [(position, int(ids[position % count])) for position in positions]
@@ -56,14 +58,14 @@ class Order:
         return found
 
 
-#: Orders that a process keeps of each kind: this epoch's and the next one's of two streams. One of
-#: 100 million samples takes 800 MB.
+#: Orders cached per kind: this epoch's and the next one's, for two streams. An order of 100 million
+#: samples takes 800 MB.
 _ORDERS = 4
 
 
 @functools.lru_cache(maxsize=_ORDERS)
 def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
-    """The built-in order of the sample ids in one epoch, shape (length,)."""
+    """Return the built-in order of the sample ids in one epoch, shape (length,)."""
     if not shuffle:
         order = np.arange(length, dtype=np.int64)
     else:
@@ -78,13 +80,13 @@ def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
 
 @functools.lru_cache(maxsize=_ORDERS)
 def sampled_order(sampler: str, epoch: int, seed: int, length: int) -> Order:
-    """The order that a sampler gives; raises DataError when it raises or gives no valid ids."""
+    """Return the order that a sampler gives; raises DataError if it fails or gives invalid ids."""
     return Order(_checked(_called(sampler, "sampler", length, epoch, seed), sampler, length))
 
 
 @functools.lru_cache(maxsize=_ORDERS)
 def batched_order(batch_sampler: str, epoch: int, seed: int, length: int) -> Order:
-    """The order that a batch_sampler gives; raises DataError as `sampled_order` does."""
+    """Return the order that a batch_sampler gives; raises DataError as `sampled_order` does."""
     batches = [
         _checked(batch, batch_sampler, length)
         for batch in _called(batch_sampler, "batch_sampler", length, epoch, seed)
@@ -99,7 +101,7 @@ def batched_order(batch_sampler: str, epoch: int, seed: int, length: int) -> Ord
 
 
 def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> Any:
-    """What a user's sampler returns; its global random states are the same on every host."""
+    """Call a user's sampler with global random states that are the same on every host."""
     function = references.resolve(reference, what)
     try:
         with seeding.states_kept():

@@ -1,10 +1,10 @@
-"""Which samples make up which batch: a pure function, the same on every host and in every cluster.
+"""Batch plans: which samples make up which batch, the same on every host and cluster. Pure.
 
 An epoch has an *order* of its samples (`orders`). A batch is a range of *positions* in that order.
 One step of all ranks takes `world * batch_size` positions, the first `batch_size` of them for rank
-0. What is left over at the end is shared out evenly. A position in the order is also what a random
-augmentation is seeded by, and what a checkpoint remembers: both stay true when workers come and
-go, and when the world changes size.
+0. The remainder at the end is divided evenly. Random augmentation is seeded by the position in the
+order, and a checkpoint records positions: both stay valid when workers join or leave, and when the
+world changes size.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from launcher.errors import DataError
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where reading begins, or goes on.
+    """The resume point: where reading begins or continues.
 
-    position: of the epoch's order, all before it have been taken, but for the `holes`.
-    done: steps, counted from here, that this rank alone has taken already (in_order=False).
-    length, digest: of the order, when the place is within an epoch.
-    taken: steps of each rank, in place of all these, of an iterable dataset.
+    position: in the epoch's order; all positions before it have been taken, except the `holes`.
+    done: steps, counted from here, that this rank alone has already taken (in_order=False).
+    length, digest: of the order, when the resume point is within an epoch.
+    taken: steps of each rank of an iterable dataset; replaces all the fields above.
     """
 
     epoch: int
@@ -40,11 +40,11 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The batches of one rank in one epoch, from a place on.
+    """The batches of one rank in one epoch, from a resume point on.
 
     length: positions in the epoch's order: samples, or the batches of a batch_sampler.
     position, holes, done: as in Place.
-    dataset_length, digest: what a sampler was given, and of what it gave.
+    dataset_length, digest: the length that a sampler was given, and the digest of its order.
     """
 
     spec: StreamSpec
@@ -72,7 +72,7 @@ class Plan:
                 f"{self.world} ranks; choose uneven='pad' or 'drop', or drop_last=True"
             )
 
-    # How many -----------------------------------------------------------------------------
+    # Counts -------------------------------------------------------------------------------
 
     @functools.cached_property
     def _stride(self) -> int:
@@ -81,11 +81,12 @@ class Plan:
 
     @functools.cached_property
     def _left(self) -> int:
-        """Positions that nobody has taken."""
+        """Positions that no rank has taken."""
         return sum(stop - start for start, stop in self.holes) + self.length - self.position
 
     @functools.cached_property
     def full_steps(self) -> int:
+        """Steps in which every rank takes a whole batch."""
         return self._left // self._stride
 
     @property
@@ -107,19 +108,19 @@ class Plan:
 
     @functools.cached_property
     def _todo(self) -> list[int] | range:
-        """The steps, counted from the place, that are still to be done."""
+        """The remaining steps, counted from the resume point."""
         if not self.done:
             return range(self._all_steps)
         return list(StepSet(self.done).missing(self._all_steps))
 
     @functools.cached_property
     def steps(self) -> int:
-        """Batches of this rank; the same for every rank."""
+        """Batches of this rank; the same number for every rank."""
         return len(self._todo)
 
     @property
     def pads(self) -> int:
-        """Positions that occur once more than they should, over all ranks."""
+        """Positions that repeat samples to fill the last step, over all ranks."""
         return max(0, self.last_size * self.world - self._rest) if self.last_size else 0
 
     @property
@@ -129,7 +130,7 @@ class Plan:
 
     @property
     def padded(self) -> list[int]:
-        """The positions beyond the end that the pads stand at."""
+        """The positions beyond the end that the pads occupy."""
         return self._positions(range(self._left, self._left + self.pads))
 
     @property
@@ -137,10 +138,13 @@ class Plan:
         """The positions that no rank gets."""
         return self._positions(range(self._left - self.drops, self._left))
 
-    # Which --------------------------------------------------------------------------------
+    # Positions and samples ----------------------------------------------------------------
 
     def positions(self, step: int) -> list[int]:
-        """Where the batch of a step stands in the order; beyond the length it wraps around."""
+        """Return the positions of a step's batch in the order; they may exceed the length and wrap.
+
+        Raises DataError for a step outside the epoch.
+        """
         if not 0 <= step < self.steps:
             raise DataError(f"step {step} is not in an epoch of {self.steps} steps")
         size = self._size(step)
@@ -151,7 +155,7 @@ class Plan:
         return self.spec.share if self._todo[step] < self.full_steps else self.last_size
 
     def _positions(self, indices: range) -> list[int]:
-        """Where the samples stand that are left, by their index among them."""
+        """Return the positions of the remaining samples with these indices."""
         found, before = [], 0
         for start, stop in self.holes:
             inside = range(max(indices.start, before), min(indices.stop, before + stop - start))
@@ -162,7 +166,7 @@ class Plan:
 
     @property
     def order(self) -> orders.Order:
-        """The epoch's order; raises DataError when a sampler gives another one on this host."""
+        """The epoch's order; raises DataError when the sampler gives a different one here."""
         spec = self.spec
         if not spec.is_sampled:
             return orders.Order(
@@ -171,7 +175,7 @@ class Plan:
         return self._checked(sampled(spec, self.epoch, self.dataset_length or 0))
 
     def check_sampler(self) -> None:
-        """Call the sampler once more; raises DataError when it does not give the same again."""
+        """Call the sampler again; raises DataError when it does not return the same order."""
         if self.spec.is_sampled:
             self._checked(sampled(self.spec, self.epoch, self.dataset_length or 0, afresh=True))
 
@@ -185,27 +189,27 @@ class Plan:
         return order
 
     def samples(self, step: int) -> list[tuple[int, int]]:
-        """(place in the order, the dataset's index) for each sample of a step's batch."""
+        """Return (index in the order, index in the dataset) for each sample of a step's batch."""
         return self.order.samples(self.positions(step))
 
     def sample_ids(self, step: int) -> list[int]:
-        """The dataset's indices for the batch of a step."""
+        """Return the dataset's indices for the batch of a step."""
         return [index for _, index in self.samples(step)]
 
     def samples_in(self, step: int) -> int:
-        """How many samples the batch of a step has."""
+        """Return the number of samples in the batch of a step."""
         if self.spec.batch_sampler is None:
             return self._size(step)
         return self.count(self.positions(step))
 
     def count(self, positions: Sequence[int]) -> int:
-        """How many samples stand at some positions."""
+        """Return the number of samples at some positions."""
         if self.spec.batch_sampler is None:
             return len(positions)
         return len(self.order.samples(positions))
 
     def named(self, step: int) -> str:
-        """The batch of a step, for a message; calls nothing of the user's."""
+        """Describe the batch of a step for a message, without calling user code."""
         if self.spec.is_sampled:
             kind, numbers = "positions", self.positions(step)
         else:
@@ -213,10 +217,10 @@ class Plan:
         words = ", ".join(map(str, numbers[:8]))
         return f"{kind} {words}{', ...' if len(numbers) > 8 else ''}"
 
-    # Where to go on -----------------------------------------------------------------------
+    # Resume points ------------------------------------------------------------------------
 
     def place_after(self, steps: int) -> Place | None:
-        """Where all ranks go on after so many steps of each; None when the epoch is over."""
+        """Return where all ranks resume after `steps` steps of each; None at the epoch's end."""
         if steps >= self.steps:
             return None
         taken = steps * self._stride
@@ -229,16 +233,16 @@ class Plan:
         return self._place(self.position + taken, tuple(holes), ())
 
     def place_with(self, done: StepSet) -> Place | None:
-        """Where this rank goes on when it has done some steps in any order; None at the end.
+        """Return where this rank resumes after steps done in any order; None at the epoch's end.
 
-        done: by the numbers that `numbered` gives them.
+        done: the steps, as numbered by `numbered`.
         """
         if len(done) >= self._all_steps:
             return None
         return self._place(self.position, self.holes, done.ranges)
 
     def numbered(self, step: int) -> int:
-        """A step of this plan, counted from its place with those that were done before."""
+        """Return a step's number counted from the resume point, including the steps done before."""
         return self._todo[step]
 
     def _place(self, position: int, holes: tuple[Range, ...], done: tuple[Range, ...]) -> Place:
@@ -255,10 +259,10 @@ class Plan:
 def sampled(
     spec: StreamSpec, epoch: int, dataset_length: int, *, afresh: bool = False
 ) -> orders.Order:
-    """The order of an epoch that the user's function gives. afresh: call it in any case."""
+    """Return the order of an epoch from the user's function. afresh: bypass the cache."""
     order = orders.sampled_order if spec.batch_sampler is None else orders.batched_order
     reference = spec.sampler or spec.batch_sampler
-    assert reference is not None  # asked for sampled streams alone
+    assert reference is not None  # callers pass sampled streams only
     call = order.__wrapped__ if afresh else order
     return call(reference, epoch, spec.seed, dataset_length)
 
@@ -266,9 +270,9 @@ def sampled(
 def make_plan(
     spec: StreamSpec, dataset_length: int, place: Place, *, rank: int, world: int
 ) -> Plan:
-    """The plan of a rank from a place on; calls the stream's sampler where it has one.
+    """Plan the batches of a rank from a resume point on; calls the stream's sampler if it has one.
 
-    Raises DataError when the epoch is not what it was when the place was noted.
+    Raises DataError when the epoch differs from the one that the resume point was saved in.
     """
     if place.taken or spec.shards > 1 or spec.steps is not None:
         raise DataError(

@@ -1,26 +1,26 @@
-"""What the user's code has raised, in words: they may have any length, or fail to come."""
+"""Texts of exceptions from user code, which may be of any length or raise themselves."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
 
-#: Characters of one exception, or one traceback, that are told: its beginning and its end.
+#: Characters kept of one exception or traceback: its beginning and its end.
 _BEGINNING, _END = 24_000, 8_000
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says."""
+    """Return an exception's message."""
     return _words(lambda: str(error), error)
 
 
 def name_of(error: BaseException) -> str:
-    """An exception with its type, as repr gives it."""
+    """Return an exception with its type, as repr gives it."""
     return _words(lambda: repr(error), error)
 
 
 def latest_traceback() -> str:
-    """That of the exception that is being handled."""
+    """Return the traceback of the exception that is being handled."""
     return _shortened(traceback.format_exc())
 
 

@@ -1,4 +1,4 @@
-"""Functions of the user's code by their names, as in "pipeline:train_set", on any host."""
+"""References to functions in user code, such as "pipeline:train_set", which resolve on any host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from launcher.errors import DataError
 
 
 def split(reference: str, what: str) -> tuple[str, str]:
-    """(module, function) of a reference; raises DataError for what is not one."""
+    """Return (module, function) of a reference; raises DataError for an invalid one."""
     module, _, function = reference.partition(":")
     if not module or not function:
         raise DataError(
@@ -21,7 +21,7 @@ def split(reference: str, what: str) -> tuple[str, str]:
 
 
 def resolve(reference: str, what: str) -> Any:
-    """The function that a reference names.
+    """Return the function that a reference names.
 
     Raises DataError with the traceback when its module cannot be imported.
     """

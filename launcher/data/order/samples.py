@@ -1,4 +1,4 @@
-"""From a reference like "pipeline:train_set" to batches, on whichever host does the work."""
+"""Building datasets from references like "pipeline:train_set", and loading batches from them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from launcher.data.order.raised import latest_traceback, name_of, text_of
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, SampleError
 
-#: Samples left out that a report names.
+#: Skipped samples that a report names.
 _MOST_NAMED = 8
 
 
-#: For what is drawn while a dataset with indices is made, by all functions alike: those for
-#: training and for validation may each draw the same split, and take a side of it.
+#: Seed while a map-style dataset is built, the same for all functions, so that the training and the
+#: validation function can draw the same random split and each take one side of it.
 _MAKING = seeding.sample_seed(0, 0, 0, purpose=b"making")
 
 
 class Datasets(dict[str, Any]):
-    """Datasets by their references, each built when it is first asked for.
+    """Datasets by reference, each built on first use.
 
-    What is drawn meanwhile is the same in every process; its own random states are left alone.
+    Random numbers drawn while one is built are the same in every process; the process's own random
+    states are unchanged.
     """
 
     def __missing__(self, reference: str) -> Any:
         with seeding.states_kept():
             seeding.seed_everything(_MAKING)
-            references.resolve(reference, "dataset")  # it may import torch
+            references.resolve(reference, "dataset")  # before seeding: it may import torch
             self[reference] = seeding.seeded(lambda: build_dataset(reference), _MAKING)
         return self[reference]
 
@@ -61,28 +62,28 @@ def build_dataset(reference: str) -> Any:
 
 
 def is_iterable(dataset: Any) -> bool:
-    """Whether a dataset can only be read from its start, as torch's IterableDataset."""
+    """Return whether a dataset can only be read from its start, like torch's IterableDataset."""
     torch_data = sys.modules.get("torch.utils.data")
     if torch_data and isinstance(dataset, torch_data.IterableDataset):
-        return True  # which has a __getitem__ that raises
+        return True  # it inherits a __getitem__ that raises
     return hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a rank must know of a dataset. length: None for an iterable one that does not say."""
+    """Facts about a dataset that a rank needs. length: None if iterable without `__len__`."""
 
     length: int | None
     iterable: bool = False
 
 
 def describe(dataset: Any) -> Description:
-    """What a dataset says of itself; raises what its __len__ raises."""
+    """Describe a dataset; raises what its `__len__` raises."""
     if not is_iterable(dataset):
         return Description(length=len(dataset))
     try:
         return Description(length=len(dataset), iterable=True)
-    except (TypeError, NotImplementedError):  # torch's way to say that it is not known
+    except (TypeError, NotImplementedError):  # torch raises these for an unknown length
         return Description(length=None, iterable=True)
 
 
@@ -95,16 +96,17 @@ class Skipped:
     remote_traceback: str = ""  # of the first
 
     def add(self, other: Skipped) -> None:
+        """Add the samples of another batch."""
         self.count += other.count
         self.indices = (self.indices + other.indices)[:_MOST_NAMED]
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
 
 def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
-    """The batch of a step; the same bytes wherever and whenever it is computed.
+    """Load the batch of a step; its bytes are the same wherever and whenever it is loaded.
 
-    With on_error="skip", a pair of the batch and a dict with what was Skipped. Sets the process's
-    random states. Raises SampleError when the dataset raises.
+    With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
+    the process's random states. Raises SampleError when the dataset raises.
     """
     loaded, skipped = _load_samples(dataset, plan, step)
     position = plan.positions(step)[0] if plan.spec.collate_fn else 0
@@ -124,9 +126,9 @@ def _load_samples(dataset: Any, plan: Plan, step: int) -> tuple[Sequence[Any], S
 
 
 def _reads_batches(dataset: Any) -> bool:
-    """Whether a dataset has `__getitems__` of its own, which torch's fetcher prefers as well.
+    """Return whether a dataset has its own `__getitems__`, which torch's fetcher prefers as well.
 
-    torch's Subset and StackDataset always have it, and pass it on to what they are made of.
+    torch's Subset and StackDataset always have one, and forward it to the datasets they wrap.
     """
     if torch_data := sys.modules.get("torch.utils.data"):
         if type(dataset) is torch_data.Subset:
@@ -147,7 +149,7 @@ def _load(dataset: Any, plan: Plan, position: int, index: int) -> Any:
 
 
 def _load_what_loads(dataset: Any, plan: Plan, step: int) -> tuple[list[Any], Skipped]:
-    """The samples that do not raise; raises SampleError when there are none."""
+    """Load the samples that do not raise; raises SampleError when all of them do."""
     loaded, skipped = [], Skipped()
     for position, index in plan.samples(step):
         try:
@@ -167,7 +169,7 @@ def _load_what_loads(dataset: Any, plan: Plan, step: int) -> tuple[list[Any], Sk
 def _load_at_once(dataset: Any, plan: Plan, step: int) -> Sequence[Any]:
     samples = plan.samples(step)
     try:
-        # One call loads them all, so one seed, that of the first, is for them all.
+        # One call loads them all, so the seed of the first sample applies to all of them.
         loaded = _seeded(
             lambda: dataset.__getitems__([index for _, index in samples]), plan, samples[0][0]
         )
@@ -186,7 +188,7 @@ def _load_at_once(dataset: Any, plan: Plan, step: int) -> Sequence[Any]:
 
 
 def _seeded(load: Callable[[], Any], plan: Plan, position: int) -> Any:
-    """What `load` returns, with the random states of a position in the order."""
+    """Call `load` with the random states of a position in the order."""
     return seeding.seeded(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
 
 
@@ -208,10 +210,12 @@ def make_batch(
     position: int,
     named: Callable[[], str],
 ) -> Any:
-    """Samples as the batch that is sent: by the user's function, by torch's rules, or as it is.
+    """Collate samples with the user's function, by torch's rules, or not at all.
 
-    position: what the random numbers of the user's function follow from, beside seed and epoch
-    (mixing samples draws some). named: which samples they are, for a message.
+    position: seeds the random numbers of the user's function, with seed and epoch (mixing samples
+    draws some). named: describes the samples for a message.
+
+    Raises DataError when the function raises or the samples cannot be collated.
     """
     if spec.collate_fn is not None:
         function = references.resolve(spec.collate_fn, "collate_fn")
@@ -223,7 +227,7 @@ def make_batch(
         return collate(loaded)
     except DataError as error:
         raise DataError(f"{spec.dataset}: {error} ({named()})") from error
-    except Exception as error:  # samples that are not alike fail in many ways
+    except Exception as error:  # mismatched samples fail in many ways
         raise DataError(
             f"{spec.dataset}: samples that do not make a batch: {name_of(error)} "
             f"({named()})\n{latest_traceback()}"

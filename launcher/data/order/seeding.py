@@ -1,4 +1,4 @@
-"""Random augmentation that does not depend on who computes it, nor when.
+"""Random augmentation that is independent of where and when a sample is loaded.
 
 Each sample is loaded with the global random states of `random`, `numpy.random` and (when it is
 loaded) `torch` set from (seed, epoch, position in the order).
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> int:
-    """64 bits for one sample, unrelated to those of its neighbours, and to other purposes'."""
+    """Return 64 bits for one sample, independent of those of other samples and other purposes."""
     key = struct.pack("<QQQ", seed & 0xFFFFFFFFFFFFFFFF, epoch, position)
     return int.from_bytes(hashlib.blake2b(key, digest_size=8, person=purpose).digest(), "little")
 
@@ -29,19 +29,22 @@ def sample_seed(seed: int, epoch: int, position: int, purpose: bytes = b"") -> i
 def seed_everything(seed: int) -> None:
     """Set the global random states of this process from 64 bits."""
     random.seed(seed)
-    # Both halves as one number: from two, numpy was measured to take seven times as long.
+    # Both halves folded into one number: numpy takes seven times as long with two (measured).
     np.random.seed((seed ^ seed >> 32) & 0xFFFFFFFF)
     if torch := sys.modules.get("torch"):
         torch.default_generator.manual_seed(seed)
 
 
 def seeded(call: Callable[[], _T], seed: int) -> _T:
-    """What a function of the user's returns with these random states."""
+    """Call a user's function with the random states of a seed, and return its result.
+
+    Calls it again when the first call imports torch.
+    """
     had_torch = "torch" in sys.modules
     seed_everything(seed)
     result = call()
     if not had_torch and "torch" in sys.modules:
-        # It has just imported torch, whose generator had no seed yet.
+        # The call just imported torch, whose generator had not been seeded.
         seed_everything(seed)
         result = call()
     return result
@@ -57,6 +60,7 @@ class States:
 
     @classmethod
     def now(cls) -> States:
+        """Capture the current states."""
         torch = sys.modules.get("torch")
         return cls(
             python=random.getstate(),
@@ -65,6 +69,7 @@ class States:
         )
 
     def restore(self) -> None:
+        """Set the process's random states to these."""
         random.setstate(self.python)
         np.random.set_state(self.numpy)
         if self.torch is not None:
@@ -73,11 +78,11 @@ class States:
 
 @contextlib.contextmanager
 def states_kept() -> Iterator[None]:
-    """Leave the process's own random states as they were found."""
+    """Restore the process's own random states on exit."""
     states = States.now()
     try:
         yield
     finally:
         states.restore()
         if states.torch is None and (torch := sys.modules.get("torch")):
-            torch.default_generator.seed()  # as it is where torch has just been imported
+            torch.default_generator.seed()  # the state that a fresh import of torch has

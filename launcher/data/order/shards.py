@@ -1,9 +1,10 @@
-"""Which shards of an iterable dataset a rank reads, and in which steps. Pure.
+"""Shards of an iterable dataset: which rank reads which, and in which steps. Pure.
 
-A stream of an iterable dataset has as many *shards* as its loader says, whatever the cluster looks
-like. They are dealt to the ranks like cards, and a rank takes one batch of each of its shards in
-turn, passing over those that have ended; one pass over all its shards is a *lap* (`laps`). A shard
-of a lap is a *lane*: its batches come in order, and where it ends is known only there.
+A stream of an iterable dataset has as many *shards* as its loader is given, whatever the cluster
+looks like. They are dealt to the ranks round-robin. A rank takes one batch of each of its shards in
+turn, and passes over those that have ended; reading all its shards once is a *pass* (`laps`). A
+shard reader reads one shard in one pass: its batches come in order, and only it can find out where
+the shard ends.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from launcher.data.order.plan import Place
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
-#: The steps of a lane, for those who must know a number: more than anybody will read.
+#: Stands for the unknown number of steps of a shard where a number is needed: more than any reader
+#: will take.
 ENDLESS = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanePlan:
-    """The batches of one shard in one lap of an epoch, from batch `first` on."""
+    """The batches of one shard in one pass of an epoch, from batch `first` on."""
 
     spec: StreamSpec
     epoch: int
@@ -35,15 +37,16 @@ class LanePlan:
 
     @property
     def steps(self) -> int:
+        """Upper bound on the batches; the real number is unknown until the shard ends."""
         return ENDLESS
 
     @property
     def number(self) -> int:
-        """Which of all lanes of the epoch."""
+        """Index of this shard and pass among all of the epoch."""
         return self.shard + self.lap * self.spec.shards
 
     def named(self, step: int) -> str:
-        """A batch, for a message."""
+        """Describe a batch for a message."""
         return f"batch {self.first + step} of shard {self.shard} of {self.spec.shards}"
 
 
@@ -51,8 +54,8 @@ class LanePlan:
 class ShardPlan:
     """The batches of one rank in one epoch of an iterable dataset, from a step on.
 
-    length: samples in the dataset, when it has a __len__. first: steps of the epoch that this rank
-    has taken already.
+    length: samples in the dataset, when it has a `__len__`. first: steps of the epoch that this
+    rank has already taken.
     """
 
     spec: StreamSpec
@@ -95,14 +98,14 @@ class ShardPlan:
 
     @property
     def steps(self) -> int | None:
-        """Batches of this rank in the whole epoch; None: as many as there are."""
+        """Batches of this rank in the whole epoch; None to read until the shards end."""
         if self.spec.steps is not None or self.world == 1:
             return self.spec.steps
         return self.expected_steps
 
     @property
     def expected_steps(self) -> int | None:
-        """The steps of the longest rank, if the dataset's shards are of one length."""
+        """The steps of the longest rank, assuming that the dataset's shards are of equal length."""
         if self.spec.steps is not None or self.length is None:
             return self.spec.steps
         batches = [self._batches_of(shard) for shard in range(self.spec.shards)]
@@ -115,7 +118,7 @@ class ShardPlan:
         return full + (rest > 0 and not self.spec.drop_last)
 
     def known_steps(self) -> int:
-        """The steps of the whole epoch; raises TypeError, as torch does, when nobody knows."""
+        """Return the steps of the whole epoch; raises TypeError, as torch does, if unknown."""
         if self.expected_steps is None:
             raise TypeError(
                 f"{self.spec.dataset} is iterable and has no __len__, so the loader has none "
@@ -124,10 +127,10 @@ class ShardPlan:
         return self.expected_steps
 
     def lanes(self, lap: int, first: int) -> list[LanePlan]:
-        """The lanes of a lap, with `first` steps of it behind them.
+        """Plan the shards of a pass after `first` of its steps were taken.
 
-        That is where they stand if none of them has ended before. If one has, the others stand
-        further on, and what comes from here to there was taken.
+        The plans are exact if no shard has ended by then. If one has, the others are further along,
+        and their batches between the planned point and the real one have already been taken.
         """
         count = len(self.shards)
         return [
@@ -145,7 +148,10 @@ class ShardPlan:
 def plan_shards(
     spec: StreamSpec, length: int | None, place: Place, *, rank: int, world: int
 ) -> ShardPlan:
-    """The plan of a rank from a place on."""
+    """Plan the batches of a rank from a resume point on.
+
+    Raises DataError when the resume point is of a map-style dataset.
+    """
     if place.position or place.length is not None:
         raise DataError(
             f"{spec.dataset} is iterable, and the state is of a dataset with samples by index"
@@ -156,7 +162,7 @@ def plan_shards(
 
 
 def _inapplicable(spec: StreamSpec) -> Iterator[str]:
-    """What is for datasets with indices alone."""
+    """Yield a message for each setting that applies to map-style datasets only."""
     given = {
         "shuffle": spec.shuffle,
         "sampler": spec.sampler is not None,

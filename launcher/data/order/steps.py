@@ -1,4 +1,4 @@
-"""Sets of whole numbers that come nearly in order, kept as a few ranges."""
+"""Sets of whole numbers that arrive nearly in order, stored as a few ranges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Range = tuple[int, int]
 
 
 class StepSet:
-    """Steps that are done; a few bytes however many there are, as long as there are few holes."""
+    """Steps that are done; takes a few bytes however many there are, if there are few holes."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._ranges = sorted(ranges)
@@ -18,6 +18,7 @@ class StepSet:
 
     @property
     def ranges(self) -> tuple[Range, ...]:
+        """The steps as ranges, in order."""
         return tuple(self._ranges)
 
     def __len__(self) -> int:
@@ -28,7 +29,7 @@ class StepSet:
         return at >= 0 and step < self._ranges[at][1]
 
     def add(self, step: int) -> bool:
-        """Note a step; False when it was there."""
+        """Add a step; returns False if it was already in the set."""
         at = self._at(step)
         if at >= 0 and step < self._ranges[at][1]:
             return False
@@ -44,7 +45,7 @@ class StepSet:
         return True
 
     def missing(self, stop: int) -> Iterator[int]:
-        """The steps below `stop` that are not done."""
+        """Yield the steps below `stop` that are not done."""
         before = 0
         for start, end in self._ranges:
             yield from range(before, min(start, stop))
@@ -52,5 +53,5 @@ class StepSet:
         yield from range(before, stop)
 
     def _at(self, step: int) -> int:
-        """Index of the last range that starts at or before a step."""
+        """Return the index of the last range that starts at or before a step."""
         return bisect_right(self._ranges, step, key=lambda entry: entry[0]) - 1

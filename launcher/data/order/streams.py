@@ -1,4 +1,4 @@
-"""What a stream of batches is: everything that all ranks must agree on when they read it."""
+"""The specification of a stream of batches: everything on which its ranks must agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OnError = Literal["raise", "skip"]
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSpec:
-    """A stream, by names and numbers alone, so that it can travel.
+    """A stream of batches, described by names and numbers alone so that it can be sent.
 
     name: of the stream; by default that of its dataset. dataset: a reference, "module:function".
     batch_size: samples per rank and step, or None for samples one by one, not collated.
@@ -23,12 +23,12 @@ class StreamSpec:
     uneven: what to do when an incomplete last step does not divide among the ranks: "pad" repeats
         samples from the start of the order, "drop" leaves samples out, "error" refuses.
     sampler, batch_sampler, collate_fn: references to functions in the dataset's own module.
-    in_order: whether batches come in the order of their steps, or as they are ready.
+    in_order: whether batches arrive in the order of their steps, or as they are ready.
     on_error: "raise" when a sample raises, or "skip" it.
-    shards, steps: of an iterable dataset: in how many parts it is read (`shards`), and the batches
+    shards, steps: for an iterable dataset, the number of parts in which it is read, and the batches
         of each rank in an epoch.
 
-    Raises DataError that names all that is wrong.
+    Raises one DataError that names all problems.
     """
 
     name: str
@@ -58,15 +58,16 @@ class StreamSpec:
 
     @property
     def collates(self) -> bool:
+        """True if samples are collated to batches."""
         return self.batch_size is not None
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a function of the user's makes the order."""
+        """True if a user's function determines the order."""
         return (self.sampler or self.batch_sampler) is not None
 
     def differences(self, other: StreamSpec) -> dict[str, tuple[Any, Any]]:
-        """The fields in which two specifications differ."""
+        """Return the fields in which two specifications differ."""
         return {
             name: (value, getattr(other, name))
             for name, value in vars(self).items()
@@ -103,7 +104,10 @@ def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
 
 
 def _wrong_function(function: Any, what: str, home: str) -> str | None:
-    """Functions are named, and stand in the dataset's module: data hosts import nothing else."""
+    """Return the problem with a function reference, if any.
+
+    Functions are named and stand in the dataset's module, because data hosts import nothing else.
+    """
     if not isinstance(function, str):
         name = getattr(function, "__name__", "function")
         return (
@@ -124,7 +128,7 @@ def _wrong_function(function: Any, what: str, home: str) -> str | None:
 
 
 def _contradictions(spec: StreamSpec) -> Iterator[str]:
-    """What excludes each other, as in torch's DataLoader."""
+    """Yield the settings that exclude each other, as in torch's DataLoader."""
     if spec.batch_sampler is not None:
         given = {
             "batch_size": spec.batch_size != 1,

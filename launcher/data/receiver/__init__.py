@@ -1,1 +1,1 @@
-"""Taking batches in: one process on each train host."""
+"""The receiver: one process on each train host that receives batches."""

@@ -1,4 +1,4 @@
-"""`python -m launcher.data.receiver`."""
+"""Entry point of `python -m launcher.data.receiver`."""
 
 import os
 
@@ -6,4 +6,4 @@ from launcher.data.receiver.receiver import main
 
 if __name__ == "__main__":
     code = main()
-    os._exit(code)  # threads that wait on sockets have nothing to finish
+    os._exit(code)  # threads blocked on sockets have nothing to finish

@@ -1,7 +1,7 @@
-"""What a receiver knows of its runs, and what of it is news to the dispatcher. Safe for threads.
+"""Progress of a receiver's epoch reads, and what of it to report to the dispatcher. Thread-safe.
 
-The ranks and the receiver are the memory of the data service: a dispatcher that was started again
-asks nobody else what was taken, and what has arrived.
+The ranks and the receiver hold the state of the data service: a restarted dispatcher learns only
+from them what was consumed and what has arrived.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from dataclasses import dataclass, field, replace
 from launcher.data.control import messages as m
 from launcher.data.control.names import host_of
 
-#: Seconds between two reports of progress: each costs the dispatcher as much as leasing a batch.
+#: Seconds between progress reports: each costs the dispatcher as much as leasing a batch.
 _PAUSE = 0.04
-#: Arrivals and departures that are reported at once: workers that are fast need more.
+#: Number of arrivals and consumed batches that is reported at once: fast workers need new leases.
 _MANY = 64
-#: So is this share of the memory, when it is free again: there may be room for few batches.
+#: Share of the memory that is reported at once when freed: there may be room for few batches.
 _MUCH = 1 / 2
 
 
 @dataclass
 class _Standing:
-    """How far a run is. arrived: which worker prepared the steps that are not taken."""
+    """Progress of one epoch read.
+
+    arrived: the workers that prepared the steps not consumed yet, by step.
+    """
 
     opened: m.OpenRun
     taken: int = 0
@@ -53,7 +56,7 @@ class _Standing:
 
 
 class Account:
-    """The runs of one receiver. What happens is noted by any thread, and told by one (`news`)."""
+    """The epoch reads of one receiver; any thread records events, and one reports them (`news`)."""
 
     def __init__(self, host: str, address: tuple[str, int], prefetch_bytes: int) -> None:
         self._host, self._address = host, address
@@ -63,28 +66,30 @@ class Account:
         self._asked: dict[str, m.Describe] = {}
         self._prepared: Counter[str] = Counter()
         self._received: Counter[str] = Counter()
-        self._reports: dict[str, m.Report] = {}  # the latest of each rank and stream
+        self._reports: dict[str, m.Report] = {}  # the latest report of each rank and stream
         self._news: list[m.Message] = []
-        # What has arrived (a worker) and was taken (None), and is not entered above yet: one by one
-        # it was measured to take several times as long, since receiving empties the caches.
+        # Queued arrivals (with a worker) and consumed batches (with None). Applying them one by one
+        # was measured to take several times as long, because receiving evicts the caches.
         self._events: deque[tuple[str, int, str | None, int]] = deque()
         self._progress = m.Progress(arrived={}, taken={})
-        self._steps = 0  # in the progress
-        self._freed = 0  # bytes, at most, that are free again by it
-        # The largest batch of each run, and whether one of the progress is larger: what workers
-        # were leased before may be more than there is room for, until the dispatcher hears of it.
+        self._steps = 0  # number of steps in _progress
+        self._freed = 0  # upper bound of the bytes it frees
+        # The largest batch of each epoch read, and whether the unreported progress has a larger
+        # one. Until the dispatcher is notified, earlier leases may exceed the memory.
         self._largest: dict[str, int] = {}
         self._has_grown = False
-        self._is_idle = False  # who tells the news
-        self._told = 0.0  # when there was news last
+        self._is_idle = False  # the reporting thread is waiting
+        self._told = 0.0  # time of the latest report
         self._is_leaving = False
 
     def open(self, opened: m.OpenRun) -> None:
+        """Record a new epoch read."""
         with self._changed:
             self._runs[opened.run] = _Standing(opened)
             self._tell(opened)
 
     def close(self, run: str) -> None:
+        """Record the end of an epoch read."""
         with self._changed:
             self._enter()
             self._runs.pop(run, None)
@@ -92,42 +97,47 @@ class Account:
             self._tell(m.CloseRun(run=run))
 
     def confirm(self, run: str) -> None:
-        """A run is read still."""
+        """Report that an epoch read is still in use, if it is open."""
         with self._changed:
             if run in self._runs:
                 self._tell(m.Confirmed(run=run))
 
     def ask(self, question: m.Describe) -> None:
+        """Send a question to the dispatcher, and again to a restarted one until it is answered."""
         with self._changed:
             self._asked[question.dataset] = question
             self._tell(question)
 
     def answered(self, dataset: str) -> None:
+        """Record that the question about a dataset was answered."""
         with self._changed:
             self._asked.pop(dataset, None)
 
     def arrived(self, run: str, step: int, worker: str, size: int) -> None:
-        """The first copy of a batch is here, in shared memory of so many bytes."""
+        """Record the first copy of a batch; `size` is that of its slab in bytes."""
         self._events.append((run, step, worker, size))
         if size > self._largest.get(run, 0):
             self._largest[run], self._has_grown = size, True
-        # A thread that is woken in vain fights the receiving one.
+        # A needless wake-up competes with the receiving thread.
         if self._is_idle or self._is_due():
             with self._changed:
                 self._changed.notify()
 
     def damaged(self, run: str, step: int, worker: str) -> None:
-        """A batch came damaged, and its connection was closed."""
+        """Record that a batch arrived damaged and its connection was closed."""
         with self._changed:
             self._tell(m.Damaged(run=run, step=step, worker=worker))
 
     def seen_taken(self, run: str, step: int, size: int) -> None:
-        """A rank has marked a batch as taken; that is told with what arrives, or was said."""
+        """Record that a rank has marked a batch as consumed.
+
+        It is reported with the next arrivals, or the rank may have reported it already.
+        """
         self._freed += size
         self._events.append((run, step, None, size))
 
     def taken(self, run: str, steps: Iterable[int]) -> None:
-        """A rank has said that it has taken batches out of the loader."""
+        """Record a rank's message that it has consumed batches from the loader."""
         with self._changed:
             self._enter()
             if standing := self._runs.get(run):
@@ -136,13 +146,13 @@ class Account:
                     self._changed.notify()
 
     def pass_on(self, report: m.Report) -> None:
-        """What a rank has counted; a dispatcher that was started again is told it as well."""
+        """Forward a rank's metrics; a restarted dispatcher receives the latest again."""
         with self._changed:
             self._reports[report.of] = report
             self._tell(report)
 
     def hello(self) -> list[m.Message]:
-        """The first words to a dispatcher: all of it."""
+        """Return the registration messages for a new connection: the complete state."""
         with self._changed:
             self._enter()
             hello = m.HelloReceiver(
@@ -156,9 +166,10 @@ class Account:
             return [hello, *said, *([m.Farewell()] if self._is_leaving else [])]
 
     def news(self) -> list[m.Message]:
-        """Wait for something to tell; all of it, in order.
+        """Wait for events; return all messages to send, in order.
 
-        Progress soon after the news before is told with what comes meanwhile.
+        Progress that follows the previous report closely is delayed and combined with what comes
+        next.
         """
         with self._changed:
             pause = self._told + _PAUSE - time.monotonic()
@@ -172,7 +183,7 @@ class Account:
             return news
 
     def leave(self) -> None:
-        """Nothing more will happen."""
+        """Record that nothing more will happen."""
         with self._changed:
             self._is_leaving = True
             self._tell(m.Farewell())
@@ -183,7 +194,7 @@ class Account:
         return is_much or self._has_grown or bool(self._news)
 
     def _enter(self) -> None:
-        """Enter what was noted, in order."""
+        """Apply the queued events, in order."""
         while self._events:
             run, step, worker, size = self._events.popleft()
             if (standing := self._runs.get(run)) is None:
@@ -197,7 +208,7 @@ class Account:
                 self._steps += 1
 
     def _take(self, standing: _Standing, step: int) -> bool:
-        """Enter that a batch was taken; False when that was known."""
+        """Record a consumed batch; return False if that was known."""
         if (worker := standing.take(step)) is None:
             return False
         self._prepared[host_of(worker)] += 1
@@ -207,7 +218,7 @@ class Account:
         return True
 
     def _tell(self, message: m.Message) -> None:
-        self._close_progress()  # the order of what happened is kept
+        self._close_progress()  # keeps the order of events
         self._news.append(message)
         self._changed.notify()
 

@@ -1,4 +1,4 @@
-"""Frames from workers into slabs: whole ones, and parts that come on several connections."""
+"""Receive frames from workers into slabs: whole ones, and parts sent on several connections."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from launcher.data.receiver.neighbours import QUICK
 from launcher.data.receiver.store import Store
 from launcher.errors import WireError
 
-#: Milliseconds that a batch is held back while no other one is on its way.
+#: Milliseconds to wait for the next batch while one is held back.
 _PATIENCE = QUICK * 1000
 _Key = tuple[str, int]  # a worker and its attempt
 
 
 @dataclass
 class _Arrival:
-    """A batch that comes in parts. writers: threads that fill its slab now."""
+    """A batch that arrives in parts.
+
+    writers: number of threads that are filling its slab.
+    """
 
     slab: Slab
     total: int
@@ -31,16 +34,19 @@ class _Arrival:
 
 
 class _Held:
-    """What one connection has brought and is held back: shown when nothing follows at once."""
+    """Held-back batches of one connection, shown to their rank if nothing follows at once."""
 
     def __init__(self, store: Store, connection: socket.socket) -> None:
         self._store = store
-        self._counts: dict[str, int] = {}  # by run
+        self._counts: dict[str, int] = {}  # by epoch read
         self._more = select.poll()
         self._more.register(connection, select.POLLIN)
 
     def came(self, run: str) -> None:
-        """A frame has come; returns at once when nothing is held back, or the next is here."""
+        """Record a frame.
+
+        Returns at once if nothing is held back or the next frame is already here.
+        """
         self._counts.pop(run, None)
         if count := self._store.held(run):
             self._counts[run] = count
@@ -51,10 +57,10 @@ class _Held:
 
 
 class Arrivals:
-    """Takes batches in, from one thread for each connection.
+    """Receives batches; each connection has its own thread.
 
-    The slab of a batch that will never be whole is given back when a connection ends that carried
-    parts of it, or of a later one.
+    If a batch can never be completed, its slab is returned when a connection ends that carried
+    parts of it, or of a later batch of the same worker.
     """
 
     def __init__(self, store: Store, *, checksums: bool) -> None:
@@ -64,7 +70,7 @@ class Arrivals:
         self._in_parts: dict[_Key, _Arrival] = {}
 
     def receive_all(self, connection: socket.socket) -> None:
-        """Receive frames to the end, or to a damaged one; raises WireError and OSError."""
+        """Receive frames until the end or a damaged one; raises WireError and OSError."""
         latest: wire.Header | None = None
         start = bytearray(wire.START_BYTES)
         place = memoryview(start)
@@ -101,7 +107,7 @@ class Arrivals:
     def _fill(
         self, connection: socket.socket, start: bytearray, header: wire.Header, slab: Slab
     ) -> bool:
-        """Receive a payload to where it belongs; False when it ends early, or is damaged."""
+        """Receive a payload into its slab; return False if it ends early or is damaged."""
         first = header.part.offset if header.part else 0
         with slab.memory[first : first + header.payload_bytes] as payload:
             if not wire.receive_exactly(connection, payload):
@@ -127,7 +133,7 @@ class Arrivals:
         return intact
 
     def _join(self, header: wire.Header) -> _Arrival | None:
-        """Where a part goes; None when its batch is not wanted (any more)."""
+        """Return the arrival that a part belongs to, or None if its batch is not wanted."""
         part = header.part
         assert part is not None
         if header.payload_bytes > part.total - part.offset:
@@ -148,7 +154,7 @@ class Arrivals:
         return _Arrival(slab, total, missing=total, key=key) if slab else None
 
     def _leave(self, arrival: _Arrival, header: wire.Header, filled: int | None) -> None:
-        """A thread has filled its part, or could not (None)."""
+        """Record that a thread has filled its part, or could not (None)."""
         with self._lock:
             arrival.writers -= 1
             arrival.missing -= filled or 0
@@ -161,7 +167,10 @@ class Arrivals:
             self._store.give(arrival.slab)
 
     def _give_up(self, worker: str, latest: int) -> None:
-        """A connection has ended: what its worker has begun is tried anew, by it or by others."""
+        """Mark a worker's unfinished batches as broken after its connection has ended.
+
+        They are sent again, by that worker or by others.
+        """
         with self._lock:
             for arrival in list(self._in_parts.values()):
                 of_worker, attempt = arrival.key

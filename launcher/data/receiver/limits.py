@@ -1,4 +1,4 @@
-"""What a train host must have for its batches, and what it lacks: said before anything hangs."""
+"""Check early that a train host has the memory and file descriptors that its batches need."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from launcher.errors import DataError
 from launcher.runtime.events import emit
 
-#: Descriptors that a receiver has open beside slabs and connections: modules, sockets, logs.
+#: Descriptors a receiver has open besides slabs and connections: modules, sockets, logs.
 _OWN_DESCRIPTORS = 64
-#: Fewer would not hold the batches and connections of a small job.
+#: Minimum number of descriptors for the batches and connections of a small job.
 _LEAST_DESCRIPTORS = 256
-#: What a prefetch of more than this share of the memory leaves is short for the script.
+#: A prefetch beyond this share of the memory leaves too little for the script.
 _SHARE = 0.5
 _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),  # version 2
@@ -22,16 +22,16 @@ _CGROUP_LIMITS = (
 
 
 def memory_bytes(cgroup_limits: tuple[Path, ...] = _CGROUP_LIMITS) -> int:
-    """Memory of this host, or of the container that it is."""
+    """Return the memory of this host, or of the container it runs in."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     texts = [path.read_text().strip() for path in cgroup_limits if path.exists()]
     return min([whole, *(int(text) for text in texts if text.isdigit())])
 
 
 def check_memory(prefetch_bytes: int, memory: int) -> None:
-    """Raise DataError when the prefetch cannot be held, and warn when it leaves little.
+    """Raise DataError if the prefetch cannot fit in memory; warn if it leaves little.
 
-    Slabs count for the container's memory, not for the size of /dev/shm.
+    Slabs count towards the container's memory, not towards the size of /dev/shm.
     """
     words = f"prefetch_bytes is {prefetch_bytes}, and this host has {memory} bytes of memory"
     if prefetch_bytes >= memory:
@@ -41,7 +41,7 @@ def check_memory(prefetch_bytes: int, memory: int) -> None:
 
 
 def check_descriptors() -> None:
-    """Raise DataError when this process may open too few files: slabs and connections are some."""
+    """Raise DataError if this process may open too few files for slabs and connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < _LEAST_DESCRIPTORS + _OWN_DESCRIPTORS:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Processes of this host that share slabs with the receiver, each on a Unix connection."""
+"""Local peers: processes of this host that share slabs with the receiver over Unix connections."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from launcher.data.memory.slabs import LENT, MARK, RETURNED, SEEN, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
-#: Batches that come within so many seconds of each other are quick: some can be shown together.
+#: Batches that arrive within this many seconds of each other are quick and can be shown together.
 QUICK = 0.003
-#: Seconds after which a rank is shown something again, be it fewer.
+#: Seconds after which a rank is shown its batches, even if they are few.
 SOON = 0.015
-#: A message, or the end of one, and the descriptor that travels with its first byte.
+#: A message or the rest of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
 
 
 @dataclass(slots=True)
 class Loan:
-    """A slab that a neighbour has, the batch that is for it, and the mark as it was seen last."""
+    """A slab lent to a local peer, the batch it is for, and the mark as last seen."""
 
     slab: Slab
     run: str
@@ -36,28 +36,28 @@ class Loan:
 
 @dataclass(eq=False)
 class Neighbour:
-    """A rank, which looks at slabs, or a local worker, which fills them.
+    """A local peer: a rank, which reads slabs, or a local worker, which fills them.
 
-    Everything for it leaves in order, and whoever has something for it never waits: what does not
-    fit into the connection is left to a thread, which is not needed, and not woken, as a rule.
+    Messages to it are sent in order, and senders never block. What does not fit into the connection
+    is left to a thread, which is usually neither needed nor woken.
     """
 
     connection: socket.socket
-    seen: set[int] = field(default_factory=set)  # slabs whose descriptors it has
+    seen: set[int] = field(default_factory=set)  # numbers of the slabs whose descriptors it has
     lent: dict[int, Loan] = field(default_factory=dict)
-    came: int = 0  # batches for it
-    _latest: float = 0.0  # when the latest of them came
-    _shown: float = 0.0  # when it was shown something last
+    came: int = 0  # number of batches that arrived for it
+    _latest: float = 0.0  # when the latest of them arrived
+    _shown: float = 0.0  # when it was last shown something
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _is_sending: bool = False  # the thread, what it took out of `_left`
+    _is_sending: bool = False  # the thread is sending a piece from `_left`
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition(self._lock)
 
     @property
     def is_gone(self) -> bool:
-        """Whether its end of the connection is closed, perhaps unnoticed so far."""
+        """True if the peer has closed its end of the connection, even if unnoticed so far."""
         try:
             return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -66,10 +66,11 @@ class Neighbour:
             return True
 
     def tell(self, message: m.Message) -> None:
+        """Send a message to the peer."""
         self._put(message.to_line(), None)
 
     def lend(self, slab: Slab, run: str, step: int) -> bool:
-        """Note that it has the slab; True when its descriptor must travel with the message."""
+        """Record that the peer has the slab; return True if its descriptor must be sent too."""
         slab.memory[MARK] = slab.memory[SEEN] = LENT
         self.lent[slab.number] = Loan(slab, run, step)
         new = slab.number not in self.seen
@@ -77,9 +78,12 @@ class Neighbour:
         return new
 
     def marked(self) -> list[tuple[Loan, int]]:
-        """The loans with marks that are new since this was asked last; some are over by that."""
+        """Return the loans whose marks have changed since the last call, with the new bits.
+
+        Loans whose mark says that the slab was returned end here.
+        """
         found = []
-        # The latest first: a batch that is seen to be taken was taken after those before it.
+        # Latest first: a batch seen as consumed was consumed after those before it.
         for loan in reversed(self.lent.values()):
             memory = loan.slab.memory
             mark = memory[MARK]
@@ -92,14 +96,20 @@ class Neighbour:
         return found
 
     def comes_quickly(self) -> bool:
-        """Note that a batch has come for it; whether it can wait for the next, for its time."""
+        """Record that a batch has arrived for the peer.
+
+        Returns True if, judging by the time alone, it can wait for the next batch.
+        """
         now = time.monotonic()
         before, self._latest = self._latest, now
         self.came += 1
         return now - before < QUICK and now - self._shown < SOON
 
     def show(self, shown: Iterable[tuple[m.Batch | m.Lent, Slab]]) -> None:
-        """Send messages about slabs, each new slab's descriptor with the first byte of a piece."""
+        """Send messages about slabs.
+
+        The descriptor of each new slab travels with the first byte of a piece.
+        """
         self._shown = time.monotonic()
         lines = []
         for message, slab in shown:
@@ -111,24 +121,25 @@ class Neighbour:
             self._put(b"".join(lines), None)
 
     def forget(self, slab: Slab) -> None:
-        """The slab is used no more."""
+        """Notify the peer that the slab will not be used again."""
         if slab.number in self.seen:
             self.seen.discard(slab.number)
             self.tell(m.Forget(slab=slab.number))
 
     def end(self) -> None:
+        """End the sending thread once everything before is sent."""
         with self._changed:
             self._left.append(None)
             self._changed.notify()
 
     def send_all(self) -> None:
-        """Send what is left to it, until `end`; for a thread of its own."""
-        with contextlib.suppress(OSError):  # it is gone; its listener sees it, too
+        """Send what `_put` left over, until `end`; runs in its own thread."""
+        with contextlib.suppress(OSError):  # the peer is gone; the listening thread notices too
             while (piece := self._next()) is not None:
                 line, descriptor = piece
                 while line:
                     line, descriptor = line[self._send(line, descriptor) :], None
-        with self._changed:  # nobody sends now
+        with self._changed:  # no thread is sending now
             self.connection.close()
 
     def _put(self, line: bytes, descriptor: int | None) -> None:
@@ -140,14 +151,14 @@ class Neighbour:
                         return
                     line, descriptor = line[sent:], None
                 except BlockingIOError:
-                    pass  # it is slow
+                    pass  # the peer is slow
                 except OSError:
-                    return  # it is gone
+                    return  # the peer is gone
             self._left.append((line, descriptor))
             self._changed.notify()
 
     def _send(self, line: bytes, descriptor: int | None, flags: int = 0) -> int:
-        """How many bytes the connection has taken."""
+        """Send what the connection accepts; return the number of bytes sent."""
         if descriptor is None:
             return self.connection.send(line, flags)
         rights = _DESCRIPTOR.pack(descriptor)
@@ -164,6 +175,6 @@ class Neighbour:
 
 
 def user_of(connection: socket.socket) -> int:
-    """The user at the other end of a Unix connection."""
+    """Return the user id of the process at the other end of a Unix connection."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
     return int(_PEER_CREDENTIALS.unpack(raw)[1])

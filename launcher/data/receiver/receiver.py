@@ -1,9 +1,9 @@
-"""The receiver: one process on a train host that takes batches in and shows them to the ranks.
+"""The receiver process on a train host, which receives batches and shows them to the ranks.
 
 `python -m launcher.data.receiver` listens for workers on TCP, and on a Unix socket for ranks and
-workers of its own host. It is a process of its own because a receiving thread was measured to fight
-the training loop for the interpreter lock. It talks; `Arrivals` take the batches in, and a `Store`
-keeps them.
+workers of its own host. It is a separate process because a receiving thread was measured to compete
+with the training loop for the interpreter lock. This module handles the messages; `Arrivals`
+receives the batches and a `Store` keeps them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
 
 
 class Receiver:
-    """Conversations with the dispatcher, workers and ranks, about the batches of one train host."""
+    """Handles the messages of the dispatcher, the workers and the ranks of one train host."""
 
     def __init__(self, environment: Environment, socket_name: str) -> None:
         cluster, part = environment.cluster, environment.document.data
@@ -55,7 +55,7 @@ class Receiver:
         self._control = Control(environment, self._account.hello)
 
     def serve(self) -> None:
-        """Start the threads that accept; returns when the dispatcher has gone before its time."""
+        """Start the accepting threads; return if the dispatcher is gone before `leave`."""
         for duty in (self._accept_workers, self._accept_neighbours, self._report):
             threading.Thread(target=duty, daemon=True).start()
         report_regularly(self._report_figures)
@@ -64,15 +64,15 @@ class Receiver:
             threading.Event().wait()  # `leave` ends the process
 
     def leave(self, patience: float = 5.0) -> None:
-        """Pass on what the ranks, which have ended, have said last; then end this process.
+        """Report the last events of the ranks, which have ended, then exit this process.
 
-        The dispatcher may have to be started again to hear it.
+        `patience` allows for a restart of the dispatcher meanwhile.
         """
         self._leaving.set()
         deadline = time.monotonic() + patience
         while self._store.neighbours and time.monotonic() < deadline:
             time.sleep(0.01)
-        self._report_figures()  # the last ones
+        self._report_figures()  # the final metrics
         self._account.leave()
         self._dismissed.wait(max(0.0, deadline - time.monotonic()))
         self._control.close()
@@ -96,10 +96,10 @@ class Receiver:
                 self._account.confirm(message.run)
 
     def _report(self) -> None:
-        """Tell the dispatcher what has happened."""
+        """Send the events to the dispatcher as they occur."""
         while True:
             news = self._account.news()
-            # Each arrival is news: no rank waits longer than for that, whatever stalls a worker.
+            # Every arrival causes a report, so a stalled worker cannot hold batches back for long.
             self._store.show_held()
             for message in news:
                 self._control.say(message)
@@ -126,9 +126,9 @@ class Receiver:
             except (AuthenticationError, WireError) as error:
                 emit("stranger_refused", peer=peer[0], port="receiver", why=str(error)[:120])
             except OSError:
-                return  # a worker that died; the dispatcher knows
+                return  # the worker died; the dispatcher notices too
 
-    # Neighbours ---------------------------------------------------------------------------
+    # Local peers --------------------------------------------------------------------------
 
     def _accept_neighbours(self) -> None:
         for connection, _ in lines.accepted(self._ranks, "unix"):
@@ -147,7 +147,7 @@ class Receiver:
             while (raw := heard.receive()) is not None:
                 self._hear(neighbour, m.decode(raw))
         except ConnectionError:
-            pass  # a process that was killed
+            pass  # the process was killed
         except (WireError, OSError) as error:
             emit("neighbour_dropped", why=str(error)[:120])
         neighbour.end()
@@ -163,7 +163,7 @@ class Receiver:
             self._hear_rank(neighbour, message)
 
     def _hear_rank(self, rank: Neighbour, message: m.Message) -> None:
-        """What is said about runs, which the dispatcher hears too."""
+        """Handle a rank's message, most of which the dispatcher receives too."""
         if isinstance(message, m.Taken):
             self._account.taken(message.run, message.steps)
         elif isinstance(message, m.Report):
@@ -185,6 +185,7 @@ def _prefetch_bytes(environment: Environment) -> int:
 
 
 def main() -> int:
+    """Run the receiver process; return its exit code."""
     environment = Environment.read(paths_here())
     wait_for_turns()
     try:

@@ -1,4 +1,4 @@
-"""The batches of a train host: in shared memory from their arrival until nobody looks at them."""
+"""The batch buffer of a train host: batches in shared memory from arrival until released."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from launcher.data.receiver.limits import memory_bytes
 from launcher.data.receiver.neighbours import Neighbour
 from launcher.runtime.events import emit
 
-#: Damaged batches of a run before it is given up.
+#: Damaged batches after which an epoch read is given up.
 _MOST_DAMAGED = 10
-#: Larger batches are worth a rank's waking for each.
+#: Bytes of a batch above which waking the rank for each one is worthwhile.
 _SMALL = 8 << 20
 
 
@@ -28,8 +28,8 @@ _SMALL = 8 << 20
 class _Run:
     rank: Neighbour
     in_order: bool
-    next_step: int = 0  # in order, all before it were handed over
-    handed: StepSet = field(default_factory=StepSet)  # in any order
+    next_step: int = 0  # if in order: every step before it was handed over
+    handed: StepSet = field(default_factory=StepSet)  # if not in order: the steps handed over
     waiting: dict[int, tuple[wire.Header, Slab]] = field(default_factory=dict)
     damaged: int = 0
 
@@ -43,7 +43,7 @@ class _Run:
         return self.next_step in self.waiting or not self.in_order
 
     def turns(self) -> Iterator[tuple[wire.Header, Slab]]:
-        """Take out the batches whose turn it is; if order does not matter, that is any."""
+        """Yield and remove the batches that can be handed over now: the next in order, or any."""
         if self.in_order:
             while (entry := self.waiting.pop(self.next_step, None)) is not None:
                 self.next_step += 1
@@ -55,45 +55,48 @@ class _Run:
 
 
 class Store:
-    """Keeps batches until it is their rank's turn, and hands them over. Safe for threads.
+    """Keeps batches until their rank can take them, and hands them over. Thread-safe.
 
-    account: hears what arrives.
+    account: is notified of arrivals.
     """
 
     def __init__(self, prefetch_bytes: int, account: Account) -> None:
         self._account = account
         self._prefetch_bytes = prefetch_bytes
         self._lock = threading.Lock()
-        # A batch that this host could never hold is refused before it comes.
+        # Used to refuse a batch that this host could never hold before it is received.
         self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._meter = ReceiverMeter(prefetch_bytes)
         self._runs: dict[str, _Run] = {}
-        # For each rank, the runs of the batches that are held back, to be shown together.
+        # By rank, the epoch reads of the batches held back to be shown together.
         self._held: dict[Neighbour, list[_Run]] = {}
         self._grouping = Grouping()
-        #: Processes that share the slabs now.
+        #: Processes that currently share the slabs.
         self.neighbours: set[Neighbour] = set()
 
     # Batches ------------------------------------------------------------------------------
 
     def wants(self, header: wire.Header) -> bool:
-        """Whether a batch is worth memory: its run is open, and no copy of it is here yet."""
+        """Return True if the batch's epoch read is open and no copy of it is here yet."""
         with self._lock:
             run = self._runs.get(header.run)
             return run is not None and run.wants(header.step)
 
     def take(self, header: wire.Header) -> Slab | None:
-        """Memory for a batch, if it is wanted. Raises OSError, and the rank hears of it."""
+        """Return a slab for a batch, or None if the batch is not wanted.
+
+        Raises OSError, after notifying the rank.
+        """
         with self._lock:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return None
-            if run.rank not in self._held:  # else it is looked at when they are shown
+            if run.rank not in self._held:  # otherwise its marks are read when those are shown
                 self._look_at(run.rank)
         try:
             return self._pool.take(header.total_bytes)
-        except OSError as error:  # the rank would wait
+        except OSError as error:  # otherwise the rank would wait for ever
             advice = (
                 " (let go of batches, or raise the limit of open files: ulimit -n)"
                 if error.errno == errno.EMFILE
@@ -103,22 +106,22 @@ class Store:
             raise
 
     def give(self, *slabs: Slab) -> None:
-        """The slabs are free again."""
+        """Return slabs to the pool."""
         for slab in slabs:
             self._pool.give(slab)
 
     def keep(self, header: wire.Header, slab: Slab) -> bool:
-        """Note a batch that is still wanted; False for second copies and closed runs.
+        """Store a batch that is still wanted; return False for second copies and closed reads.
 
-        It may be held back, for its rank to be shown it with the next ones: call `show_last` when
-        none is on its way.
+        The batch may be held back so that its rank is shown it together with the next ones. Call
+        `show_last` when no other batch is arriving.
         """
         with self._lock:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return False
             self._meter.arrived(header.total_bytes)
-            # The dispatcher hears of the arrival before the rank can say that it took the batch.
+            # Report the arrival before the rank can report that it consumed the batch.
             self._account.arrived(header.run, header.step, header.worker, slab.size)
             run.waiting[header.step] = (header, slab)
             if run.has_turns:
@@ -131,14 +134,14 @@ class Store:
         return True
 
     def figures(self) -> dict[str, float]:
-        """What has come in, and how much of it is here."""
+        """Return the metrics of what has arrived and how much of it is held."""
         with self._lock:
-            for neighbour in list(self.neighbours):  # others come meanwhile
+            for neighbour in list(self.neighbours):  # a copy, because peers may join meanwhile
                 self._look_at(neighbour)
         return self._meter.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
 
     def _look_at(self, neighbour: Neighbour) -> None:
-        """Note which batches its script has, and take back the slabs that it has given back."""
+        """Record which batches the peer's script has, and take back the slabs it returned."""
         for loan, new in neighbour.marked():
             if new & TAKEN:
                 self._account.seen_taken(loan.run, loan.step, loan.slab.size)
@@ -146,17 +149,17 @@ class Store:
                 self._pool.give(loan.slab)
 
     def _may_wait(self, rank: Neighbour, slab: Slab, count: int) -> bool:
-        """Whether the latest of so many batches can be held back, and those before it still."""
+        """Return True if the latest of `count` batches, and those before it, can be held back."""
         return (
             self._grouping.has_room(count, slab.size)
             and slab.size <= _SMALL
             and slab.number in rank.seen
-            # They must not take the room of those that they are held back for.
+            # Held-back batches must not use up the memory of those they wait for.
             and (count + 1) * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
         )
 
     def _show(self, rank: Neighbour) -> None:
-        """Show a rank what is held back for it."""
+        """Show a rank the batches held back for it."""
         self._look_at(rank)
         runs = dict.fromkeys(self._held.pop(rank, ()))
         self._grouping.woke()
@@ -168,25 +171,25 @@ class Store:
         return m.Batch(header.run, header.step, number, size, new, content), slab
 
     def held(self, run_id: str) -> int:
-        """How many batches have come for the rank of a run; 0 when none is held back."""
+        """Return how many batches have arrived for an epoch read's rank; 0 if none is held."""
         run = self._runs.get(run_id)
         return run.rank.came if run is not None and run.rank in self._held else 0
 
     def show_last(self, run_id: str, came: int) -> None:
-        """Show the rank of a run what is held back, unless more than these have come for it."""
+        """Show the rank what is held back, unless more than `came` batches have arrived for it."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None and run.rank.came == came:
                 self._show(run.rank)
 
     def show_held(self) -> None:
-        """Show every rank what is held back."""
+        """Show every rank what is held back for it."""
         with self._lock:
             for rank in list(self._held):
                 self._show(rank)
 
     def could_hold(self, header: wire.Header) -> bool:
-        """Whether this host has memory for a batch that is wanted; one that has not refuses it."""
+        """Return True if this host has memory for a batch, else refuse the batch."""
         size = header.total_bytes
         if size <= self._memory or not self.wants(header):
             return True
@@ -195,7 +198,10 @@ class Store:
         return False
 
     def refuse(self, header: wire.Header, why: str) -> None:
-        """Let a damaged batch be prepared again; what named it may be what was damaged."""
+        """Have a damaged batch prepared again.
+
+        Its header may be what was damaged, so the named batch may be the wrong one.
+        """
         host, _, _ = header.worker.partition("/")
         emit(
             "batch_damaged",
@@ -218,32 +224,33 @@ class Store:
                 f"{header.worker}: {why}",
             )
 
-    # Runs ---------------------------------------------------------------------------------
+    # Epoch reads --------------------------------------------------------------------------
 
     def open_run(self, opened: m.OpenRun, rank: Neighbour) -> None:
+        """Open an epoch read, whose batches are wanted from now on."""
         with self._lock:
             self._runs[opened.run] = _Run(rank, opened.in_order)
 
     def close_run(self, run_id: str) -> None:
-        """No batch of the run is wanted any more."""
+        """Close an epoch read; none of its batches is wanted any more."""
         with self._lock:
             run = self._runs.pop(run_id, None)
             if run is not None:
-                self._look_at(run.rank)  # what it has taken last
+                self._look_at(run.rank)  # what it consumed last
                 self.give(*(slab for _, slab in run.waiting.values()))
-                run.waiting.clear()  # some may be held back
+                run.waiting.clear()  # some may still be listed in _held
 
     def is_read(self, run_id: str) -> bool:
-        """Whether a run is open, and its rank lives."""
+        """Return True if an epoch read is open and its rank is alive."""
         with self._lock:
             run = self._runs.get(run_id)
         return run is not None and not run.rank.is_gone
 
     def tell(self, run_id: str, message: m.Message) -> None:
-        """Pass something on to the rank of a run, if it is open."""
+        """Forward a message to the rank of an epoch read, if the read is open."""
         with self._lock:
             if run := self._runs.get(run_id):
-                self._show(run.rank)  # what came before
+                self._show(run.rank)  # first what arrived before
         if run is not None:
             run.rank.tell(message)
 
@@ -251,10 +258,10 @@ class Store:
         emit("batch_refused", run=run_id, why=message)
         self.tell(run_id, m.RunFailed(run=run_id, kind="unavailable", message=message))
 
-    # Neighbours ---------------------------------------------------------------------------
+    # Local peers --------------------------------------------------------------------------
 
     def lend(self, neighbour: Neighbour, wanted: m.NeedSlab) -> None:
-        """Answer a local worker that has a batch."""
+        """Answer a local worker that needs a slab for a batch."""
         header = wire.Header(
             run=wanted.run, step=wanted.step, worker="", payload_bytes=wanted.size, content_bytes=0
         )
@@ -267,7 +274,7 @@ class Store:
             neighbour.show([(m.Lent(slab=slab.number, new=is_new), slab)])
 
     def take_filled(self, neighbour: Neighbour, filled: m.Filled) -> None:
-        """Take in a batch that a local worker has written."""
+        """Store a batch that a local worker has written."""
         with self._lock:
             loan = neighbour.lent.pop(filled.slab, None)
         header = wire.Header(
@@ -282,7 +289,10 @@ class Store:
         self.show_held()
 
     def forget(self, neighbour: Neighbour) -> list[str]:
-        """A neighbour is gone: returns its runs, which end; its slabs can be used by others."""
+        """Clean up after a local peer is gone; return its epoch reads, which end.
+
+        Its slabs return to the pool.
+        """
         with self._lock:
             runs = [run_id for run_id, run in self._runs.items() if run.rank is neighbour]
         for run_id in runs:
@@ -296,6 +306,6 @@ class Store:
         return runs
 
     def _retire(self, slab: Slab) -> None:
-        """A slab is given back to the kernel, also by the neighbours that have seen it."""
+        """Notify the local peers that have seen a slab before it is freed."""
         for neighbour in list(self.neighbours):
             neighbour.forget(slab)

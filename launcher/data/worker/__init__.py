@@ -1,1 +1,1 @@
-"""Preparing batches: processes on the data hosts, and on train hosts when asked."""
+"""Data workers: processes that prepare batches, on data hosts and optionally on train hosts."""

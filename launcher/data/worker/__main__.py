@@ -1,4 +1,4 @@
-"""`python -m launcher.data.worker`."""
+"""Entry point of `python -m launcher.data.worker`."""
 
 import os
 import sys
@@ -8,5 +8,5 @@ from launcher.data.worker.worker import main
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    # The dispatcher's word ends the process; threads that wait on sockets need not.
+    # Exit when the dispatcher closes, without waiting for threads that block on sockets.
     os._exit(code)

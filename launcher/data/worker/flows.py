@@ -1,6 +1,6 @@
-"""The connections from a worker to one receiver: large batches are spread over several.
+"""Connections from a worker to one receiver; large batches are striped over several.
 
-One TCP flow between EC2 instances carries 5 Gbit/s at most, however fast their network is (Amazon
+One TCP flow between EC2 instances carries at most 5 Gbit/s, however fast their network is (Amazon
 EC2 User Guide, "instance network bandwidth"). Between processes of one machine one flow is best.
 """
 
@@ -15,22 +15,22 @@ from concurrent.futures import ThreadPoolExecutor
 from launcher.data.batches.wire import Frame
 from launcher.runtime import lines
 
-#: Flows that one worker spreads a batch over.
+#: Maximum number of flows over which one worker stripes a batch.
 MOST_FLOWS = 4
-#: Flows that all workers of a host need to one receiver, to fill 50 Gbit/s and more.
+#: Flows that a host's workers together need to one receiver to fill 50 Gbit/s and more.
 FLOWS_PER_HOST = 16
-#: Bytes that are worth a flow of their own.
+#: Minimum number of bytes that justify a flow of their own.
 _SHARE = 4 << 20
-#: Between processes of one machine, bytes that wait in the kernel to be sent: they are read again
-#: while the caches have them. Without a limit, a receiver was measured to take 3 to 4 % more CPU
-#: time and a sender 8 %, for batches of 5 MB at a rate that was 4 % lower.
+#: Limit of unsent bytes in the kernel between processes of one machine, so that they are read while
+#: still in the caches. Without it, for batches of 5 MB, a receiver was measured to take 3 to 4 %
+#: more CPU time and a sender 8 %, at a rate that was 4 % lower.
 _UNSENT = 64 << 10
 
 
 class Flows:
-    """Sends frames to one receiver; for one thread.
+    """Sends frames to one receiver. For use by one thread.
 
-    workers: on this host, which all have flows of their own.
+    workers: number of workers on this host, each of which has flows of its own.
     """
 
     def __init__(self, address: tuple[str, int], token: str, *, workers: int) -> None:
@@ -43,14 +43,14 @@ class Flows:
         self._attempts = itertools.count()
 
     def send(self, frame: Frame) -> None:
-        """Send a frame; after an error (DataError, OSError), the next begins with new flows."""
+        """Send a frame; after an error (DataError, OSError) the next call opens new flows."""
         try:
             if not self._connections:
                 self._connect(1)
             parts = self._parts(frame)
             if len(parts) == 1:
                 frame.send(self._connections[0])
-            else:  # the list waits for all
+            else:  # list() waits for all parts
                 self._connect(len(parts))
                 list(self._senders.map(Frame.send, parts, self._connections))
         except BaseException:
@@ -58,7 +58,7 @@ class Flows:
             raise
 
     def close(self) -> None:
-        """End all flows, also under threads that still send."""
+        """Close all flows, even while threads are sending on them."""
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -83,6 +83,6 @@ class Flows:
 
 
 def _is_near(connection: socket.socket) -> bool:
-    """Whether both ends are on one machine."""
+    """Return True if both ends are on one machine."""
     here, there = connection.getsockname()[0], connection.getpeername()[0]
     return bool(here == there or ipaddress.ip_address(there).is_loopback)

@@ -1,4 +1,4 @@
-"""The way of a local worker's batches: into the receiver's own shared memory, with one copy."""
+"""Deliver a local worker's batches into the receiver's shared memory, with one copy."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from launcher.data.memory.slabs import SlabViews
 
 
 class Sharing:
-    """Hands frames to the receiver of this host; for one thread."""
+    """Hands frames to the receiver of this host. For use by one thread."""
 
     def __init__(self, receiver: str) -> None:
         self._receiver = receiver
         self._borrower: Borrower | None = None
 
     def send(self, frame: Frame) -> None:
-        """Hand a frame over, if it is wanted; after OSError, the next begins anew."""
+        """Hand a frame over if it is wanted; after OSError the next call reconnects."""
         try:
             if self._borrower is None:
-                # Nothing is said when a view ends: the receiver is told when a slab is filled.
+                # Released views are not reported: the receiver is notified when a slab is filled.
                 self._views = SlabViews(released=collections.deque(maxlen=0))
                 self._borrower = Borrower(self._receiver, self._views)
             self._hand_over(frame, self._borrower)
@@ -30,6 +30,7 @@ class Sharing:
             raise
 
     def close(self) -> None:
+        """Close the connection to the receiver."""
         if self._borrower is not None:
             self._borrower.close()
             self._borrower = None
@@ -53,8 +54,8 @@ class Sharing:
 
 
 def _borrow(header: Header, borrower: Borrower) -> int | None:
-    """The slab for a batch; None when nobody wants it any more."""
+    """Return the slab for a batch, or None if the batch is no longer wanted."""
     borrower.say(m.NeedSlab(run=header.run, step=header.step, size=header.payload_bytes))
     while not isinstance(answer := borrower.hear(), m.Lent):
-        pass  # a slab that it forgets
+        pass  # a Forget message, handled by the borrower
     return answer.slab

@@ -1,9 +1,9 @@
-"""A worker: one process on a data host that prepares the batches it is leased.
+"""A worker: one process that prepares the batches it is leased.
 
-`python -m launcher.data.worker INDEX` loads, collates and sends until the dispatcher closes. The
-main thread runs the user's code and nothing else; control, heartbeat and sending have threads, so
-that a batch travels while the next one is prepared. At SIGTERM it finishes the batch it is at,
-gives its other leases back, and leaves with 0.
+`python -m launcher.data.worker INDEX` loads, collates and sends batches until the dispatcher
+closes. The main thread runs only the user's code. Control, heartbeat and sending have their own
+threads, so that a batch is sent while the next one is prepared. At SIGTERM the worker finishes its
+current batch, gives its other leases back and exits with 0.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from launcher.runtime.output import print_whole_lines
 _BEAT_SECONDS = 1.0
 _EARLY_BEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
-#: Beside a trainer, a worker takes what CPU time is left over (sched(7)).
+#: Niceness of a worker beside a trainer, so that it uses only spare CPU time (sched(7)).
 _BESIDE_TRAINER = 10
-#: Seconds for the batches that were begun to be sent, before a worker that was asked to leaves.
+#: Seconds to send the started batches before a worker that was asked to leave exits.
 _LEAVING_SECONDS = 30.0
 
 
 class Worker:
-    """The batches of one process. Its threads share what is safe for threads."""
+    """Prepares and sends the batches of one process; its threads share only thread-safe state."""
 
     def __init__(self, name: str, environment: Environment) -> None:
         self.name = name
@@ -55,26 +55,29 @@ class Worker:
         self._allowed = part.datasets if part else ()
         self._checksums = part.checksums if part else False
         self._neighbours = (part.workers_per_host if part else None) or environment.cpus
-        self._receiver = os.environ.get(RECEIVER_VARIABLE)  # of this host, when it is a train host
+        self._receiver = os.environ.get(RECEIVER_VARIABLE)  # this host's, if it is a train host
         self._ways: dict[tuple[str, int], Flows | Sharing] = {}
         self._datasets = samples.Datasets()
         self._lanes = Lanes()
         self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
-        # One batch waits while one is sent: the memory of a worker is three batches. queue.Queue
-        # has bounds, too, and was measured to take twice as long.
+        # One batch waits while one is sent, so a worker holds at most three batches. The bounded
+        # queue.Queue was measured to take twice as long.
         self._outbox: queue.SimpleQueue[wire.Frame] = queue.SimpleQueue()
-        self._outbox_has_room = threading.Lock()  # released by who takes a batch out
+        self._outbox_has_room = threading.Lock()  # released when a batch is taken out
         self._holdings = Holdings(name, os.getpid())
         self._host = environment.cluster.host
         own = part.local_workers if part and self._receiver else environment.cpus
         self._meter = WorkerMeter(cpus=own)
         self._leaving = False
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early beat
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early heartbeat
         self._control = Control(environment, self._holdings.hello)
 
     def work(self) -> int:
-        """Prepare batches until the dispatcher closes or `leave` is called (0), or is lost (1)."""
+        """Prepare batches until the dispatcher closes or `leave` is called.
+
+        Returns the exit code: 0, or 1 if the dispatcher is lost.
+        """
         for duty in (self._listen, self._send, self._beat):
             threading.Thread(target=duty, daemon=True).start()
         report_regularly(self._report_figures)
@@ -91,7 +94,7 @@ class Worker:
         return 1
 
     def leave(self) -> None:
-        """Ask for the end; for signal handlers, so it takes no lock."""
+        """Request the end; called in signal handlers, so it takes no lock."""
         self._leaving = True
         self._work.put(m.Close())
         self._wake.put(None)
@@ -106,7 +109,7 @@ class Worker:
     # The main thread ----------------------------------------------------------------------
 
     def _check_served(self, reference: str) -> None:
-        if reference not in self._allowed:  # whoever asks, only the job's own code is imported
+        if reference not in self._allowed:  # import only the job's own code, whoever asks
             raise DataError(f"the dataset {reference!r} is not served by this job")
 
     def _describe(self, reference: str) -> None:
@@ -123,7 +126,7 @@ class Worker:
 
     def _prepare(self, run: str, step: int) -> None:
         definition = self._runs.get(run)
-        if definition is None or self._leaving:  # it was closed since, or goes to others
+        if definition is None or self._leaving:  # closed since, or left to other workers
             self._holdings.finish(run, step)
             return
         plan, _ = definition
@@ -145,7 +148,10 @@ class Worker:
         self._meter.handed_over()
 
     def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
-        """What makes a batch; what is done once, and says nothing of the pace, is done here."""
+        """Return the function that makes the batch.
+
+        One-time work, which should not count towards the pace, is done here.
+        """
         if isinstance(plan, LanePlan):
             lane = self._lanes.lane(run, plan)
             lane.find(step)
@@ -169,7 +175,7 @@ class Worker:
     # The other threads --------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Take orders until the dispatcher is gone, or says what nobody understands."""
+        """Handle messages until the dispatcher is gone or sends an invalid one."""
         try:
             while (message := self._control.hear()) is not None:
                 self._take_order(message)
@@ -177,7 +183,7 @@ class Worker:
             self._work.put(None)
 
     def _take_order(self, message: m.Message) -> None:
-        """Definitions are noted here, before the lease that needs them."""
+        """Handle one message; definitions are stored here, before the lease that needs them."""
         if isinstance(message, m.DefineRun):
             host, port = message.address
             self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
@@ -187,7 +193,7 @@ class Worker:
         elif isinstance(message, m.CloseRun):
             self._runs.pop(message.run, None)
             self._holdings.forget(message.run)
-            self._work.put(message)  # the main thread closes what it has opened
+            self._work.put(message)  # the main thread closes its iterators
         else:
             if isinstance(message, m.Lease):
                 self._holdings.lease(message.run, message.steps)
@@ -199,7 +205,7 @@ class Worker:
             self._outbox_has_room.release()
             batch = frame.header
             started = time.perf_counter()
-            # Until it is sent, or not wanted any more: no other worker needs to have a way there.
+            # Retry until it is sent or no longer wanted: other workers may have no route either.
             while (definition := self._runs.get(batch.run)) is not None:
                 if self._deliver(frame, definition[1]):
                     self._holdings.took("send", time.perf_counter() - started)
@@ -209,7 +215,7 @@ class Worker:
             self._holdings.finish(batch.run, batch.step)
             if self._holdings.has_news:
                 self._wake.put(None)
-            del frame  # its arrays need not wait for the next one
+            del frame  # free its arrays before the next one arrives
 
     def _deliver(self, frame: wire.Frame, address: tuple[str, int]) -> bool:
         try:
@@ -221,7 +227,7 @@ class Worker:
         return True
 
     def _way(self, address: tuple[str, int]) -> Flows | Sharing:
-        """The way to a receiver: over its shared memory, or over the network."""
+        """Return the sender for a receiver: shared memory if it is local, else the network."""
         if address not in self._ways:
             self._ways[address] = (
                 Sharing(self._receiver)
@@ -244,7 +250,7 @@ class Worker:
             time.sleep(_EARLY_BEAT_SECONDS)
             with contextlib.suppress(queue.Empty):
                 self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
-                while True:  # one beat answers them all
+                while True:  # one heartbeat serves all requests
                     self._wake.get_nowait()
 
 
@@ -256,6 +262,7 @@ def _step_back() -> None:
 
 
 def main() -> int:
+    """Run the worker process; return its exit code."""
     paths = paths_here()
     environment = Environment.read(paths)
     os.chdir(paths.code)

@@ -8,8 +8,8 @@
     ...
     checkpoints.close()
 
-What one number of stages and replicas has saved, any other loads: everything stands under the
-model's own names. A folder counts once its manifest is there and all its files are what that says.
+A checkpoint loads with any other number of stages and replicas, because everything is saved under
+the model's own names. A folder counts as complete once its manifest exists and all files match it.
 """
 
 from launcher.parallel.checkpoints.checkpoints import Checkpoints

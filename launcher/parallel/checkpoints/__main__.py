@@ -1,4 +1,4 @@
-"""python -m launcher.parallel.checkpoints export FOLDER FILE"""
+"""Command line of checkpoints: python -m launcher.parallel.checkpoints export FOLDER FILE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from launcher.parallel.checkpoints import export
 
 
 def main(given: list[str] | None = None) -> int:
-    """given: arguments; by default those of the command line. Returns the exit code."""
+    """Run the command and return its exit code. given: arguments; by default the command line's."""
     parser = argparse.ArgumentParser(prog="python -m launcher.parallel.checkpoints")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verb = verbs.add_parser("export", help="write a checkpoint's model into one file")

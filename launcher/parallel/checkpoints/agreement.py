@@ -1,4 +1,4 @@
-"""Steps that all ranks take, or none."""
+"""Collective steps that succeed on all ranks or fail on all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _Value = TypeVar("_Value")
 
 
 def together(act: Callable[[], _Value], group: dist.ProcessGroup, doing: str) -> _Value:
-    """Do something on all ranks; what it gives on this one.
+    """Run a function on all ranks and return this rank's result.
 
-    Raises a ParallelError on all when it fails on one. doing: what, for the message.
+    Raises a ParallelError on all ranks when it fails on one. doing: the step's name in the message.
     """
     cause: Exception | None = None
     try:
         mine = act()
-    except Exception as error:  # noqa: BLE001 (it is told to all ranks, and raised on all)
+    except Exception as error:  # noqa: BLE001 (it is sent to all ranks, and raised on all)
         cause = error
     words = gathered(None if cause is None else _said(cause), group)
     if any(words):
@@ -30,7 +30,7 @@ def together(act: Callable[[], _Value], group: dist.ProcessGroup, doing: str) ->
 
 
 def gathered(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
-    """The values of all ranks, by rank."""
+    """Return the values of all ranks, by rank."""
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, value, group=group)
     return found
@@ -41,7 +41,7 @@ def _said(error: Exception) -> str:
 
 
 def _by_rank(failed: list[tuple[int, str]]) -> str:
-    """Each message once, with the ranks that it comes from."""
+    """Return each message once, with the ranks that raised it."""
     ranks: dict[str, list[int]] = {}
     for rank, words in failed:
         ranks.setdefault(words, []).append(rank)

@@ -1,4 +1,4 @@
-"""Saves while training goes on, and loads what is whole."""
+"""The checkpoint manager: saves while training goes on, and loads complete checkpoints."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from launcher.runtime.events import emit
 
 
 class Checkpoints:
-    """The checkpoints of a job: folders `step-N` in one folder, which all ranks see.
+    """The checkpoints of a job: folders `step-N` in one folder that all ranks can access.
 
-    Made on all ranks, after `parallel.init`; all make the same calls in the same order.
-    keep: how many complete ones stay.
+    Created on all ranks, after `parallel.init`; all make the same calls in the same order.
+    keep: how many complete checkpoints remain.
     """
 
     def __init__(self, folder: Path | str, world: World, keep: int = 2) -> None:
@@ -31,7 +31,7 @@ class Checkpoints:
             raise ParallelError(f"keep is {keep}: the newest checkpoint must be kept, so use 1")
         self._root = Path(folder)
         self._world = world
-        # Of its own: the thread's messages must not come between those of training.
+        # A group of its own, so that the thread's messages do not mix with those of training.
         self._group = dist.new_group(backend="gloo")
         self._writer = Writer(root=self._root, world=world, group=self._group, keep=keep)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
@@ -39,10 +39,10 @@ class Checkpoints:
         self._latest: int | None = None  # step that was saved or loaded
 
     def save(self, step: int, state: State, wait: bool = False) -> None:
-        """Copy the state to the CPU's memory, and let a thread write it while training goes on.
+        """Copy the state to CPU memory and write it in a thread while training goes on.
 
-        Waits for the save before, and raises its error. The step that was just saved or loaded is
-        not saved again. wait: until it is on the disk. Raises ParallelError.
+        Waits for the previous save and raises its error. A step that was just saved or loaded is
+        not saved again. wait: until the files are on disk. Raises ParallelError.
         """
         self._finish()
         if step != self._latest:
@@ -53,13 +53,13 @@ class Checkpoints:
             self._finish()
 
     def load(self, state: State) -> int | None:
-        """Fill a state from the newest complete checkpoint; its step, or None when there is none.
+        """Fill a state from the newest complete checkpoint; return its step, or None.
 
-        Raises ParallelError when checkpoints are there and all are damaged, or when it is one of
+        Raises ParallelError when checkpoints exist but all are damaged, or when it is one of
         another model.
         """
         self._finish()
-        # The first rank's choice: files of a slow file system may not be there for all at once.
+        # Rank 0 chooses: on a slow file system, files may not appear for all ranks at once.
         look = folders.newest if self._world.rank == 0 else folders.nothing
         mine = together(lambda: look(self._root), self._group, "nothing is loaded")
         choice = gathered(mine, self._group)[0]
@@ -72,7 +72,7 @@ class Checkpoints:
         return choice.step
 
     def close(self) -> None:
-        """Wait for the last save, and raise its error. Call it before `parallel.leave`."""
+        """Wait for the last save and raise its error. Call it before `parallel.leave`."""
         try:
             self._finish()
         finally:

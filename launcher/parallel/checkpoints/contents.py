@@ -1,11 +1,11 @@
-"""What is in a checkpoint, by key: from a rank's state, and back into it.
+"""Contents of a checkpoint, by key: from a rank's state and back into it.
 
 model/NAME                 a parameter or buffer
-optimizer/NAME/FIELD       what an optimizer keeps of a parameter; options/NAME: how it trains it
-shared/NAME                what is the same on all ranks
-loader/NAME/REPLICA        a replica's place in the data
+optimizer/NAME/FIELD       an optimizer's state of a parameter; options/NAME: its options for it
+shared/NAME                state that is the same on all ranks
+loader/NAME/REPLICA        a replica's resume point in the data
 random/RANK                the random states of a rank
-batches                    that a Pipeline has seen
+batches                    the number of batches that a Pipeline has run
 """
 
 from __future__ import annotations
@@ -28,21 +28,25 @@ MODEL, BATCHES = "model/", "batches"
 
 
 def shared_key(name: str) -> str:
+    """Return the key of state that is the same on all ranks."""
     return f"shared/{name}"
 
 
 def loader_key(name: str, replica: int) -> str:
+    """Return the key of a replica's resume point."""
     return f"loader/{name}/{replica}"
 
 
 def random_key(rank: int) -> str:
+    """Return the key of a rank's random states."""
     return f"random/{rank}"
 
 
 def contents(state: State, world: World) -> dict[str, Any]:
-    """What this rank has. Where several have a key, theirs are the same, and one is written.
+    """Return what this rank saves, by key.
 
-    Buffers are the first replica's: each has seen other batches.
+    Ranks with the same key have equal values, of which one is written. Buffers are saved by the
+    first replica only, since each replica has seen other batches.
     """
     parts = named(state.model)
     found = {
@@ -66,16 +70,17 @@ def contents(state: State, world: World) -> dict[str, Any]:
 
 
 def tied(state: State) -> dict[str, str]:
-    """The other names of tied parameters, each with the one that it is saved under."""
+    """Map the other names of tied parameters to the name that each is saved under."""
     return {other: each.names[0] for each in named(state.model) for other in each.names[1:]}
 
 
 def detached(value: Any) -> Any:
+    """Return a tensor detached from the graph; return any other value as it is."""
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def namer(named: Iterable[tuple[Any, str]]) -> Callable[[nn.Parameter], str]:
-    """A function that gives the names of parameters."""
+    """Return a function that returns the name of a parameter."""
     names = {id(value): name for value, name in named}
 
     def name_of(parameter: nn.Parameter) -> str:

@@ -1,4 +1,4 @@
-"""A checkpoint as one file that needs nothing of this package: a plain state_dict."""
+"""Export of a checkpoint to one file that does not need this package: a plain state_dict."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from launcher.parallel.checkpoints.contents import MODEL
 def export(folder: Path | str, file: Path | str) -> Path:
     """Write the model of a checkpoint into one file, as whole tensors under its own names.
 
-    folder: a `step-N`, or one of several, of which the newest complete one is taken. file: ending
-        in .safetensors, of that format (without the later names of tied parameters, which stand in
-        its metadata, as its own save_model does it); else torch.save's.
-    Needs no job, and memory for the whole model. Returns the folder that was taken. Raises
+    folder: a `step-N`, or a folder of several, of which the newest complete one is used. file: with
+        the suffix .safetensors, that format (the later names of tied parameters go to its metadata,
+        as its own save_model does); else torch.save's.
+    Needs no job, but memory for the whole model. Returns the folder that was used. Raises
     ParallelError.
     """
     chosen, target = _chosen(Path(folder)), Path(file)
@@ -78,5 +78,5 @@ def _room(saved: Any) -> torch.Tensor | None:
 
 
 def _write(model: dict[str, Any], tied: Mapping[str, str], file: Path) -> None:
-    with file.open("wb") as stream:  # an OSError when it cannot be; torch raises others
+    with file.open("wb") as stream:  # raises OSError on failure, where torch raises other errors
         torch.save(model | {name: model[first] for name, first in tied.items()}, stream)

@@ -1,4 +1,4 @@
-"""The folders of checkpoints: which one counts, and which can go."""
+"""The folders of checkpoints: which one is the newest complete one, and which to delete."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STEP = re.compile(r"step-(\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """step: of the newest complete checkpoint, None without any.
+    """The checkpoint to load. step: of the newest complete one; None if there is none.
 
-    passed_over: the newer ones, each with what is wrong with it.
+    passed_over: the newer, incomplete ones, each with its problem.
     """
 
     step: int | None
@@ -26,11 +26,12 @@ class Choice:
 
 
 def folder_of(root: Path, step: int) -> Path:
+    """Return the folder of a step."""
     return root / f"step-{step}"
 
 
 def steps_in(root: Path) -> list[int]:
-    """Of all folders, complete or not, newest first."""
+    """Return the steps of all folders, complete or not, newest first."""
     if not root.is_dir():
         return []
     matches = (_STEP.fullmatch(path.name) for path in root.iterdir() if path.is_dir())
@@ -38,11 +39,12 @@ def steps_in(root: Path) -> list[int]:
 
 
 def newest(root: Path) -> Choice:
-    """Raises ParallelError when there have been complete checkpoints, and none is now.
+    """Return the newest complete checkpoint.
 
-    A folder without a manifest is a save that was not finished. Complete ones are deleted only when
-    there is a newer one: so without any manifest there never was a complete one, as after a kill
-    in the first save, and training begins.
+    A folder without a manifest is an unfinished save. Complete ones are deleted only when there is
+    a newer one. So if no folder has a manifest there never was a complete one, as after a kill
+    during the first save, and training starts from the beginning. Raises ParallelError when there
+    have been complete checkpoints and none is complete now.
     """
     passed_over: list[str] = []
     for step in steps_in(root):
@@ -60,12 +62,12 @@ def newest(root: Path) -> Choice:
 
 
 def nothing(root: Path) -> Choice:
-    """What the ranks choose that follow the first one's choice."""
+    """Return no choice, for the ranks that follow the first one's choice."""
     return Choice(step=None, passed_over=())
 
 
 def check_is_next(root: Path, step: int) -> None:
-    """Raises ParallelError when a complete checkpoint is of this step or a later one."""
+    """Raise ParallelError when a checkpoint of this step or a later one is complete."""
     for other in steps_in(root):
         if other >= step and manifests.fault(folder_of(root, other)) is None:
             raise ParallelError(
@@ -75,9 +77,10 @@ def check_is_next(root: Path, step: int) -> None:
 
 
 def surplus(root: Path, *, newest: int, keep: int) -> list[int]:
-    """The steps to delete once the newest is complete: all incomplete ones, and those beyond keep.
+    """Return the steps to delete once the newest is complete: incomplete ones and surplus ones.
 
-    Files are not read for this: one whose bytes have changed counts as complete.
+    Surplus ones are the oldest beyond `keep`. Files are not read for this: one whose bytes have
+    changed counts as complete.
     """
     others = [step for step in steps_in(root) if step != newest]
     complete = [
@@ -89,8 +92,8 @@ def surplus(root: Path, *, newest: int, keep: int) -> list[int]:
 
 
 def remove(root: Path, steps: Iterable[int]) -> None:
-    """First the manifest, so that a folder that is half gone does not count."""
+    """Delete checkpoints, manifest first, so that a half-deleted folder is not complete."""
     for step in steps:
         (folder_of(root, step) / manifests.NAME).unlink(missing_ok=True)
-        # Another host may be at it as well.
+        # Another host may be deleting it as well.
         shutil.rmtree(folder_of(root, step), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Fills a state from a checkpoint that is complete."""
+"""Loading of a complete checkpoint into a state."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST = 8  # problems that a message lists
 
 
 def fill(state: State, world: World, folder: Path, group: dist.ProcessGroup) -> list[int]:
-    """Load on all ranks; those for which the checkpoint has no random states.
+    """Load on all ranks; return those for which the checkpoint has no random states.
 
-    Raises ParallelError on all of them when it cannot be loaded on one.
+    Raises ParallelError on all ranks when one cannot load it.
     """
     doing = f"{folder} is not loaded"
     manifest, targets = together(lambda: _targets(state, world, folder), group, doing)
-    # One replica has the whole model.
+    # The ranks of one replica hold the whole model.
     names = gathered(targets.names if world.dp_rank == 0 else set(), group)
     together(lambda: _refuse(targets.problems(set().union(*names))), group, doing)
     loaded = targets.room()

@@ -1,4 +1,4 @@
-"""What a finished checkpoint consists of, in a file that is written last."""
+"""The manifest of a finished checkpoint, which is written last and lists its files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from launcher.parallel.degrees import Degrees
 
 FORMAT = 1
 NAME = "manifest.json"
-_PIECE = 1 << 20  # bytes that are read at once
+_PIECE = 1 << 20  # bytes read at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Of a file. size: in bytes."""
+    """Size in bytes and hash of a file."""
 
     size: int
     sha256: str
@@ -28,8 +28,9 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A checkpoint. degrees: of those who saved it. tied: names of tied parameters, each with the
-    one that it is saved under. files: by name.
+    """A complete checkpoint. degrees: of the job that saved it. files: by name.
+
+    tied: names of tied parameters, each with the one that it is saved under.
     """
 
     step: int
@@ -39,6 +40,7 @@ class Manifest:
 
 
 def described(degrees: Degrees) -> dict[str, Any]:
+    """Return the degrees as a manifest holds them."""
     return {
         "world": degrees.world,
         "pipeline": degrees.pipeline,
@@ -48,6 +50,7 @@ def described(degrees: Degrees) -> dict[str, Any]:
 
 
 def contents_of(file: Path) -> Contents:
+    """Return the size and hash of a file."""
     digest, size = hashlib.sha256(), 0
     with file.open("rb") as stream:
         while piece := stream.read(_PIECE):
@@ -57,7 +60,7 @@ def contents_of(file: Path) -> Contents:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """At once or not at all, and on the disk when this returns."""
+    """Write the manifest atomically; it is on disk when this returns."""
     text = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, sort_keys=True)
     part = folder / f"{NAME}.part"
     with part.open("w") as stream:
@@ -73,7 +76,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises ParallelError for one of a newer Launcher, and ValueError for a damaged one."""
+    """Read the manifest of a checkpoint.
+
+    Raises ParallelError for one of a newer Launcher, and ValueError for a damaged one.
+    """
     try:
         raw = json.loads((folder / NAME).read_text())
         if raw["format"] != FORMAT:
@@ -90,7 +96,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def fault(folder: Path, *, hashes: bool = True) -> str | None:
-    """What is wrong with a checkpoint, in words; None: it is complete.
+    """Return what is wrong with a checkpoint, in words, or None if it is complete.
 
     hashes: whether to read the files, too.
     """

@@ -1,4 +1,4 @@
-"""The names that a model's state is saved under: those of the model as its author wrote it."""
+"""Names under which a model's state is saved: those of the model as its author wrote it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch.nn.parallel import DistributedDataParallel
 
 from launcher.parallel.pipeline import Pipeline
 
-#: What torch puts into names when it compiles a module, or computes its activations again.
+#: Parts that torch inserts into names when it compiles a module or recomputes its activations.
 _INSERTED = ("_orig_mod.", "_checkpoint_wrapped_module.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A part of a model's state. names: all that it has; the first is the one it is saved under.
+    """A part of a model's state. names: all its names; it is saved under the first.
 
-    keys: those of the module's own state_dict. value: the parameter or buffer itself, or what a
-    module gives as its extra state.
+    keys: those in the module's own state_dict. value: the parameter or buffer itself, or a module's
+    extra state.
     """
 
     names: tuple[str, ...]
@@ -30,11 +30,12 @@ class Named:
 
     @property
     def is_parameter(self) -> bool:
+        """True if the value is a parameter."""
         return isinstance(self.value, nn.Parameter)
 
 
 def named(model: nn.Module | Pipeline) -> list[Named]:
-    """All that the state_dict of a model, or of a stage, has: tied parameters once."""
+    """Return all entries of the state_dict of a model or a stage, tied parameters once."""
     module = module_of(model)
     keys: dict[object, list[str]] = {}
     found = module.state_dict(keep_vars=True)
@@ -52,11 +53,12 @@ def named(model: nn.Module | Pipeline) -> list[Named]:
 
 
 def module_of(model: nn.Module | Pipeline) -> nn.Module:
+    """Return the module of a model; for a Pipeline, this rank's part."""
     return model.module if isinstance(model, Pipeline) else model
 
 
 def _with_first(names: list[str], tied: Mapping[str, str]) -> Iterator[str]:
-    """Names in which that of the copies in all stages comes first."""
+    """Yield the names, starting with the first name of the parameter's copies in all stages."""
     first = tied.get(names[0], names[0])
     yield first
     yield from (name for name in names if name != first)
@@ -72,7 +74,7 @@ def _own_name(module: nn.Module, key: str) -> str:
 
 
 def _inside_ddp(module: nn.Module) -> list[str]:
-    """The prefixes of names that DDP puts `module.` after, innermost first."""
+    """Return the name prefixes after which DDP inserts `module.`, innermost first."""
     found = [
         f"{path}." if path else ""
         for path, part in module.named_modules()

@@ -1,8 +1,8 @@
 """The state of optimizers under the names of their parameters.
 
-torch's own get_ and set_optimizer_state_dict take the first name that a tied parameter has in one
-stage, which is another in the next, and want a state for each parameter that can learn (torch
-2.13). Here a parameter that has no state yet has none in the checkpoint.
+torch's own get_ and set_optimizer_state_dict use a tied parameter's first name in one stage, which
+differs between stages, and require a state for each trainable parameter (torch 2.13). Here a
+parameter that has no state yet has none in the checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NameOf = Callable[[nn.Parameter], str]
 
 
 def optimizer_contents(optimizer: Optimizer, name_of: NameOf) -> Iterator[tuple[str, Any]]:
-    """What is saved of an optimizer, by key."""
+    """Yield what is saved of an optimizer, by key."""
     packed = optimizer.state_dict()
     for number, group in enumerate(packed["param_groups"]):
         options = {key: value for key, value in group.items() if key != "params"}
@@ -47,9 +47,9 @@ def _check_shards(name: str, field: str, parameter: nn.Parameter, value: Any) ->
 
 
 class OptimizerTargets:
-    """Where an optimizer's state in a checkpoint belongs.
+    """Maps an optimizer's state in a checkpoint to the optimizer.
 
-    name_of: the name that a parameter has in the checkpoint.
+    name_of: returns the name of a parameter in the checkpoint.
     """
 
     def __init__(self, optimizer: Optimizer, name_of: NameOf, saved: Metadata) -> None:
@@ -63,12 +63,13 @@ class OptimizerTargets:
                 self._fields.setdefault(name, []).append(field)
 
     def problems(self) -> Iterator[str]:
+        """Yield what the checkpoint lacks for this optimizer."""
         for name, _ in self._parameters():
             if _OPTIONS + name not in self._saved:
                 yield f"the checkpoint has nothing of an optimizer for {name}"
 
     def targets(self) -> Iterator[tuple[str, Any]]:
-        """What is to be filled, by key."""
+        """Yield the values to be filled, by key."""
         for name, parameter in self._parameters():
             yield _OPTIONS + name, None
             for field in self._fields.get(name, ()):
@@ -76,7 +77,7 @@ class OptimizerTargets:
                 yield key, _room(self._saved[key], parameter)
 
     def take(self, loaded: Mapping[str, Any]) -> None:
-        """Give the optimizer what has been loaded."""
+        """Load the filled values into the optimizer."""
         packed = self._optimizer.state_dict()
         state, groups = {}, []
         for number, group in enumerate(packed["param_groups"]):
@@ -90,7 +91,7 @@ class OptimizerTargets:
     def _options(
         self, names: list[str], loaded: Mapping[str, Any], now: dict[str, Any]
     ) -> dict[str, Any]:
-        """Of one group: those that all its parameters were trained with."""
+        """Return the options of one group, with which all its parameters must have been trained."""
         first: dict[str, Any] | None = None
         kind = type(self._optimizer).__name__
         for name in names:
@@ -112,7 +113,7 @@ class OptimizerTargets:
 
 
 def _room(saved: Any, parameter: nn.Parameter) -> Any:
-    """A place for a saved value, sharded as the parameter that it belongs to."""
+    """Return an empty tensor for a saved one, sharded like its parameter; None for other values."""
     if not isinstance(saved, TensorStorageMetadata):
         return None
     dtype = saved.properties.dtype

@@ -13,7 +13,7 @@ from launcher.parallel.randomness import seed_at
 
 
 def random_states(device: torch.device) -> dict[str, Any]:
-    """Of Python, numpy and torch in this process, and of its GPU."""
+    """Return the states of Python, numpy and torch in this process, and of its GPU."""
     return {
         "python": random.getstate(),
         "numpy": np.random.get_state(),
@@ -23,6 +23,7 @@ def random_states(device: torch.device) -> dict[str, Any]:
 
 
 def restore(states: Mapping[str, Any], device: torch.device) -> None:
+    """Restore the states that `random_states` returned."""
     random.setstate(states["python"])
     np.random.set_state(states["numpy"])
     torch.set_rng_state(states["torch"])
@@ -31,5 +32,5 @@ def restore(states: Mapping[str, Any], device: torch.device) -> None:
 
 
 def begin_anew(*, step: int, rank: int) -> None:
-    """The random states of a rank that has none saved."""
+    """Seed a rank that has no saved random states."""
     seed_at("step", step, "rank", rank)

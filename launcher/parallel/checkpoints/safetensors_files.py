@@ -12,10 +12,11 @@ from launcher.errors import ParallelError
 
 
 def write(model: dict[str, Any], tied: Mapping[str, str], file: Path) -> None:
-    """tied: further names, each with that of the tensor that it shares.
+    """Write a .safetensors file. tied: further names, each with that of the tensor that it shares.
 
-    The format has no shared tensors: like safetensors.torch.save_model, this writes one of the
-    names, and the others into the metadata, where its load_model finds them.
+    The format has no shared tensors. Like safetensors.torch.save_model, this writes one of the
+    names, and the others into the metadata, where its load_model finds them. Raises ParallelError
+    where the package is missing, and for values that are not tensors.
     """
     try:
         from safetensors.torch import save_file

@@ -1,4 +1,4 @@
-"""What of a rank is saved."""
+"""The state of a rank that a checkpoint holds."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ from launcher.parallel.pipeline import Pipeline
 
 
 class Stateful(Protocol):
-    """What can be saved as it is: a scheduler, a GradScaler, a loader."""
+    """An object that saves and restores itself: a scheduler, a GradScaler, a loader."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        ...
 
-    def load_state_dict(self, state_dict: Any) -> Any: ...
+    def load_state_dict(self, state_dict: Any) -> Any:
+        """Restore a state."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What is saved of a rank, and loaded into it. What is not named here is neither.
+    """Everything that is saved of a rank and loaded into it.
 
-    model: this rank's Pipeline, or a module: bare, replicated by DDP, or sharded by FSDP2. Several
-        modules are one nn.ModuleDict.
+    model: this rank's Pipeline, or a module: bare, replicated by DDP, or sharded by FSDP2. Combine
+        several modules in one nn.ModuleDict.
     optimizers: of the model's parameters.
-    shared: by name, what is the same on all ranks: a scheduler, a GradScaler, a count of epochs.
-    loaders: by name, what has a place in the data, that of the rank's replica.
+    shared: by name, state that is the same on all ranks: a scheduler, a GradScaler, an epoch
+        counter.
+    loaders: by name, objects with a resume point in the data, that of the rank's replica.
 
     The random states of Python, numpy, torch and the rank's GPU are always saved.
 

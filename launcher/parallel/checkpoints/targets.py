@@ -1,4 +1,4 @@
-"""Where the contents of a checkpoint belong in a rank's state."""
+"""Mapping of a checkpoint's contents to a rank's state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Targets:
     """A rank's state, to be filled from a checkpoint.
 
     tied: the other names of tied parameters there, each with the one that it is saved under.
-    replicas: whose places loaders have there.
+    replicas: number of replicas that saved resume points of loaders.
     """
 
     def __init__(
@@ -55,22 +55,22 @@ class Targets:
         self._optimizers = [OptimizerTargets(each, name_of, saved) for each in state.optimizers]
 
     def _places_of(self, part: Named) -> list[str]:
-        """The names under which the checkpoint has a part; tied ones may have several."""
+        """Return the names under which the checkpoint has a part; tied ones may have several."""
         names = [found for name in part.names for found in (name, self._tied.get(name, name))]
         return [name for name in dict.fromkeys(names) if MODEL + name in self._saved]
 
     @property
     def names(self) -> set[str]:
-        """All that this rank's part of the model has, here or there."""
+        """All names of this rank's part of the model, in the model or the checkpoint."""
         return {name for each, places in self._parts for name in (*each.names, *places)}
 
     @property
     def is_new(self) -> bool:
-        """Whether there was no such rank."""
+        """True if the checkpoint has no random states of this rank."""
         return random_key(self._world.rank) not in self._saved
 
     def problems(self, names: Collection[str]) -> Iterator[str]:
-        """Why it cannot be loaded. names: of the whole model."""
+        """Yield the reasons why it cannot be loaded. names: of the whole model."""
         for part, places in self._parts:
             yield from self._problems_of(part, places)
         if self._world.rank == 0:
@@ -104,7 +104,7 @@ class Targets:
             )
 
     def room(self) -> dict[str, Any]:
-        """What is to be filled, by key: the model's tensors themselves, and places for the rest."""
+        """Return the values to fill, by key: the model's own tensors, and places for the rest."""
         wanted = [BATCHES, random_key(self._world.rank), *map(shared_key, self._state.shared)]
         found: dict[str, Any] = dict.fromkeys(key for key in wanted if key in self._saved)
         found |= dict.fromkeys(self._loader_keys())
@@ -116,7 +116,7 @@ class Targets:
         return found
 
     def take(self, loaded: Mapping[str, Any], *, step: int) -> None:
-        """Give the state what has been loaded."""
+        """Load the filled values into the state."""
         for part, places in self._parts:
             for other in places[1:]:
                 _check_equal(part, other, loaded[MODEL + other])
@@ -143,7 +143,7 @@ class Targets:
         ]
 
     def _place(self, name: str, loader: Stateful, loaded: Mapping[str, Any]) -> None:
-        """As many replicas as before: each its own place. Else a loader gets the places of all."""
+        """Load a loader's resume point; with another number of replicas, give it those of all."""
         places = [loaded[loader_key(name, replica)] for replica in range(self._replicas)]
         same = self._replicas == self._world.degrees.data
         loader.load_state_dict(places[self._world.dp_rank] if same else places)

@@ -1,4 +1,4 @@
-"""Writes a checkpoint, in a thread: first the data, and when all of it is there the manifest."""
+"""Writing of a checkpoint in a thread: first the data, then, once complete, the manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from launcher.runtime.events import emit
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """This rank's part of each save. group: of all ranks, for the writers alone."""
+    """Writes this rank's part of each save. group: of all ranks, used only by the writers."""
 
     root: Path
     world: World
@@ -30,7 +30,7 @@ class Writer:
     keep: int
 
     def write(self, step: int, staged: dict[str, Any], tied: Mapping[str, str]) -> None:
-        """staged: what this rank has, in the CPU's memory. tied: as in a Manifest.
+        """Write a checkpoint. staged: this rank's contents, in CPU memory. tied: as in a Manifest.
 
         Raises ParallelError on all ranks when one has failed.
         """
@@ -59,7 +59,7 @@ class Writer:
             emit("checkpoint_saved", step=step, folder=str(self.root), bytes=size, seconds=seconds)
 
     def _clear(self, step: int) -> None:
-        """There may be remains of a save that was not finished."""
+        """Delete the remains of an unfinished save of this step."""
         if self.world.rank == 0:
             folders.check_is_next(self.root, step)
         if self.world.local_rank == 0:
@@ -74,14 +74,14 @@ class Writer:
         )
 
     def _written(self, folder: Path) -> dict[str, manifests.Contents]:
-        """This rank's files, by name."""
+        """Return this rank's files, by name."""
         own = list(folder.glob(f"__{self.world.rank}_*"))
         if self.world.rank == 0:
             own.append(folder / ".metadata")
         return {file.name: manifests.contents_of(file) for file in own}
 
     def _conclude(self, folder: Path, manifest: manifests.Manifest) -> list[int]:
-        """Let the checkpoint count. The steps whose folders can go then."""
+        """Mark the checkpoint as complete; return the steps whose folders can be deleted."""
         if self.world.rank != 0:
             return []
         manifests.write_manifest(folder, manifest)
@@ -93,7 +93,7 @@ def _merged(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def said(error: CheckpointException) -> str:
-    """What torch says of the ranks that failed, without the stacks."""
+    """Return torch's errors of the ranks that failed, without the stacks."""
     return "; ".join(
         f"{type(cause).__name__}: {cause} (rank {rank})"
         for rank, (cause, _) in sorted(error.failures.items())

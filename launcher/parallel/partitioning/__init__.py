@@ -1,1 +1,1 @@
-"""Where to cut a model: what its modules cost, and the best cuts for it."""
+"""Partitioning of a model: the costs of its modules, and the best cuts."""

@@ -1,4 +1,4 @@
-"""A model as a chain of modules, and tables of what all stages of it that there could be cost."""
+"""A model as a chain of modules, with tables of the costs of every possible stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.memory import Ends, of_stage
 from launcher.partitions.costs import Joint, Link, ModuleCost
 
-#: By the first module of a stage and the one after its last.
+#: Indexed by the first module of a stage and the one after its last.
 Table = npt.NDArray[np.float64]
 
 
@@ -34,18 +34,19 @@ class Chain:
 
     @cached_property
     def forward(self) -> Table:
-        """Seconds of a stage's modules, for one microbatch."""
+        """Seconds of a stage's forward pass, for one microbatch."""
         return _sums([each.forward for each in self.modules])
 
     @cached_property
     def backward(self) -> Table:
+        """Seconds of a stage's backward pass, for one microbatch."""
         return _sums([each.backward for each in self.modules])
 
     @cached_property
     def ends(self) -> npt.NDArray[np.float64]:
-        """Seconds that a cut before each module takes in each of both stages, there and back.
+        """Seconds that a cut before each module costs each of its two stages, in both directions.
 
-        Nothing at the ends of the chain, and infinite where there can be no cut.
+        Zero at the ends of the chain, and infinite where there can be no cut.
         """
         inside = [
             np.inf
@@ -57,18 +58,21 @@ class Chain:
 
     @cached_property
     def seconds(self) -> Table:
-        """Of a stage, for one microbatch, there and back. Infinite where there is no stage."""
+        """Seconds of a stage for one microbatch, forward and backward; infinite for no stage."""
         table = self.forward + self.backward + self.ends[:, None] + self.ends[None, :]
         numbers = np.arange(len(self) + 1)
         return np.where(numbers[:, None] < numbers[None, :], table, np.inf)
 
     def memory(self, waiting: int, microbatches: int) -> Table:
-        """Bytes of a stage with so many microbatches under way; infinite where there is none."""
+        """Return the bytes of a stage with `waiting` in-flight microbatches.
+
+        Infinite where there is no stage.
+        """
         table = self.lasting(waiting, microbatches) + self.passing
         return np.where(np.isinf(self.seconds), np.inf, table)
 
     def lasting(self, waiting: int, microbatches: int) -> Table:
-        """These bytes without what a module needs only while it runs."""
+        """Return the same bytes without what a module needs only while it runs."""
         over = [(each.crossing or 0, each.returning or 0) for each in self.modules[1:]]
         crossing, returning = np.array([(0.0, 0.0), *over, (0.0, 0.0)]).T
         ends = Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :])
@@ -78,28 +82,28 @@ class Chain:
         return np.asarray(table)
 
     def stages(self, places: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """The first module of each stage, and the one after its last. places: see `Cuts`."""
+        """Yield the first module of each stage and the one after its last. places: see `Cuts`."""
         yield from zip((0, *places), (*places, len(self)), strict=True)
 
     @cached_property
     def held(self) -> Table:
-        """Bytes that a stage takes whatever is under way."""
+        """Bytes that a stage needs however many microbatches are in flight."""
         joined = [(each.first, each.second, each.held) for each in self.joints]
         return _sums([each.held for each in self.modules]) + self._together(joined)
 
     @cached_property
     def kept(self) -> Table:
-        """Bytes that a stage keeps of each microbatch under way, beside what it has received."""
+        """Bytes that a stage keeps for each in-flight microbatch, besides its inputs."""
         joined = [(each.first, each.second, each.kept) for each in self.joints]
         return _sums([each.kept for each in self.modules]) + self._together(joined)
 
     def _together(self, joined: Sequence[tuple[int, int, int]]) -> Table:
-        """What stages have besides that hold both modules of a pair."""
+        """Return what stages need in addition when they hold both modules of a pair."""
         size = len(self) + 1
         table = np.zeros((size, size))
         for first, second, count in joined:
             table[first, second + 1] += count
-        # A stage has the pairs of all stages that begin later and end sooner.
+        # A stage contains the pairs of all stages that begin later and end earlier.
         return np.asarray(table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1))
 
     @cached_property

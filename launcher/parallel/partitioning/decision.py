@@ -1,4 +1,4 @@
-"""From a profile to the file: where a model is cut, and what is predicted of it."""
+"""Decision on a model's cuts: from a profile to a partition file with predicted costs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from launcher.partitions.timeline import simulate
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a model is to be cut for. memory_cap: bytes that a rank may have."""
+    """The settings that a model is partitioned for. memory_cap: bytes allowed per rank."""
 
     partitions: int
     microbatches: int
@@ -35,10 +35,11 @@ class Question:
     task: str = ""
 
     def __post_init__(self) -> None:
-        _ = self.orders  # raises for what no schedule has
+        _ = self.orders  # raises for settings that the schedule does not support
 
     @property
     def orders(self) -> Orders:
+        """The schedule's orders of actions."""
         return Orders(
             schedule=self.schedule,
             ranks=self.partitions,
@@ -48,11 +49,12 @@ class Question:
 
     @property
     def cap(self) -> float:
+        """The memory cap in bytes; infinite if there is none."""
         return math.inf if self.memory_cap is None else self.memory_cap
 
 
 def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Question) -> Partition:
-    """The best cuts of a model. Raises ParallelError where there are none."""
+    """Return the best cuts of a model. Raises ParallelError where there are none."""
     chain = Chain(profile.modules, profile.joints, link)
     found = _predicted(chain, question)
     cuts = found.cuts
@@ -83,7 +85,7 @@ def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Que
 
 
 class _Predicted(NamedTuple):
-    """The best cuts for a question, and what is predicted of them."""
+    """The best cuts for a question, and their predictions."""
 
     cuts: Cuts
     stages: tuple[StagePrediction, ...]
@@ -97,7 +99,7 @@ def _predicted(chain: Chain, question: Question) -> _Predicted:
 
 
 def _cut(chain: Chain, question: Question) -> Cuts:
-    """The best cuts with one stage on each rank; else the best that a search finds."""
+    """Return the optimal cuts with one stage per rank, else the best that a search finds."""
     if question.virtual_stages > 1 or question.schedule is Schedule.ZERO_BUBBLE:
         return search(chain, question.orders, question.objective, cap=question.cap)
     problem = Problem(
@@ -127,12 +129,15 @@ def _stages(chain: Chain, orders: Orders, cuts: Cuts) -> Iterator[StagePredictio
 
 
 def _sent(module: ModuleCost, *, is_left: bool) -> int:
-    """Bytes that a stage sends over one of its ends: gradients to the left, else activations."""
+    """Return the bytes that a stage sends over one end: gradients to the left, else activations."""
     return (module.returning if is_left else module.crossing) or 0
 
 
 def _spread(chain: Chain, orders: Orders, cuts: Cuts) -> float:
-    """Of the predicted step: modules vary apart, the microbatches of a rank alike."""
+    """Return the spread of the predicted step.
+
+    Modules vary independently of each other, but the microbatches of a rank vary together.
+    """
     stages = list(chain.stages(cuts.places))
     squares = [sum(each.spread**2 for each in chain.modules[a:b]) for a, b in stages]
 
@@ -145,15 +150,18 @@ def _spread(chain: Chain, orders: Orders, cuts: Cuts) -> float:
 
 
 def _choices(chain: Chain, question: Question, own: _Predicted) -> Iterator[Choice]:
-    """What one thing more or less would change, microbatches of one size. own: the question's."""
+    """Yield the predictions for neighbouring settings, with microbatches of the same size.
+
+    own: the prediction for the question itself.
+    """
     for change in _changes(question):
-        with suppress(ParallelError):  # no schedule has such numbers
+        with suppress(ParallelError):  # the schedule does not support such numbers
             other = replace(question, **change)
             yield _choice(other, own if other == question else _found(chain, other))
 
 
 def _found(chain: Chain, question: Question) -> _Predicted | None:
-    """None where the model does not fit."""
+    """Return the prediction, or None where the model does not fit."""
     try:
         return _predicted(chain, question)
     except ParallelError:

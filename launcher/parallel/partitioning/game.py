@@ -1,10 +1,10 @@
-"""A bound for the best cuts, and cuts close to it, where a cost is the greatest of many sums.
+"""A lower bound for the best cuts, and cuts close to it, where a cost is the maximum of many sums.
 
-One side cuts. The other chooses which sum counts: for a step, which way through its actions; for
-memory, which rank at which time. Each in turn answers the mean of what the other has done before
-("fictitious play", Brown 1951; Robinson 1951 proved that the means come together). Against a mean
-of sums the best cuts are a shortest path, and since the greatest sum is no less than a mean, no
-cuts at all cost less than this path does.
+One player cuts. The other chooses which sum counts: for a step, which path through its actions; for
+memory, which rank at which time. Each in turn answers the average of the other's earlier moves
+("fictitious play", Brown 1951; Robinson 1951 proved that the averages converge). Against an average
+of sums the best cuts are a shortest path. The maximum sum is at least any average, so no cuts cost
+less than this path.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from launcher.parallel.partitioning.chain import Table
 from launcher.parallel.partitioning.paths import shortest
 from launcher.parallel.partitioning.simulation import Numbers, Way, as_rows, costs_of
 
-#: At most, and entries of tables that may be worked out: some seconds.
+#: Limits on the rounds and on the table entries computed, a matter of seconds.
 _ROUNDS, _ENTRIES = 60, 2 * 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """bound: what no cuts cost less than; infinite where there are none. ways: cuts, in order."""
+    """The result of a game.
+
+    bound: a lower bound of the cost; infinite where no cuts exist. ways: the cuts, in order played.
+    """
 
     bound: float
     ways: tuple[Way, ...]
@@ -39,9 +42,9 @@ def play(
 ) -> Outcome:
     """Play some rounds.
 
-    tables: what stages cost, of several kinds. are_stages: for each stage, which there can be.
-    answer: how often each stage's costs are in the greatest sum, for costs by stage and kind.
-    first: such counts, those of a sum or a mean of some.
+    tables: costs of stages, of several kinds. are_stages: for each stage, which ranges are allowed.
+    answer: returns how often each stage's costs are in the maximum sum, for costs by stage and
+    kind. first: such counts, of one sum or an average of several.
     """
     counts, costs, bound = first.copy(), np.zeros_like(first), 0.0
     ways: list[Way] = []

@@ -1,4 +1,4 @@
-"""A job that finds its own cuts: rank 0 profiles the model and decides, the others are told."""
+"""Automatic partitioning inside a job: rank 0 profiles, decides and broadcasts the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from launcher.parallel.world import World
 from launcher.partitions.costs import Link
 from launcher.partitions.partition import Fingerprint, Partition
 
-#: Where the decision is kept, below the job's output.
+#: The file that keeps the decision, in the job's output folder.
 KEPT = "partition.json"
 
 
@@ -35,7 +35,7 @@ def found(
     target: Any,
     states: int,
 ) -> Partition:
-    """The partition of a model, the same on all ranks, which all call it.
+    """Return the partition of a model, the same on all ranks; all of them call it.
 
     Arguments as for `planned.starts`. Raises ParallelError, on all ranks.
     """
@@ -56,7 +56,7 @@ def found(
 
 
 def _decided(model: nn.Module, world: World, sample: Sample, link: Link, states: int) -> Partition:
-    """On rank 0. What a rank before it has decided in this job stays decided."""
+    """Decide on rank 0, or reuse an earlier decision of this job that matches."""
     here = fingerprint.taken(model, sample.arguments)
     path = Path(os.environ.get("SM_OUTPUT_DATA_DIR", "."), KEPT)
     question = _question(world)

@@ -1,10 +1,11 @@
-"""The best cuts of a chain, by dynamic programming: exact, for one stage on each rank.
+"""The optimal cuts of a chain with one stage per rank, by dynamic programming; exact.
 
-For *speed* it is the time of a step, the sum of all stages and (m - 1) times the slowest: the first
-microbatch passes through all, and each further one comes out when the slowest stage is done with it
-(as in DAPPLE, arXiv 2007.01045, and Alpa, arXiv 2201.12023). Where all go forward before any goes
-back, the stage that is the slowest forward counts, and the one that is so on the way back. For
-*memory* it is the most bytes of a stage, with the microbatches that its schedule has under way.
+For *speed* the objective is the time of a step: the sum over all stages plus (m - 1) times the
+slowest. The first microbatch passes through all stages, and each further one leaves when the
+slowest stage is done with it (as in DAPPLE, arXiv 2007.01045, and Alpa, arXiv 2201.12023). Where
+all go forward before any goes back, the slowest stage forward and the slowest backward both count.
+For *memory* it is the most bytes of a stage, with as many in-flight microbatches as its schedule
+has.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from launcher.parallel.partitioning.paths import Path, bottleneck, shortest
 
 @dataclass(frozen=True, kw_only=True)
 class Cuts:
-    """Where a chain is cut. places: the number of the first module of each stage but the first.
+    """The cuts of a chain. places: the number of the first module of each stage but the first.
 
     step: seconds; memory: bytes of the stage with the most.
     """
@@ -36,7 +37,7 @@ class Cuts:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A chain, and how it is to run. cap: bytes that a stage may have."""
+    """A chain and the settings it runs with. cap: bytes allowed per stage."""
 
     chain: Chain
     partitions: int
@@ -45,25 +46,25 @@ class Problem:
     cap: float = np.inf
 
     def waiting(self, stage: int) -> int:
-        """Microbatches that are under way in a stage at once."""
+        """Return the number of in-flight microbatches of a stage."""
         is_simple = self.schedule is Schedule.SIMPLE
         return under_way(self.microbatches, self.partitions, stage, simple=is_simple)
 
     def memory(self, stage: int) -> Table:
-        """Bytes of a stage of that number."""
+        """Return the bytes of a stage with this number."""
         return self.chain.memory(self.waiting(stage), self.microbatches)
 
     @property
     def ways(self) -> tuple[Table, ...]:
-        """Seconds of a stage for a microbatch, each time that one waits for the one before it."""
+        """Seconds of a stage per microbatch, for each phase in which microbatches queue."""
         chain = self.chain
         if self.schedule is not Schedule.SIMPLE:
             return (chain.seconds,)
-        over = (chain.ends[:, None] + chain.ends[None, :]) / 2  # half of it on each way
+        over = (chain.ends[:, None] + chain.ends[None, :]) / 2  # half of it in each direction
         return chain.forward + over, chain.backward + over
 
     def evaluate(self, places: Sequence[int]) -> Cuts:
-        """What cuts at some places cost."""
+        """Return the costs of cuts at these places."""
         stages = list(self.chain.stages(places))
         memory = [float(self.memory(number)[stage]) for number, stage in enumerate(stages)]
         once = sum(float(self.chain.seconds[stage]) for stage in stages)
@@ -73,7 +74,10 @@ class Problem:
 
 
 def best(problem: Problem, objective: Objective) -> Cuts:
-    """The best cuts; of those with the least memory, the fastest. Raises ParallelError."""
+    """Return the fastest cuts, or the fastest of those with the least memory.
+
+    Raises ParallelError where there are none.
+    """
     if problem.partitions > len(problem.chain):
         raise ParallelError(
             f"{len(problem.chain)} modules cannot be cut into {problem.partitions} stages: use "
@@ -103,12 +107,13 @@ def _infeasible(problem: Problem, least: float) -> str:
 
 
 def _least_partitions(problem: Problem) -> int | None:
-    """The fewest stages that a model of this chain fits into.
+    """Return the fewest stages that the model fits into, or None.
 
-    From the last stage backwards, since what is under way in a stage depends on how many follow it.
+    Works backwards from the last stage, since the in-flight microbatches of a stage depend on how
+    many stages follow it.
     """
     length = len(problem.chain)
-    does_fit = np.arange(length + 1) == length  # what begins at such a module, in so many stages
+    does_fit = np.arange(length + 1) == length  # the modules from each one on, in `count` stages
     fits: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
     known = 0
     for count in range(1, length + 1):
@@ -124,12 +129,12 @@ def _least_partitions(problem: Problem) -> int | None:
 def _fastest(
     seconds: Sequence[Table], ways: Sequence[Table], weight: int, limit: float = np.inf
 ) -> Path:
-    """The cuts with the least sum + weight x greatest, those of each way added up.
+    """Return the cuts with the least sum + weight x maximum, the maxima of all ways added up.
 
-    Sums grow as the greatest is bound to be less. The least greatest there can be gives a first
-    answer, and so a bound that a better one keeps. From there it goes to lower and lower bounds,
-    until even the least sum with the least greatest would be worse than the best. limit: a cost
-    beyond which any cuts will do.
+    A tighter bound on the maximum increases the sum. The least possible maximum gives a first
+    answer, and so an upper bound for any better one. From there the bound is lowered step by step,
+    until even the least sum with the least maximum would be worse than the best so far. limit: a
+    cost beyond which any cuts will do.
     """
     if not ways or not weight:
         return shortest(seconds)

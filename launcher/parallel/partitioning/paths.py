@@ -1,4 +1,4 @@
-"""The cheapest ways to cut, where each stage has a cost of its own: dynamic programming."""
+"""The cheapest cuts where each stage has its own cost table: dynamic programming."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from launcher.parallel.partitioning.chain import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """Cuts, and the greatest of their stages' costs, or the sum."""
+    """Cuts, with the maximum or the sum of their stages' costs."""
 
     cost: float
     cuts: tuple[int, ...]
 
 
 def bottleneck(tables: Sequence[Table]) -> Path:
-    """The cuts with the least greatest stage. tables: costs of a stage, for each number."""
+    """Return the cuts that minimise the maximum stage cost. tables: costs for each stage number."""
     return _search(tables, np.maximum)
 
 
 def shortest(tables: Sequence[Table]) -> Path:
-    """The cuts with the least sum of stages."""
+    """Return the cuts that minimise the sum of stage costs."""
     return _search(tables, np.add)
 
 
 def _search(tables: Sequence[Table], together: Callable[..., Table]) -> Path:
-    """Best costs of the first modules in so many stages, from those in one stage fewer."""
+    """Extend the best costs of the first modules stage by stage, then trace the cuts back."""
     costs: npt.NDArray[np.float64] = tables[0][0]
     choices = []
     for table in tables[1:]:

@@ -1,8 +1,8 @@
-"""Good cuts where ranks have several stages, or no bubble: a search, and a bound for what it finds.
+"""Search for good cuts with several stages per rank or a zero-bubble schedule, with a lower bound.
 
-What a step takes is no sum over stages there, but the longest of many ways through its actions, and
-the memory of a rank is that of several stages. So cuts are simulated: all of them where they are
-few, and else those that a game leads to, moved for as long as that makes them better.
+Here the time of a step is not a sum over stages but the longest of many paths through its actions,
+and the memory of a rank is that of several stages. So cuts are simulated: all of them if they are
+few, else those that fictitious play leads to, improved by local moves as long as that helps.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from launcher.partitions.orders import Orders
 
 #: Actions that may be simulated to try all cuts.
 ALL = 10**8
-#: Of the cuts that the games lead to, how many are moved.
+#: How many of the cuts that the games lead to are improved by moves.
 _STARTS = 16
-#: Ways to cut that are simulated at once.
+#: Cuts that are simulated at once.
 _AT_ONCE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded(Cuts):
-    """Cuts, and the seconds below which there is no step with so much memory."""
+    """Cuts with a lower bound of the seconds of any step within the same memory."""
 
     bound: float
 
     @property
     def gap(self) -> float:
-        """How far the step may be above the best one, as a share of that."""
+        """The most that the step can be above the optimum, as a fraction of it."""
         return self.step / self.bound - 1.0 if self.bound else 0.0
 
 
 class _Tried(NamedTuple):
-    """A way to cut, and what it costs: the least is the best. excess: bytes that are too many."""
+    """Cuts and their costs; the minimum is the best. excess: bytes above the limit."""
 
     excess: float
     step: float
@@ -59,10 +59,10 @@ def search(
     cap: float = math.inf,
     effort: int = ALL,
 ) -> Bounded:
-    """Cuts for the shortest step; or for the least memory, and of these the shortest step.
+    """Return the cuts with the shortest step, or with the least memory and then the shortest step.
 
-    cap: bytes that a rank may have. effort: actions that may be simulated to try all cuts; where
-    that takes more, there may be better cuts than those found. Raises ParallelError.
+    cap: bytes allowed per rank. effort: actions that may be simulated to try all cuts; where that
+    takes more, there may be better cuts than those found. Raises ParallelError.
     """
     simulation = Simulation(chain=chain, orders=orders)
     if orders.stages > simulation.cuts + 1:
@@ -77,7 +77,7 @@ def search(
 
 
 def _found(simulation: Simulation, allowed: float, effort: int) -> Bounded:
-    """The cuts with the fewest bytes that are not allowed, and then the shortest step.
+    """Return the cuts with the least excess of bytes, and then the shortest step.
 
     places: as the simulation counts them.
     """
@@ -107,7 +107,7 @@ def _infeasible(simulation: Simulation, least: float, cap: float, effort: int) -
 
 
 def _least_ranks(simulation: Simulation, cap: float, effort: int) -> int | None:
-    """The fewest ranks that the model is found to fit into."""
+    """Return the fewest ranks that the model is found to fit into, or None."""
     for ranks in range(1, (simulation.cuts + 1) // simulation.orders.virtual_stages + 1):
         if ranks == simulation.orders.ranks:
             continue
@@ -131,13 +131,13 @@ def _does_fit(simulation: Simulation, cap: float, effort: int) -> bool:
 
 
 def _actions(simulation: Simulation) -> int:
-    """That are simulated to try all cuts."""
+    """Return how many actions are simulated to try all cuts."""
     ways = math.comb(simulation.cuts, simulation.orders.stages - 1)
     return ways * len(simulation.orders.queue)
 
 
 def _best(simulation: Simulation, allowed: float) -> _Tried:
-    """Of all cuts there are."""
+    """Return the best of all possible cuts."""
     every = itertools.combinations(range(1, simulation.cuts + 1), simulation.orders.stages - 1)
     best = _Tried(math.inf, math.inf, ())
     while some := list(itertools.islice(every, _AT_ONCE)):
@@ -146,7 +146,7 @@ def _best(simulation: Simulation, allowed: float) -> _Tried:
 
 
 def _sorted(simulation: Simulation, ways: Ways, allowed: float, count: int = 1) -> list[_Tried]:
-    """The best of some cuts."""
+    """Return the best of some cuts, in order."""
     excess = np.zeros(len(ways))
     if not math.isinf(allowed):
         excess = np.maximum(0.0, simulation.memory(ways) - allowed)
@@ -161,7 +161,7 @@ def _sorted(simulation: Simulation, ways: Ways, allowed: float, count: int = 1) 
 
 
 def _led(simulation: Simulation, ways: set[Way], allowed: float) -> _Tried:
-    """The best cuts that moves lead to, from the best of some: few moves of many, then many."""
+    """Return the best cuts that moves lead to: few moves of many starts, then many of a few."""
     found = _sorted(simulation, as_rows(sorted(ways)), allowed, _STARTS)
     cuts = simulation.orders.stages - 1
     for moves, count in ((_together(cuts), _STARTS), (_apart(cuts), _STARTS // 4)):
@@ -171,7 +171,7 @@ def _led(simulation: Simulation, ways: set[Way], allowed: float) -> _Tried:
 
 
 def _race(simulation: Simulation, cap: float) -> Outcome:
-    """The game for a short step. It begins with the time of all ranks, in the mean."""
+    """Play the game for a short step, starting from the average time of all ranks."""
     fit = [simulation.are_stages & each for each in simulation.fitting(cap)]
     orders = simulation.orders
     first = np.full((orders.stages, len(simulation.times)), orders.microbatches / orders.ranks)
@@ -179,20 +179,20 @@ def _race(simulation: Simulation, cap: float) -> Outcome:
 
 
 def _squeeze(simulation: Simulation) -> Outcome:
-    """The game for the least memory. It begins with that of even stages."""
+    """Play the game for the least memory, starting from even stages."""
     stages = [simulation.are_stages] * simulation.orders.stages
     first = simulation.fullest(costs_of(simulation.sizes, as_rows([_even(simulation)]))[0])
     return play(simulation.sizes, stages, simulation.fullest, first)
 
 
 def _even(simulation: Simulation) -> Way:
-    """Stages that take about as long: the slowest is as fast as can be."""
+    """Return cuts into stages of similar duration: the slowest is as fast as possible."""
     table = np.where(simulation.are_stages, sum(simulation.times), np.inf)
     return bottleneck([table] * simulation.orders.stages).cuts
 
 
 def _moved(simulation: Simulation, start: _Tried, moves: Ways, allowed: float) -> _Tried:
-    """The cuts that no move makes better."""
+    """Return the cuts that no move improves."""
     best = start
     while True:
         ways = as_rows([best.way]) + moves
@@ -204,7 +204,7 @@ def _moved(simulation: Simulation, start: _Tried, moves: Ways, allowed: float) -
 
 
 def _together(cuts: int) -> Ways:
-    """How far each cut goes: none, and neighbours as far as each other."""
+    """Return moves as offsets of each cut: none, or neighbouring cuts by the same distance."""
     numbers = np.arange(cuts)
     moves = [
         far * ((numbers >= first) & (numbers <= last))
@@ -215,7 +215,7 @@ def _together(cuts: int) -> Ways:
 
 
 def _apart(cuts: int) -> Ways:
-    """How far each cut goes, where any two go their own ways, too."""
+    """Return moves as offsets of each cut, including any two cuts by different distances."""
     numbers = np.arange(cuts)
     moves = [
         one * (numbers == first) + other * (numbers == last)

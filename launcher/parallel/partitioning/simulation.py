@@ -1,4 +1,4 @@
-"""Many cuts of a chain at once, played by a schedule: seconds of a step, and bytes of a rank."""
+"""Simulation of many cuts of a chain at once: seconds of a step, and bytes of a rank."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from launcher.partitions.orders import Orders
 from launcher.partitions.timeline import shares
 
 Numbers = npt.NDArray[np.float64]
-#: A row for each way to cut: where, among the places where there can be a cut, counted from 1.
+#: Each row is one set of cuts: indices, from 1, of the places where there can be a cut.
 Ways = npt.NDArray[np.int64]
-#: One of them.
+#: One such row.
 Way = tuple[int, ...]
 
-#: Actions that are played at once, in 16 MiB.
+#: Actions that are simulated at once, in 16 MiB.
 _AT_ONCE = 2**21
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A chain that is to run in some orders, rank r with the stages r, r + ranks, and so on."""
+    """A chain and its orders of actions; rank r holds the stages r, r + ranks, and so on."""
 
     chain: Chain
     orders: Orders
@@ -37,12 +37,12 @@ class Simulation:
 
     @property
     def cuts(self) -> int:
-        """Places where there can be a cut."""
+        """Number of places where there can be a cut."""
         return len(self.places) - 2
 
     @cached_property
     def times(self) -> tuple[Table, Table, Table]:
-        """Of stages between places: forward, backward and sending, in seconds."""
+        """Seconds of stages between places: forward, backward and sending."""
         ends = self.chain.ends
         sending = ends[:, None] + ends[None, :]
         forward, backward, over = map(
@@ -52,7 +52,7 @@ class Simulation:
 
     @cached_property
     def sizes(self) -> tuple[Table, Table, Table]:
-        """In bytes: what is there always, for each microbatch under way, and in passing."""
+        """Bytes of stages: permanent, per in-flight microbatch, and while a module runs."""
         many = self.orders.microbatches
         always = self.chain.lasting(0, many)
         each = self.chain.lasting(1, many) - always
@@ -64,13 +64,14 @@ class Simulation:
 
     @cached_property
     def are_stages(self) -> npt.NDArray[np.bool_]:
+        """True where a range between places is a stage: its end is after its start."""
         numbers = np.arange(len(self.places))
         return np.asarray(numbers[:, None] < numbers[None, :])
 
     # Seconds --------------------------------------------------------------------------------
 
     def steps(self, ways: Ways) -> Numbers:
-        """Seconds of a step, for each way."""
+        """Return the seconds of a step, for each row of cuts."""
         rows = max(1, _AT_ONCE // len(self.orders.queue))
         parts = [ways[start : start + rows] for start in range(0, len(ways), rows)]
         return np.concatenate(
@@ -78,7 +79,7 @@ class Simulation:
         )
 
     def _ends(self, times: Numbers) -> Numbers:
-        """When each action of the queue ends, for each way. The last row is the end of nothing."""
+        """Return when each action of the queue ends, by row of cuts; the last row is all zeros."""
         seconds = {kind: (times @ share).T.copy() for kind, share in shares().items()}
         ends = np.zeros((len(self.orders.queue) + 1, len(times)))
         for place, (action, _, before, arrival) in enumerate(self.orders.queue):
@@ -87,7 +88,7 @@ class Simulation:
         return ends
 
     def slowest(self, times: Numbers) -> Numbers:
-        """How often each stage's times are in the actions that a step waits for, one by one."""
+        """Return how often each stage's times are in the critical path of a step."""
         ends, queue, share = self._ends(times[None])[:, 0], self.orders.queue, shares()
         counts = np.zeros_like(times)
         place = int(np.argmax(ends))
@@ -100,19 +101,19 @@ class Simulation:
     # Bytes ----------------------------------------------------------------------------------
 
     def memory(self, ways: Ways) -> Numbers:
-        """Bytes of the rank with the most, for each way."""
+        """Return the bytes of the rank with the most, for each row of cuts."""
         sizes = costs_of(self.sizes, ways)
         found = [self._rank(rank, sizes).max(axis=1) for rank in range(self.orders.ranks)]
         return np.asarray(np.max(found, axis=0))
 
     def _rank(self, rank: int, sizes: Numbers) -> Numbers:
-        """Bytes of a rank, whenever most is under way in it. For each way, and each such time."""
+        """Return the bytes of a rank, by row of cuts and by moment with most in-flight work."""
         always, each, passing = np.moveaxis(sizes[:, rank :: self.orders.ranks], -1, 0)
         lasting = always.sum(axis=1) + passing.max(axis=1)
         return np.asarray(lasting[:, None] + each @ np.array(self.orders.under_way[rank]).T)
 
     def fullest(self, sizes: Numbers) -> Numbers:
-        """How often each stage's sizes are in the bytes of the rank with the most."""
+        """Return how often each stage's sizes are in the bytes of the rank with the most."""
         ranks = self.orders.ranks
         found = [self._rank(rank, sizes[None])[0] for rank in range(ranks)]
         rank = int(np.argmax([each.max() for each in found]))
@@ -123,7 +124,7 @@ class Simulation:
         return counts
 
     def fitting(self, cap: float) -> Iterator[npt.NDArray[np.bool_]]:
-        """For each stage, whether it would fit if its rank had nothing else."""
+        """Yield for each stage which ranges would fit if its rank held nothing else."""
         always, each, passing = self.sizes
         for stage in range(self.orders.stages):
             rank, local = stage % self.orders.ranks, stage // self.orders.ranks
@@ -132,12 +133,12 @@ class Simulation:
 
 
 def costs_of(tables: Sequence[Table], ways: Ways) -> Numbers:
-    """What the stages of each way cost: by way, stage and table."""
+    """Return the costs of the stages of each row of cuts: by row, stage and table."""
     edge = np.zeros((len(ways), 1), dtype=np.int64)
     ends = np.hstack((edge, ways, edge + len(tables[0]) - 1))
     return np.stack([table[ends[:, :-1], ends[:, 1:]] for table in tables], axis=-1)
 
 
 def as_rows(ways: Sequence[Way]) -> Ways:
-    """Of whole numbers, even where there is nothing to cut."""
+    """Return cuts as rows of integers, even where there is nothing to cut."""
     return np.array(ways, dtype=np.int64)

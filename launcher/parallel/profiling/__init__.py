@@ -1,1 +1,1 @@
-"""What the modules of a model cost: seconds and bytes, measured or estimated."""
+"""Profiling of a model's modules: seconds and bytes, measured or estimated."""

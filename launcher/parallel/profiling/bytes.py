@@ -1,4 +1,4 @@
-"""The bytes of a pass, by module: what waits for the backward pass, and what is needed beside."""
+"""Memory of a pass by module: bytes kept for the backward pass, and bytes needed meanwhile."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from launcher.partitions.costs import Joint
 
 
 class Ledger(Watch):
-    """Counts the storages that autograd keeps, each once, and the most bytes in use at a time.
+    """Counts the storages that autograd keeps, each once, and the peak of bytes in use.
 
-    own: parameters and buffers, and what else is there without it.
+    own: parameters and buffers, and whatever else exists independently of the pass.
     """
 
     def __init__(self, own: Sequence[torch.Tensor]) -> None:
         self._made_by: dict[int, int] = {place(each): -1 for each in own}
-        self._kept: dict[int, tuple[int, int]] = {}  # storages: who has kept it first, its bytes
+        self._kept: dict[int, tuple[int, int]] = {}  # by storage: first module to keep it, bytes
         self._alive = Alive()
         self._running = 0
         self.passing: dict[int, int] = defaultdict(int)
 
     def kept(self, number: int) -> int:
-        """Bytes that a module has made, and keeps."""
+        """Return the bytes that a module has both created and kept."""
         mine = [(where, size) for where, (by, size) in self._kept.items() if by == number]
         return sum(size for where, size in mine if self._made_by[where] == number)
 
     def joints(self) -> Iterator[Joint]:
-        """What one module has made, and a later one keeps."""
+        """Yield the bytes that one module has created and a later one keeps, by pair."""
         together: dict[tuple[int, int], int] = defaultdict(int)
         for where, (by, size) in self._kept.items():
             if 0 <= self._made_by[where] < by:
@@ -47,6 +47,8 @@ class Ledger(Watch):
 
     @contextmanager
     def forward(self, number: int) -> Iterator[None]:
+        """Record the storages kept and the peak of a module's forward pass."""
+
         def keep(tensor: torch.Tensor) -> torch.Tensor:
             self._keep(number, tensor)
             return tensor
@@ -59,6 +61,7 @@ class Ledger(Watch):
 
     @contextmanager
     def backward(self, number: int) -> Iterator[None]:
+        """Record the peak of a module's backward pass."""
         self._alive.begin()
         before = self._alive.now
         with self._alive:
@@ -66,11 +69,12 @@ class Ledger(Watch):
         self.passing[number] = max(self.passing[number], self._alive.most - before)
 
     def left(self, number: int, tensors: Sequence[torch.Tensor]) -> None:
+        """Record a module as the creator of its outputs."""
         for each in tensors:
             self._made_by.setdefault(place(each), number)
 
     def take(self, _: nn.Module, arguments: Any) -> None:
-        """Before a call of a module that computes its activations again: it keeps its inputs."""
+        """Record the inputs of a module that recomputes its activations; called before it runs."""
         for leaf in tree_leaves(arguments):
             if isinstance(leaf, torch.Tensor):
                 self._keep(self._running, leaf)
@@ -82,7 +86,7 @@ class Ledger(Watch):
 
 
 class Alive(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
-    """Bytes of the storages that were made under it and are still there. most: at any time."""
+    """Counts the bytes of storages created under it that still exist. most: the peak."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +95,7 @@ class Alive(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
         self.most = 0
 
     def begin(self) -> None:
+        """Reset the peak."""
         self.most = self.now
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -114,5 +119,5 @@ class Alive(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
 
 
 def place(tensor: torch.Tensor) -> int:
-    """Of its storage: the same for all views of it."""
+    """Return the address of a tensor's storage, the same for all views of it."""
     return int(tensor.untyped_storage()._cdata)

@@ -1,4 +1,4 @@
-"""The seconds of passes, by module."""
+"""Timing of passes, by module."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from launcher.parallel.profiling.passes import Watch
 
 
 class Clock(Watch):
-    """Measures. With a GPU each mark waits until it has done what it was given."""
+    """Measures seconds. On a GPU each reading waits for all queued work."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        #: Of each pass so far.
+        #: Seconds of each pass so far, by module: forward and backward.
         self.there: Mapping[int, list[float]] = defaultdict(list)
         self.back: Mapping[int, list[float]] = defaultdict(list)
 
     @contextmanager
     def forward(self, number: int) -> Iterator[None]:
+        """Time a module's forward pass."""
         began = self._now()
         yield
         self.there[number].append(self._now() - began)
 
     @contextmanager
     def backward(self, number: int) -> Iterator[None]:
+        """Time a module's backward pass."""
         began = self._now()
         yield
         self.back[number].append(self._now() - began)
@@ -41,7 +43,7 @@ class Clock(Watch):
 
 
 def spread(values: Sequence[float]) -> float:
-    """Half the distance between the quartiles; 0 for a single value."""
+    """Return half the distance between the quartiles; 0 for a single value."""
     if len(values) < 2:
         return 0.0
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")

@@ -1,8 +1,8 @@
-"""The seconds of passes that are not run: from what each operation computes and moves.
+"""Estimates of the seconds of passes from the arithmetic and bytes of each operation.
 
-An operation takes as long as the slower of the two, its arithmetic or its bytes (a roofline), and
-a little for being asked. What this machine does of each in a second is measured. Tensors may be
-fake (torch's FakeTensorMode), so that nothing of the model has to be in memory.
+An operation takes as long as the slower of its arithmetic and its bytes (a roofline), plus a fixed
+overhead per call. The rates of this machine are measured. Tensors may be fake (torch's
+FakeTensorMode), so that no part of the model has to be in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _RUNS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """What a device does. operations, moved: floating-point operations and bytes in a second.
+    """Rates of a device. operations, moved: floating-point operations and bytes per second.
+
     asked: seconds of an operation that does nothing.
     """
 
@@ -39,7 +40,7 @@ class Rates:
 
 
 def rates(device: torch.device, dtype: torch.dtype) -> Rates:
-    """Those of this machine, with the threads that torch has. Takes a moment."""
+    """Measure the rates of this machine with torch's number of threads. Takes a moment."""
     one = torch.rand(_SIDE, _SIDE, device=device).to(dtype)
     source = torch.zeros(_MOVED // 4, device=device)
     target, small = torch.empty_like(source), torch.zeros(1, device=device)
@@ -63,7 +64,7 @@ def _seconds(what: Callable[[], Any], device: torch.device) -> float:
 
 
 class Estimate(Watch):
-    """Adds up what the operations of each module would take."""
+    """Sums the estimated seconds of the operations of each module."""
 
     def __init__(self, rates: Rates) -> None:
         self._operations = _Operations(rates)
@@ -72,6 +73,7 @@ class Estimate(Watch):
 
     @contextmanager
     def forward(self, number: int) -> Iterator[None]:
+        """Estimate a module's forward pass."""
         self._operations.seconds = 0.0
         with self._operations:
             yield
@@ -79,6 +81,7 @@ class Estimate(Watch):
 
     @contextmanager
     def backward(self, number: int) -> Iterator[None]:
+        """Estimate a module's backward pass."""
         self._operations.seconds = 0.0
         with self._operations:
             yield
@@ -107,7 +110,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch says Any of 
 
 
 def _storages(tree: Any) -> dict[int, int]:
-    """Bytes of the tensors of a tree, by storage."""
+    """Return the bytes of a tree's tensors, by storage."""
     return {
         int(leaf.untyped_storage()._cdata): leaf.numel() * leaf.element_size()
         for leaf in tree_leaves(tree)

@@ -1,4 +1,4 @@
-"""The link between stages, measured: how long small and large tensors go there and back."""
+"""Measurement of the link between stages: round trips of small and large tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _PATIENCE = timedelta(seconds=60)
 
 
 def measured(group: dist.ProcessGroup, device: torch.device) -> Link:
-    """Between the first two ranks of a group, all of which call it, and get the same answer."""
+    """Measure the link between the first two ranks of a group.
+
+    All ranks of the group call it and get the same answer.
+    """
     seconds = [0.0, 0.0]
     if dist.get_rank(group) < 2:
         seconds = [_seconds(size, group, device) for size in (_SMALL, _LARGE)]
@@ -33,7 +36,7 @@ def measured(group: dist.ProcessGroup, device: torch.device) -> Link:
 
 
 def _seconds(size: int, group: dist.ProcessGroup, device: torch.device) -> float:
-    """One way: half of there and back."""
+    """Return the seconds of one direction: half a round trip."""
     payload = torch.zeros(size, dtype=torch.uint8, device=device)
     is_first = dist.get_rank(group) == 0
     found = []
@@ -51,7 +54,7 @@ def _seconds(size: int, group: dist.ProcessGroup, device: torch.device) -> float
 
 
 def of_this_machine() -> Link:
-    """Between two processes of this machine that have gloo."""
+    """Measure the link between two processes of this machine, over gloo."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder, "store")

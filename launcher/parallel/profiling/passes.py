@@ -1,4 +1,4 @@
-"""One microbatch through a model, module by module, and back."""
+"""Forward and backward passes of one microbatch, module by module."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from launcher.parallel.stages import Stage
 
 
 class Watch:
-    """What is noted of a pass: contexts around each module's part of it."""
+    """Observer of a pass: provides contexts around each module's part of it."""
 
     def forward(self, number: int) -> AbstractContextManager[Any]:
+        """Return a context for a module's forward pass."""
         return nullcontext()
 
     def backward(self, number: int) -> AbstractContextManager[Any]:
+        """Return a context for a module's backward pass."""
         return nullcontext()
 
     def left(self, number: int, tensors: Sequence[torch.Tensor]) -> None:
-        """What a module gives to the next one."""
+        """Receive the outputs of a module, which are the inputs of the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Passes:
-    """A model cut at all places where it can be, and what goes through it.
+    """A model cut at every possible boundary, and its input.
 
-    arguments: of the model, in order, for one microbatch. end: makes what goes back of what the
-    model returns. autocasting: makes the context of a forward pass.
+    arguments: of the model, in order, for one microbatch. end: makes the loss from the model's
+    output. autocasting: makes the context of a forward pass.
     """
 
     stages: Sequence[Stage]
@@ -40,7 +42,7 @@ class Passes:
     autocasting: Callable[[], AbstractContextManager[Any]] = nullcontext
 
     def run(self, watch: Watch) -> None:
-        """Forward and back; adds to the gradients."""
+        """Run forward and backward; adds to the gradients."""
         trips = list(self._forward(watch))
         _, end = trips[-1]
         gradients: list[torch.Tensor | None] = [torch.ones_like(each) for each in end]  # the loss
@@ -50,7 +52,7 @@ class Passes:
             gradients = [each.grad for each in taken]
 
     def _forward(self, watch: Watch) -> Iterator[tuple[list[torch.Tensor], Sequence[torch.Tensor]]]:
-        """What each module took, and what it left."""
+        """Yield the inputs and the outputs of each module."""
         left: Sequence[torch.Tensor] = ()
         for number, stage in enumerate(self.stages):
             taken = [_fresh(each) for each in left]
@@ -65,13 +67,13 @@ class Passes:
 
 
 def total(output: Any) -> torch.Tensor:
-    """What goes back where there is no loss: the sum of all that a model returns."""
+    """Return the sum of all that a model returns, to stand in for a loss."""
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return torch.stack([leaf.sum() for leaf in leaves if leaf.is_floating_point()]).sum()
 
 
 def _fresh(tensor: torch.Tensor) -> torch.Tensor:
-    """As it arrives on another rank."""
+    """Return a tensor as it would arrive on another rank."""
     return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
@@ -79,7 +81,7 @@ def _go_back(left: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | No
     pairs = [
         (tensor, gradient)
         for tensor, gradient in zip(left, gradients, strict=True)
-        if tensor.requires_grad and gradient is not None  # none comes where the next detaches it
+        if tensor.requires_grad and gradient is not None  # None where the next module detaches it
     ]
     if pairs:
         tensors, given = zip(*pairs, strict=True)

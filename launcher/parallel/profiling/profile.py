@@ -1,4 +1,4 @@
-"""What a model costs, module by module: the profile that it is cut by."""
+"""Profiles: the costs of a model's modules, by which it is partitioned."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from launcher.parallel.stages import Stage, cut
 from launcher.partitions.costs import Joint, ModuleCost
 
 _WARMING = 3
-#: Passes that are timed.
+#: Timed passes.
 RUNS = 10
 
 
 class Kind(str, enum.Enum):
-    """How the seconds are found; bytes are counted, in both."""
+    """The source of the seconds; bytes are counted with both."""
 
     MEASURED = "measured"
     ESTIMATED = "estimated"
@@ -40,10 +40,10 @@ class Kind(str, enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What goes through a model: one microbatch, on the CPU.
+    """The input of a profile: one microbatch, on the CPU.
 
-    arguments: of the model, by name. loss: of what it returns, and target; None: as if all that it
-    returns were added up.
+    arguments: of the model, by name. loss: of its output and target; None uses the sum of all
+    outputs.
     """
 
     arguments: Mapping[str, Any]
@@ -51,20 +51,22 @@ class Sample:
     loss: Callable[[Any, Any], torch.Tensor] | None = None
 
     def on(self, device: torch.device) -> Sample:
+        """Return the sample on a device."""
         return self.through(lambda leaf: leaf.to(device))
 
     def through(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
-        """With other tensors."""
+        """Return the sample with changed tensors."""
         changed = tree_map_only(torch.Tensor, change, (dict(self.arguments), self.target))
         return replace(self, arguments=changed[0], target=changed[1])
 
     def end(self, output: Any) -> torch.Tensor:
+        """Return the loss of an output."""
         return total(output) if self.loss is None else self.loss(output, self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """The modules of a model between which it can be cut, and what they cost."""
+    """The modules of a model between which it can be cut, and their costs."""
 
     kind: Kind
     device: str
@@ -82,11 +84,11 @@ def profile(
     precision: Precision | str | None = None,
     states: int = 2,
 ) -> Profile:
-    """Run a model, or estimate it. Afterwards it is as before, without gradients.
+    """Measure or estimate a model. Afterwards it is as before, without gradients.
 
-    device: on which it is measured. states: tensors that the optimizer keeps of each parameter.
-    Raises ParallelError for a model that cannot be followed from module to module, and what it
-    raises itself.
+    device: where it is measured. states: tensors that the optimizer keeps per parameter.
+    Raises ParallelError for a model that cannot be traced from module to module, and passes on the
+    model's own errors.
     """
     is_measured = kind is Kind.MEASURED
     casting = autocasting(precision, device)
@@ -126,7 +128,7 @@ def _warm(passes: Passes, kind: Kind) -> None:
 
 @contextmanager
 def _kept(model: nn.Module) -> Iterator[None]:
-    """A model in train mode, which is as before afterwards: where, its buffers and gradients."""
+    """Set train mode within the context; restore the device, buffers and gradients afterwards."""
     device = next((each.device for each in model.parameters()), None)
     buffers = [(each, each.clone()) for each in model.buffers()]
     gradients = [(each, each.grad) for each in model.parameters()]
@@ -146,14 +148,14 @@ def _kept(model: nn.Module) -> Iterator[None]:
 
 
 def _count(model: nn.Module, passes: Passes, sample: Sample) -> Ledger:
-    """The bytes of a pass, when there are gradients already."""
+    """Count the bytes of a pass in which gradients already exist."""
     given = [
         leaf for leaf in tree_leaves((sample.arguments, sample.target)) if torch.is_tensor(leaf)
     ]
     ledger = Ledger([*model.parameters(), *model.buffers(), *given])
     with ExitStack() as stack:
         for each in model.modules():
-            if "forward" in vars(each):  # it is recomputed: autograd does not see what it keeps
+            if "forward" in vars(each):  # it recomputes: autograd does not see what it keeps
                 hook = each.register_forward_pre_hook(ledger.take)
                 stack.callback(hook.remove)
         passes.run(ledger)
@@ -168,7 +170,7 @@ def _costs(
     states: int,
 ) -> Iterator[ModuleCost]:
     used = {id(each) for stage in stages for each in _state(stage.module)}
-    # What no stage uses is in the first one, to be saved (`holdings`).
+    # Whatever no stage uses is in the first one, so that it is saved (`holdings`).
     rest = [each for each in _state(model) if id(each) not in used]
     for number, stage in enumerate(stages):
         together = [sum(pair) for pair in zip(watch.there[number], watch.back[number], strict=True)]
@@ -195,7 +197,7 @@ def _state(module: nn.Module) -> tuple[torch.Tensor, ...]:
 
 
 def _tied(stages: Sequence[Stage], states: int) -> Iterator[Joint]:
-    """Parameters of several modules, which a stage with both holds once."""
+    """Yield parameters of several modules, which a stage with both holds once."""
     last: dict[int, int] = {}
     for number, stage in enumerate(stages):
         for each in stage.module.parameters():

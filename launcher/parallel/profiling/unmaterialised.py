@@ -1,4 +1,4 @@
-"""Models that have shapes and no bytes, to be estimated: torch's fake tensors."""
+"""Models with shapes but without storage, for estimates: torch's fake tensors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from launcher.parallel.profiling.profile import Sample
 
 
 def unmaterialised(make: Callable[[], nn.Module], sample: Sample) -> tuple[nn.Module, Sample]:
-    """A model and a sample without bytes. Raises ParallelError, and what make raises."""
+    """Return a model and a sample without storage. Raises ParallelError, and errors of `make`."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     try:
         with mode:
             model = make()
-    except RuntimeError:  # torch swaps no fake parameters, say for `model.to(torch.bfloat16)`
+    except RuntimeError:  # torch cannot swap fake parameters, as in `model.to(torch.bfloat16)`
         model = _without_storage(make)
         _make_fake(model, mode)
     return model, sample.through(mode.from_tensor)
@@ -36,7 +36,7 @@ def _without_storage(make: Callable[[], nn.Module]) -> nn.Module:
 
 
 def _make_fake(model: nn.Module, mode: FakeTensorMode) -> None:
-    """Put parameters and buffers on a CPU that has no bytes; tied ones stay tied."""
+    """Replace parameters and buffers by fake CPU tensors; tied ones stay tied."""
     known: dict[int, torch.Tensor] = {}
 
     def fake(tensor: torch.Tensor) -> torch.Tensor:

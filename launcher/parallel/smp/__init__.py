@@ -1,10 +1,10 @@
-"""The shape of SageMaker's model-parallel library v1 for PyTorch, over launcher.parallel.
+"""The API of SageMaker's model-parallel library v1 for PyTorch, over launcher.parallel.
 
     import launcher.parallel.smp as smp     # in place of smdistributed.modelparallel.torch
 
-A script that was written for it trains in a pipeline as in one process; what is not there is
-refused with a ParallelError that says what to do instead. The names, and what they mean, are those
-of smp's API reference (SageMaker Python SDK v2.200, doc/api/training).
+A script written for that library trains in a pipeline as it would in one process. What is not
+supported is refused with a ParallelError that names the alternative. The names and their meanings
+are those of smp's API reference (SageMaker Python SDK v2.200, doc/api/training).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ __all__ = [
     "recv_from",
 ]
 
-#: Names of smp that are not there, and what to do instead.
+#: Names of smp that are not supported, and what to do instead.
 _MISSING = {
     "tensor_parallelism": "cut the model into more partitions",
     "set_tensor_parallelism": "cut the model into more partitions",
@@ -127,7 +127,7 @@ _MISSING = {
 
 
 class _NotThere(ParallelError, AttributeError):
-    """So that hasattr() is false, and any other use says what to do."""
+    """A missing name: makes hasattr() return False, and explains the alternative otherwise."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Whether the ranks of a replica have made the same model, and read the same batch.
+"""Check that all ranks of a replica have created the same model and read the same batch.
 
-They must, and a seed that was forgotten would not be seen otherwise: the first stage would have
-other samples than the last has labels.
+Otherwise a forgotten seed would go unnoticed: the first stage would process other samples than the
+last has labels for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from launcher.parallel.world import World
 
 
 def agree(model: nn.Module, batch: Iterable[torch.Tensor], world: World) -> int:
-    """The seed of the first stage. Raises ParallelError when another stage differs from it."""
+    """Return the seed of the first stage. Raises ParallelError when another stage differs."""
     named = itertools.chain(model.named_parameters(), model.named_buffers())
     weights = {name: _checksum(tensor) for name, tensor in named}
     mine = (torch.initial_seed(), weights, [_checksum(tensor) for tensor in batch])

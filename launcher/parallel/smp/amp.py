@@ -1,4 +1,4 @@
-"""`amp.GradScaler`: one with which all ranks skip the same steps."""
+"""`amp.GradScaler`, with which all ranks skip the same steps."""
 
 from __future__ import annotations
 
@@ -11,5 +11,8 @@ from launcher.parallel.smp.session import session
 
 
 def GradScaler(**options: Any) -> ShardedGradScaler:  # noqa: N802 - smp's name
-    """In place of torch.amp.GradScaler. options: its own, without the device."""
+    """Return a scaler to use in place of torch.amp.GradScaler.
+
+    options: of torch.amp.GradScaler, without the device.
+    """
     return scaler(session().world, **options)

@@ -1,5 +1,7 @@
-"""What a step function gets for its model call: nothing in the first stage, where only the
-arguments are wanted, and in the last stage what the model has returned.
+"""Handlers of model calls while a step function runs.
+
+In the first stage the handler ends the function at its model call, since only the arguments are
+needed. In the last stage it returns the model's output.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ _Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"
 
 
 class Answer(Protocol):
-    """What stands behind a DistributedModel while a step function runs."""
+    """The object behind a DistributedModel while a step function runs."""
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any: ...
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Handle a call of the model."""
+        ...
 
-    def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None: ...
+    def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
+        """Handle a call of `model.backward`."""
+        ...
 
 
 class Reached(BaseException):
-    """The step function has come to its model call. No error: nobody is to catch it."""
+    """Raised at the model call to end the step function; a BaseException, so nothing catches it."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__()
@@ -34,7 +40,7 @@ class Reached(BaseException):
 
 
 class UntilCall:
-    """Ends the function at its model call.
+    """Ends the step function at its model call.
 
     signature: of the model's forward. is_mixed: whether its stages compute in 16 bits.
     """
@@ -48,6 +54,7 @@ class UntilCall:
         self._is_mixed = is_mixed
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Raise Reached with the arguments; raise ParallelError for those that cannot be sent."""
         if torch.is_autocast_enabled(self._device.type) and not self._is_mixed:
             raise ParallelError(
                 f"{self._name} calls the model in torch.autocast, which its stages would not see: "
@@ -56,6 +63,7 @@ class UntilCall:
         raise Reached(self._arguments(args, kwargs))
 
     def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
+        """Raise ParallelError: the model must be called first."""
         raise ParallelError(f"{self._name} calls model.backward before the model: swap them")
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
@@ -86,7 +94,10 @@ class UntilCall:
 
 
 class FromCall:
-    """Answers the model call, and keeps the loss. loss: None until model.backward."""
+    """Returns the model's output from the model call, and keeps the loss.
+
+    loss: None until model.backward.
+    """
 
     def __init__(self, name: str, output: Any, *, training: bool) -> None:
         self._name = name
@@ -98,6 +109,7 @@ class FromCall:
         self.loss: torch.Tensor | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return the model's output. Raises ParallelError for a second call."""
         if self._is_called:
             raise ParallelError(
                 f"{self._name} calls the model twice for a microbatch: a step has one model call; "
@@ -107,6 +119,7 @@ class FromCall:
         return self._output
 
     def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
+        """Keep the loss. Raises ParallelError in eval mode, if called twice or without gradient."""
         if not self._training:
             raise ParallelError(
                 f"{self._name} calls model.backward in eval mode, or without gradients: call "
@@ -126,7 +139,7 @@ class FromCall:
 
 
 def _scalar(tensors: _Tensors, gradients: _Tensors | None) -> torch.Tensor:
-    """A tensor whose gradient is that of torch.autograd.backward(tensors, gradients)."""
+    """Return a scalar whose gradient is that of torch.autograd.backward(tensors, gradients)."""
     every = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
     given = [gradients] if isinstance(gradients, torch.Tensor) else list(gradients or [])
     given += [None] * (len(every) - len(given))
@@ -149,7 +162,7 @@ def _comes_from(loss: torch.Tensor, origins: set[Any]) -> bool:
         node = waiting.pop()
         if (
             node in origins or getattr(node, "variable", None) in origins
-        ):  # what AccumulateGrad is of
+        ):  # the leaf of an AccumulateGrad
             return True
         following = (each for each, _ in getattr(node, "next_functions", ()) if each is not None)
         new = set(following) - seen

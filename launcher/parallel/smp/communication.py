@@ -1,4 +1,4 @@
-"""Objects that ranks send to each other, as smp's scripts do beside their steps."""
+"""Messages between ranks as Python objects, which smp's scripts send outside their steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.parallel.smp.session import session
 
 
 class CommGroup(enum.Enum):
-    """Ranks that talk: all, those of a replica (also called PP_GROUP), those of a stage."""
+    """Ranks that communicate: all, those of a replica (also PP_GROUP), or those of a stage."""
 
     WORLD = "world"
     MP_GROUP = "mp"
@@ -21,7 +21,7 @@ class CommGroup(enum.Enum):
 
 
 class RankType(enum.Enum):
-    """Among whom a rank is counted."""
+    """The group within which a rank is numbered."""
 
     WORLD_RANK = "world"
     MP_RANK = "mp"
@@ -41,33 +41,36 @@ def _group(among: CommGroup | RankType) -> dist.ProcessGroup:
 
 
 def barrier(group: CommGroup = WORLD) -> None:
+    """Wait for all ranks of a group."""
     dist.barrier(group=_group(group))
 
 
 def mp_barrier() -> None:
+    """Wait for all ranks of the replica."""
     barrier(MP_GROUP)
 
 
 def dp_barrier() -> None:
+    """Wait for all ranks that hold the same stage."""
     barrier(DP_GROUP)
 
 
 def allgather(obj: Any, group: CommGroup) -> list[Any]:
-    """The objects of all ranks of a group, by rank; all of them call it."""
+    """Return the objects of all ranks of a group, by rank; all of them call it."""
     found: list[Any] = [None] * dist.get_world_size(_group(group))
     dist.all_gather_object(found, obj, group=_group(group))
     return found
 
 
 def send(obj: Any, dest_rank: int, rank_type: RankType) -> None:
-    """To a rank that calls `recv_from`."""
+    """Send an object to a rank, which calls `recv_from`."""
     dist.send_object_list(
         [obj], group=_group(rank_type), group_dst=dest_rank, device=session().world.device
     )
 
 
 def recv_from(src_rank: int, rank_type: RankType) -> Any:
-    """What a rank sends to this one, or broadcasts."""
+    """Receive an object that a rank sends to this one or broadcasts."""
     found = [None]
     dist.recv_object_list(
         found, group=_group(rank_type), group_src=src_rank, device=session().world.device
@@ -76,7 +79,7 @@ def recv_from(src_rank: int, rank_type: RankType) -> Any:
 
 
 def broadcast(obj: Any, group: CommGroup) -> None:
-    """To all others of a group, which call `recv_from`."""
+    """Send an object to all other ranks of a group, which call `recv_from`."""
     members = _group(group)
     for each in range(dist.get_world_size(members)):
         if each != dist.get_rank(members):

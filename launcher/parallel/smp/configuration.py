@@ -1,4 +1,4 @@
-"""What a job or a script says of partitions, in our words or in those of smp. Pure."""
+"""Settings of a job or a script, with our names or those of smp, as a ParallelPart. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from launcher.contract import OBJECTIVES, PLACEMENTS, SCHEDULES, ParallelPart
 from launcher.errors import ParallelError
 
-#: Names of smp's `parameters`, and what ParallelPart calls them.
+#: Names of smp's `parameters`, with the fields of ParallelPart.
 _OURS = {
     "partitions": "partitions",
     "pipeline_parallel_degree": "partitions",
@@ -22,9 +22,9 @@ _OURS = {
     "optimize": "optimize",
     "partition_file": "partition_file",
 }
-#: How smp writes the order of its ranks, without tensor parallelism; what is last varies fastest.
+#: smp's notation for the order of ranks, without tensor parallelism; the last varies fastest.
 _ORDERS = {"DP": "cluster", "PD": "spread"}
-#: They steer its search for a partition or its own processes, and change no number.
+#: Ignored: they control smp's search for a partition or its processes and do not affect results.
 _IDLE = (
     "memory_weight",
     "contiguous",
@@ -34,7 +34,7 @@ _IDLE = (
     "ddp_dist_backend",
     "delayed_parameter_initialization",
 )
-#: What is not there: the value that says so, and what to do instead.
+#: Not supported: the value that turns each off, and what to do instead.
 _MISSING: dict[str, tuple[Any, str]] = {
     "tensor_parallel_degree": (1, "cut the model into more partitions"),
     "sharded_data_parallel_degree": (1, "use a DataParallel job that shards its parameters"),
@@ -52,7 +52,7 @@ _MISSING: dict[str, tuple[Any, str]] = {
     "skip_tracing": (False, "leave it out"),
     "load_partition": (False, "leave it out: a partition_file is loaded"),
 }
-#: Of ParallelPart: the same, for what smp has no word for.
+#: The same for fields of ParallelPart that smp has no name for.
 _NOT_FOR_SCRIPTS = {
     "accumulation": "say smp.DistributedModel(..., backward_passes_per_step=%s)",
     "sharded": "write the script for launcher.parallel",
@@ -63,10 +63,10 @@ _NOT_FOR_SCRIPTS = {
 def configured(
     part: ParallelPart, config: Mapping[str, Any] | None, named: Mapping[str, Any]
 ) -> ParallelPart:
-    """What the job says, with what the script says over it.
+    """Return the job's settings, overridden by the script's.
 
     config: smp's own `parameters`. named: fields of ParallelPart. Raises ParallelError with
-    everything that is not there.
+    everything that is not supported.
     """
     ours = {field.name for field in dataclasses.fields(ParallelPart)}
     problems = [
@@ -77,10 +77,10 @@ def configured(
     if problems:
         raise ParallelError("smp.init: " + "; ".join(problems))
     translated = {_OURS[name]: value for name, value in (config or {}).items() if name in _OURS}
-    if part.partition_file and "starts" in named:  # those of its file
+    if part.partition_file and "starts" in named:  # they override those of the file
         part = dataclasses.replace(part, partition_file="")
     found = dataclasses.replace(part, **{**translated, **named})
-    if "auto_partition" not in {**translated, **named}:  # then it is True, as in smp
+    if "auto_partition" not in {**translated, **named}:  # defaults to True, as in smp
         is_cut = found.starts or found.stages or found.partition_file
         found = dataclasses.replace(found, auto_partition=not is_cut)
     found = dataclasses.replace(found, placement=_placement(found.placement))

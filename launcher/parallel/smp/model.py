@@ -21,7 +21,7 @@ from launcher.parallel.smp.partitions import cuts
 from launcher.parallel.smp.session import session
 from launcher.parallel.smp.states import PARTIAL, gathered, merged
 
-#: They steer smp's search for a partition and DDP's buckets, and change no number.
+#: Ignored: they control smp's search for a partition and DDP's buckets, and do not affect results.
 _IDLE = {
     "trace_device",
     "trace_execution_times",
@@ -34,11 +34,11 @@ _IDLE = {
 
 
 class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
-    """Wraps the one model of a script. It is called, and learns, in functions under `@step`.
+    """Wraps the one model of a script, for calls and training in functions decorated with `@step`.
 
-    backward_passes_per_step: steps until gradients are those of all replicas; they are added up.
-    average_grads_across_microbatches: whether gradients are the mean of the microbatches', or
-        their sum. options: of smp; those that change no number.
+    backward_passes_per_step: steps until gradients are exchanged between replicas; they are summed.
+    average_grads_across_microbatches: whether gradients are the mean over the microbatches, or the
+    sum. options: of smp, only those that do not affect results.
     """
 
     def __init__(
@@ -68,16 +68,17 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         self._loss: Callable[[Any, int], torch.Tensor] | None = None
         self._steps = 0
         self._passes = 0
-        #: Of what is drawn in it and in its steps; that of the first stage once it is partitioned.
+        #: Seed of random numbers in it and its steps; the first stage's once it is partitioned.
         self.seed = 0
 
-    # In a step --------------------------------------------------------------------------------
+    # Steps ------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model, within a step."""
         return self._within("called").call(args, kwargs)
 
     def backward(self, tensors: Any, grad_tensors: Any = None) -> None:
-        """In place of torch.autograd.backward: the pipeline goes back when it is due."""
+        """Replace torch.autograd.backward; the pipeline runs its backward pass when it is due."""
         self._within("learning").backward(tensors, grad_tensors)
 
     def _within(self, what: str) -> Answer:
@@ -88,34 +89,38 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         return self._answer
 
     def begin(self, loss: Callable[[Any, int], torch.Tensor]) -> int:
-        """A step begins; its number. loss: of what the model returns and a microbatch's number."""
+        """Start a step and return its number.
+
+        loss: of the model's output and a microbatch's number.
+        """
         self._loss = loss
         self._steps += 1
         return self._steps
 
     def is_exchanging(self) -> bool:
-        """Whether replicas exchange gradients after the next backward pass, which is counted."""
+        """Count a backward pass; return whether replicas exchange gradients after it."""
         self._passes += 1
         return self._passes % self._every == 0
 
     @contextlib.contextmanager
     def answering(self, answer: Answer) -> Iterator[None]:
-        """What calls of the model, and of `backward`, come to."""
+        """Let calls of the model and of `backward` go to an answer within the context."""
         self._answer = answer
         try:
             yield
         finally:
             self._answer = None
 
-    # Its partition ----------------------------------------------------------------------------
+    # Partition --------------------------------------------------------------------------------
 
     @property
     def partitioned(self) -> bool:
-        """Whether each rank has its own stage alone: from the first step on."""
+        """True once each rank holds only its own stage: from the first step on."""
         return self._pipeline is not None
 
     @property
     def pipeline(self) -> Pipeline:
+        """The pipeline. Raises ParallelError before the first step."""
         if self._pipeline is None:
             raise ParallelError("the model is partitioned in the first step, and there was none")
         return self._pipeline
@@ -123,7 +128,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     def partition(self, example: Arguments, batch: Iterable[torch.Tensor]) -> None:
         """Cut the model, and keep this rank's stage.
 
-        example: of its arguments, for one microbatch. batch: what the first step reads.
+        example: of its arguments, for one microbatch. batch: the tensors of the first step.
         """
         world, part = session().world, session().part
         self.seed = agree(self.module, batch, world)
@@ -146,33 +151,38 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
             each()
 
     def _loss_of(self, output: Any, microbatch: torch.Tensor) -> torch.Tensor:
-        assert self._loss is not None  # the pipeline asks in a step
+        assert self._loss is not None  # the pipeline calls this within a step
         return self._loss(output, int(microbatch))
 
     def when_partitioned(self, work: Callable[[], None]) -> None:
-        """Do it now, or when the model is partitioned."""
+        """Call a function now, or once the model is partitioned."""
         if self.partitioned:
             work()
         else:
             self._waiting.append(work)
 
     def train(self, mode: bool = True) -> DistributedModel:
+        """Set train or eval mode."""
         super().train(mode)
         if self._pipeline is not None:
             self._pipeline.train(mode)
         return self
 
     def get_module(self) -> nn.Module:
+        """Return the wrapped module."""
         return self.module
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
-        """Like torch.nn.utils.clip_grad_norm_, over all stages. smp has no such method."""
+        """Clip like torch.nn.utils.clip_grad_norm_, over all stages. smp has no such method."""
         return self.pipeline.clip(max_norm)
 
-    # What is in it ----------------------------------------------------------------------------
+    # Contents ---------------------------------------------------------------------------------
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
-        """Of the whole model, before it is partitioned."""
+        """Yield the parameters of the whole model.
+
+        Raises ParallelError once the model is partitioned.
+        """
         if self._pipeline is not None and session().world.degrees.pipeline > 1:
             raise ParallelError(
                 "the parameters of the whole model are on several ranks after the first step: "
@@ -183,41 +193,51 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         return named
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients."""
         self.module.zero_grad(set_to_none)
 
     def local_modules(self) -> Iterator[nn.Module]:
+        """Return the modules of this rank's stage."""
         return iter(self.pipeline.module.modules())
 
     def local_named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """Return the modules of this rank's stage, with their names."""
         return iter(self.pipeline.module.named_modules())
 
     def local_parameters(self) -> Iterator[nn.Parameter]:
+        """Return the parameters of this rank's stage."""
         return iter(self.pipeline.module.parameters())
 
     def local_named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Return the parameters of this rank's stage, with their names."""
         return iter(self.pipeline.module.named_parameters())
 
     def local_buffers(self) -> Iterator[torch.Tensor]:
+        """Return the buffers of this rank's stage."""
         return iter(self.pipeline.module.buffers())
 
     def local_named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Return the buffers of this rank's stage, with their names."""
         return iter(self.pipeline.module.named_buffers())
 
-    # Its state --------------------------------------------------------------------------------
+    # State ------------------------------------------------------------------------------------
 
     def local_state_dict(self) -> dict[str, Any]:
-        """Of this rank's stage; what no stage uses is in the first."""
+        """Return the state of this rank's stage; whatever no stage uses is in the first."""
         return {**self.pipeline.module.state_dict(), PARTIAL: True}
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the whole model, on the CPU. All ranks of a replica call it."""
+        """Return the state of the whole model, on the CPU. All ranks of a replica call it."""
         if self._pipeline is None:
             return dict(self.module.state_dict())
         found = gathered(self.local_state_dict(), session().world)
         return {name: found[name] for name in self._names}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Of the whole model, or what `local_state_dict` gave; all ranks of a replica call it."""
+        """Load a state of the whole model, or one that `local_state_dict` returned.
+
+        All ranks of a replica call it. Raises ParallelError for other names, if strict.
+        """
         whole = merged(state, session().world)
         if strict and set(whole) != set(self._names):
             raise ParallelError(

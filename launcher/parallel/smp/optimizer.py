@@ -1,4 +1,4 @@
-"""`DistributedOptimizer`: an optimizer whose state is on all ranks of a replica, as one."""
+"""`DistributedOptimizer`: an optimizer whose state is spread over a replica's ranks, as one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from launcher.parallel.smp.states import PARTIAL, gathered
 
 
 class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch says Any of it
-    """Wraps an optimizer of the whole model's parameters, made before the first step.
+    """Wraps an optimizer of the whole model's parameters, created before the first step.
 
-    Each rank steps those of its own stage: the others have no gradients there.
+    Each rank updates the parameters of its own stage: the others have no gradients there.
     """
 
     def __init__(
@@ -39,20 +39,23 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
             )
         self.optimizer = optimizer
 
-    # Schedulers and scalers read these, and torch's own class would hold them a second time.
+    # Schedulers and scalers read these; torch's own class would keep a second copy.
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of the wrapped optimizer."""
         groups: list[dict[str, Any]] = self.optimizer.param_groups
         return groups
 
     @property
     def state(self) -> Mapping[Any, Any]:
+        """The state of the wrapped optimizer."""
         found: Mapping[Any, Any] = self.optimizer.state
         return found
 
     @property
     def defaults(self) -> dict[str, Any]:
+        """The default options of the wrapped optimizer."""
         found: dict[str, Any] = self.optimizer.defaults
         return found
 
@@ -65,25 +68,34 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
         return f"DistributedOptimizer({self.optimizer!r})"
 
     def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """Update the parameters of this rank's stage."""
         return self.optimizer.step(closure)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients."""
         self.optimizer.zero_grad(set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters to the wrapped optimizer."""
         self.optimizer.add_param_group(param_group)
 
     def local_state_dict(self) -> dict[str, Any]:
-        """Of the parameters of this rank's stage."""
+        """Return the state for the parameters of this rank's stage."""
         return {**self.optimizer.state_dict(), PARTIAL: True}
 
     def state_dict(self) -> dict[str, Any]:
-        """Of all parameters, as one process has it. All ranks of a replica call it."""
+        """Return the state for all parameters, as one process has it.
+
+        All ranks of a replica call it.
+        """
         mine = self.optimizer.state_dict()
         return {**mine, "state": gathered(mine["state"], session().world)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Of all parameters, or what `local_state_dict` gave; all ranks of a replica call it."""
+        """Load a state of all parameters, or one that `local_state_dict` returned.
+
+        All ranks of a replica call it.
+        """
         whole = dict(state_dict)
         if whole.pop(PARTIAL, False):
             whole["state"] = gathered(whole["state"], session().world)

@@ -1,4 +1,4 @@
-"""What a step function returned, of all microbatches, on all ranks of a replica."""
+"""Return values of a step function, for all microbatches, on all ranks of a replica."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ class StepOutput:
         return iter(self.outputs)
 
     def reduce_mean(self) -> torch.Tensor:
+        """Return the mean over the microbatches."""
         return self.stack().mean(dim=0)
 
     def reduce_sum(self) -> torch.Tensor:
+        """Return the sum over the microbatches."""
         return self.stack().sum(dim=0)
 
     def concat(self) -> torch.Tensor:
-        """Along the axis of the samples; scalars as a vector."""
+        """Concatenate along the sample axis; scalars become a vector."""
         return torch.cat([torch.atleast_1d(each) for each in self.outputs])
 
     def stack(self) -> torch.Tensor:
+        """Stack along a new first axis."""
         return torch.stack(self.outputs)
 
     def __repr__(self) -> str:
@@ -46,7 +49,7 @@ class StepOutput:
 
 
 def tell(returned: Sequence[Any], world: World) -> list[Any]:
-    """What the microbatches returned in the last stage, on all ranks of the replica."""
+    """Return the last stage's return values of all microbatches on all ranks of the replica."""
     found = [tree_map_only(torch.Tensor, lambda tensor: tensor.detach(), each) for each in returned]
     if world.degrees.pipeline == 1:
         return found
@@ -60,7 +63,7 @@ def tell(returned: Sequence[Any], world: World) -> list[Any]:
 
 
 def merge(name: str, returned: Sequence[Any]) -> Any:
-    """The same structure once, with a StepOutput for each tensor.
+    """Return the common structure of all microbatches, with a StepOutput for each tensor.
 
     name: of the step function. Raises ParallelError for other values that differ.
     """

@@ -1,4 +1,4 @@
-"""Modules that a script has put on a partition, and where the stages of the model begin."""
+"""Modules that a script assigns to partitions, and the resulting cuts of the model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
 from launcher.parallel.smp.session import session
 
-#: Of a module: the partition that it was put on. It stays with copies of the module.
+#: The attribute that holds a module's partition. Copies of the module keep it.
 _PIN = "_launcher_partition"
 
 
 @contextlib.contextmanager
 def partition(index: int) -> Iterator[None]:
-    """Modules that are made in here are on a partition; the innermost says which."""
+    """Assign modules created within the context to a partition; the innermost context wins."""
     _check(index)
     make = nn.Module.__init__
 
@@ -35,7 +35,7 @@ def partition(index: int) -> Iterator[None]:
 
 
 def set_partition(module: nn.Module, index: int) -> None:
-    """Put a module, with all that is in it, on a partition."""
+    """Assign a module and all its submodules to a partition."""
     _check(index)
     for each in module.modules():
         setattr(each, _PIN, index)
@@ -48,9 +48,9 @@ def _check(index: int) -> None:
 
 
 def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
-    """Where the stages of the model begin, as a Pipeline is told.
+    """Return the cuts of the model as a Pipeline takes them.
 
-    None where a file says it, or it is to be found. Raises ParallelError.
+    None where a file has them, or auto_partition is to find them. Raises ParallelError.
     """
     found = {**part.stages, **_pinned(model)}
     said = part.partition_file or ", ".join(part.starts)
@@ -61,7 +61,7 @@ def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
         )
     if found:
         return Pins(stages=found, default=part.default_stage)
-    if part.partition_file:  # whose starts are checked
+    if part.partition_file:  # its starts are checked when it is read
         return None
     if part.starts or part.auto_partition:
         return part.starts or None
@@ -76,7 +76,7 @@ def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
 
 
 def _pinned(module: nn.Module, name: str = "", outer: int | None = None) -> dict[str, int]:
-    """The partition of each module that is not on that of the module around it, by name."""
+    """Return the partition of each module that differs from that of its parent, by name."""
     own = vars(module).get(_PIN, outer)
     found = {name: own} if name and own is not None and own != outer else {}
     for child, inner in module.named_children():

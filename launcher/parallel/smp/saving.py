@@ -10,7 +10,7 @@ from launcher.parallel.smp.session import session
 
 
 def save(obj: Any, f: str, partial: bool = True, **options: Any) -> None:
-    """Write a file: of this rank's stage (`f` and its number), or the one of the first stage.
+    """Write a file for this rank's stage (`f` and its number), or one file from the first stage.
 
     Called by all ranks of one replica. options: of torch.save.
     """

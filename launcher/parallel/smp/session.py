@@ -1,4 +1,4 @@
-"""The one use of the library in a process: its place, its configuration, and its one model."""
+"""The state of smp in a process: its parallel context, its configuration and its one model."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from launcher.parallel.smp.configuration import configured
 from launcher.parallel.world import World
 from launcher.runtime import native
 
-#: How long a rank that has ended waits for the others. Scripts for smp have no last call.
+#: How long a rank waits for the others at exit. Scripts for smp have no final call.
 _PATIENCE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What `init` has found. models: at most one, a DistributedModel."""
+    """The result of `init`. models: at most one, a DistributedModel."""
 
     world: World
     part: ParallelPart
     models: list[Any]
 
 
-#: Of this process: it can join once.
+#: The session of this process, which can join once.
 _sessions: list[Session] = []
 
 
 def init(config: Mapping[str, Any] | None = None, **named: Any) -> None:
-    """Meet the other ranks.
+    """Join the other ranks.
 
-    The degrees are those of the job (its ModelParallel). config: smp's own `parameters`, over
-    them. named: names of ModelParallel (partitions, microbatches, schedule, placement, starts,
-    stages, default_stage), over both. Raises ParallelError.
+    The settings are those of the job (its ModelParallel). config: smp's own `parameters`, which
+    override them. named: names of ModelParallel (partitions, microbatches, schedule, placement,
+    starts, stages, default_stage), which override both. Raises ParallelError.
     """
     part = configured(ParallelPart.from_environment(os.environ), config, named)
     world = parallel.init(
@@ -60,20 +60,22 @@ def init(config: Mapping[str, Any] | None = None, **named: Any) -> None:
 
 
 def is_initialized() -> bool:
+    """Return whether `init` was called."""
     return bool(_sessions)
 
 
 def session() -> Session:
-    """Raises ParallelError before `init`."""
+    """Return the session of this process. Raises ParallelError before `init`."""
     if not _sessions:
         raise ParallelError("smp.init() was not called in this process: call it first")
     return _sessions[0]
 
 
 def _leave() -> None:
-    """Who ends right after its last collective takes those down that have not finished it.
+    """Wait for the other ranks and destroy the process groups, at exit.
 
-    A rank that fails ends here as well, so it waits for seconds and not for ever.
+    A process that exits right after its last collective crashes peers that have not finished it. A
+    rank that fails also ends here, so it waits for some seconds and not forever.
     """
     if not dist.is_initialized():
         return

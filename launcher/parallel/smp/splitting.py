@@ -1,4 +1,4 @@
-"""The arguments of a step function, cut into those of its microbatches."""
+"""Splitting of a step function's arguments into those of its microbatches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch import nn
 
 from launcher.errors import ParallelError
 
-#: What has several parts and no samples.
+#: Collections that are not split.
 _WHOLE = (str, bytes, range, nn.Module)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Splitting:
-    """How the arguments of a function are cut. whole: arguments that are not; axes: of samples."""
+    """Rules for splitting a function's arguments. whole: those not split; axes: the sample axes."""
 
     name: str
     signature: inspect.Signature
@@ -28,7 +28,7 @@ class Splitting:
     def microbatches(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], count: int
     ) -> list[inspect.BoundArguments]:
-        """The arguments of each microbatch. Raises ParallelError for what cannot be cut."""
+        """Return the arguments of each microbatch. Raises ParallelError if one cannot be split."""
         bound = self.signature.bind(*args, **kwargs)
         return [self._of(bound, number, count) for number in range(count)]
 
@@ -81,7 +81,7 @@ class Splitting:
 def splitting(
     function: Callable[..., Any], whole: Collection[str], axes: Mapping[str, int]
 ) -> Splitting:
-    """Raises ParallelError for names that the function does not have."""
+    """Return the splitting rules of a function. Raises ParallelError for unknown arguments."""
     signature = inspect.signature(function)
     for name in (*whole, *axes):
         if name not in signature.parameters:

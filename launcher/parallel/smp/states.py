@@ -1,4 +1,4 @@
-"""States that the stages of a replica have a part of, each."""
+"""States that are divided over the stages of a replica."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch.utils._pytree import tree_map_only
 
 from launcher.parallel.world import World
 
-#: In a state that has one stage alone; the name is smp's.
+#: The key that marks a state of a single stage; the name is smp's.
 PARTIAL = "_smp_is_partial"
 
 
 def gathered(part: Mapping[Any, Any], world: World) -> dict[Any, Any]:
-    """The parts of all stages as one, on the CPU. All ranks of a replica call it."""
+    """Return the parts of all stages as one, on the CPU. All ranks of a replica call it."""
     mine = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().cpu(), dict(part))
     told: list[Any] = [None] * world.degrees.pipeline
     dist.all_gather_object(told, mine, group=world.pp_group)
@@ -24,7 +24,7 @@ def gathered(part: Mapping[Any, Any], world: World) -> dict[Any, Any]:
 
 
 def merged(state: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """A whole state, of one that may have one stage alone."""
+    """Return a whole state from one that may be of a single stage."""
     found = gathered(state, world) if PARTIAL in state else dict(state)
     found.pop(PARTIAL, None)
     return found

@@ -1,8 +1,8 @@
 """`@step`: a function that is written for a batch and runs for each of its microbatches.
 
-Until its model call it runs in the first stage, to learn what the model is given; in the last stage
-it runs again, gets what the model has returned, and goes on to its end. So it must do the same both
-times; random numbers that it draws are the same.
+In the first stage it runs up to its model call, which gives the model's arguments. In the last
+stage it runs again, receives the model's output and continues to its end. So it must do the same
+both times; random numbers that it draws are the same.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def step(
     input_split_axes: Mapping[str, int] | None = None,
     detach_outputs: bool = True,
 ) -> Callable[..., Any]:
-    """Run a function with one model call for the microbatches of its arguments, in the pipeline.
+    """Decorate a function with one model call, to run in the pipeline for each microbatch.
 
     In train mode it must call `model.backward(loss)`; in eval mode, or under torch.no_grad, it must
-    not. Its arguments are cut along axis 0, or that of input_split_axes; what it returns is the
+    not. Its arguments are split along axis 0, or along input_split_axes. Its return value is the
     same on all ranks of a replica, with a StepOutput for each tensor. Raises ParallelError.
     """
     if function is None:
@@ -88,8 +88,9 @@ class _Step:
         self._number = model.begin(self._loss)
 
     def run(self) -> Any:
+        """Run the microbatches through the pipeline and return the merged outputs."""
         model, world = self._model, session().world
-        example = self._arguments(0)  # on all ranks, which then know its shapes
+        example = self._arguments(0)  # on all ranks, which all need its shapes
         if not model.partitioned:
             model.partition(example, self._batch())
         pipeline = model.pipeline
@@ -110,7 +111,7 @@ class _Step:
                     yield leaf
 
     def _inputs(self) -> list[torch.Tensor]:
-        """What the model is given, of all microbatches one after the other."""
+        """Return the model's arguments, concatenated over all microbatches."""
         given = [self._arguments(number) for number in range(len(self._parts))]
         return [torch.cat([each[name] for each in given]) for name in given[0]]
 
@@ -140,7 +141,7 @@ class _Step:
         return answer.loss if self._model.averages else answer.loss * len(self._parts)
 
     def _run(self, microbatch: int, answer: Answer) -> Any:
-        """The function, with random numbers that are the same in the first and the last stage."""
+        """Run the function, with the same random numbers in the first and the last stage."""
         part = self._parts[microbatch]
         key = (self._model.seed, "step", self._number, session().world.dp_rank, microbatch)
         with self._model.answering(answer), seeded(*key):

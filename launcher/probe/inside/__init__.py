@@ -1,4 +1,4 @@
-"""What runs on the probe's hosts: the standard library alone, and nothing of Launcher.
+"""The program of the probe's hosts: standard library only, nothing else of Launcher.
 
-It travels as one zip that Python runs as it is, so that what is seen is the platform's own doing.
+It travels as one zip that Python runs directly, so that only the platform's behaviour is seen.
 """

@@ -1,4 +1,4 @@
-"""What the platform gives a host: files, channels, variables, names."""
+"""Everything that the platform gives a host: files, channels, variables, names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEPTH = 4
 
 
 def look_around(root: Path) -> dict[str, Any]:
-    """Everything that does not depend on the machine under the platform."""
+    """Collect everything that does not depend on the machine under the platform."""
     config = {path.name: read(path) for path in _files(root / "input" / "config")}
     hosts = (config.get("resourceconfig.json") or {}).get("hosts", [])
     return {
@@ -32,7 +32,7 @@ def look_around(root: Path) -> dict[str, Any]:
 
 
 def read(path: Path) -> Any:
-    """A file's JSON, or its text, or why it cannot be read."""
+    """Return a file's JSON, or its text, or why it cannot be read."""
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
@@ -48,7 +48,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _folders(folder: Path, root: Path, depth: int) -> list[str]:
-    """The folders below the root, and whether they can be written to."""
+    """List the folders below the root, marking those that are read-only."""
     if depth == 0:
         return []
     found: list[str] = []

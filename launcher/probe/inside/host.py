@@ -1,4 +1,4 @@
-"""One host of the probe: look around, meet the other host, write the answers down."""
+"""One host of the probe: inspect it, meet the other host, write the answers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from . import given, machine, meeting
 from .redaction import redacted
 
-#: The group whose host stays to the end; the other's host leaves first.
+#: The group whose host stays to the end; the other group's host leaves first.
 _STAYS = "main_group"
 
 
 def run() -> int:
-    """Write /opt/ml/output/data/probe-<host>.json; the exit code is 0 in any case.
+    """Write /opt/ml/output/data/probe-<host>.json; the exit code is always 0.
 
-    A probe that fails would leave nothing: a failed job may not upload its output.
+    A failing probe would leave nothing: a failed job may not upload its output.
     """
     started = time.time()
     root = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
@@ -43,11 +43,12 @@ def run() -> int:
 
 
 def say(text: str) -> None:
+    """Print one line of the probe's log."""
     print(f"probe: {text}", flush=True)
 
 
 def _group(resources: dict[str, Any], host: str) -> str:
-    """The host's group, by its own name or by the list of groups."""
+    """Return the host's group, from its own entry or from the list of groups."""
     for group in resources.get("instance_groups") or ():
         if host in group.get("hosts", ()):
             return str(group["instance_group_name"])
@@ -55,7 +56,7 @@ def _group(resources: dict[str, Any], host: str) -> str:
 
 
 def _patience(root: Path) -> meeting.Patience:
-    """How long to wait, as the job's hyperparameters say."""
+    """Return the waiting times from the job's hyperparameters."""
     given_values = given.read(root / "input" / "config" / "hyperparameters.json") or {}
     return meeting.Patience(
         wait=float(given_values.get("wait_seconds", 600)),
@@ -75,7 +76,7 @@ def _meet(
 
 
 def _leave_traces(root: Path, host: str) -> None:
-    """A file of the same name on every host: whose is it in the end?"""
+    """Write a file of the same name on every host, to see whose survives."""
     for folder in (root / "model", root / "output" / "data"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "same-name.txt").write_text(host)

@@ -1,4 +1,4 @@
-"""What the host's machine has: these answers differ from machine to machine."""
+"""Properties of the host's machine, which differ from machine to machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def look_around(root: Path) -> dict[str, Any]:
-    """CPUs, memory, accelerators, limits, mounts, and who we are; sizes in bytes."""
+    """Collect CPUs, memory, accelerators, limits, mounts, and the user; sizes in bytes."""
     return {
         "cpus": {"machine": os.cpu_count(), "ours": len(os.sched_getaffinity(0))},
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -51,14 +51,14 @@ def _accelerators() -> list[str]:
         )
     except (OSError, subprocess.SubprocessError):
         return []
-    # "GPU 0: Tesla T4 (UUID: GPU-...)": the identifier is nobody's business
+    # "GPU 0: Tesla T4 (UUID: GPU-...)": drop the identifier, which is private
     return [line.partition(" (UUID")[0] for line in listed.stdout.splitlines()]
 
 
 def _mounts(root: Path) -> list[str]:
-    """What is mounted at and below the ML root, and as /dev/shm: place, kind, ro or rw.
+    """List the mounts at and below the ML root, and at /dev/shm: path, file system, ro or rw.
 
-    A mount that lies under another at the same place is not seen, and not told.
+    A mount hidden by another at the same path is not listed.
     """
     lines = [line.split() for line in _text(Path("/proc/self/mounts")).splitlines()]
     on_top = {

@@ -1,8 +1,8 @@
-"""Two hosts meet, and then one leaves: what becomes of the other?
+"""Two hosts meet, then one leaves: what happens to the other?
 
-The helper listens; the main host connects when it can, says hello and hears it back. The helper
-ends with exit code 0 at once. The main host tries to connect until that fails, stays for a while,
-and ends: if its answers arrive, a helper that ends well does not end the job.
+The helper listens. The main host connects when it can, sends hello and receives it back. The
+helper then ends at once with exit code 0. The main host connects until that fails, stays for a
+while, and ends. If its answers arrive, a helper that ends well does not end the job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-#: Beyond the ports that Launcher's own jobs use.
+#: Above the ports that Launcher's own jobs use.
 _WILDCARD_OFFSET, _MEETING_OFFSET = 40, 41
 _HELLO = b"hello"
 _TRY_SECONDS = 5.0
@@ -24,14 +24,18 @@ _PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Patience:
-    """wait: seconds for the other host; linger: that the main host stays after the helper left."""
+    """Waiting times.
+
+    wait: seconds to wait for the other host; linger: seconds that the main host stays after the
+    helper left.
+    """
 
     wait: float
     linger: float
 
 
 def leave_first(host: str, patience: Patience) -> dict[str, Any]:
-    """The helper's part; its host ends as soon as this returns."""
+    """Act as the helper; its host ends as soon as this returns."""
     with ExitStack() as stack:
         wildcard = _bind_wildcard(stack)
         try:
@@ -49,7 +53,7 @@ def leave_first(host: str, patience: Patience) -> dict[str, Any]:
 
 
 def stay(host: str, other: str, patience: Patience) -> dict[str, Any]:
-    """The main host's part."""
+    """Act as the main host."""
     with ExitStack() as stack:
         wildcard = _bind_wildcard(stack)
         started = time.monotonic()
@@ -57,7 +61,7 @@ def stay(host: str, other: str, patience: Patience) -> dict[str, Any]:
         waited = time.monotonic() - started
     left = met and _until(lambda: _call(other) is not None, patience.wait)
     after = {"connecting_gives": _call(other), "resolves": _resolves(other)} if left else None
-    time.sleep(patience.linger)  # the answer is that we are still there
+    time.sleep(patience.linger)  # surviving this sleep is the answer
     return {
         "bound_wildcard_port": wildcard,
         "met": met,
@@ -69,7 +73,7 @@ def stay(host: str, other: str, patience: Patience) -> dict[str, Any]:
 
 
 def _bind_wildcard(stack: ExitStack) -> bool:
-    """Whether 0.0.0.0 can be bound; it is held until the hosts have met, so that both try."""
+    """Return True if 0.0.0.0 can be bound; hold it until the hosts have met, so that both try."""
     holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     try:
         holder.bind(("", _port(_WILDCARD_OFFSET)))
@@ -80,7 +84,7 @@ def _bind_wildcard(stack: ExitStack) -> bool:
 
 
 def _call(other: str) -> str | None:
-    """Say hello to the other host; what went wrong, or None."""
+    """Exchange hello with the other host; return None, or what went wrong."""
     try:
         address = (_address_of(other), _port(_MEETING_OFFSET))
         with socket.create_connection(address, _TRY_SECONDS) as connection:
@@ -108,12 +112,12 @@ def _resolves(host: str) -> bool:
 
 
 def _port(offset: int) -> int:
-    """A platform whose hosts share a network stack says which ports are the job's."""
+    """Return a port; a platform whose hosts share a network stack sets the job's port base."""
     return int(os.environ.get("LAUNCHER_PORT_BASE", 7770)) + offset
 
 
 def _address_of(host: str) -> str:
-    """The host's name, or the address that such a platform gives for it."""
+    """Return the host's name, or the address that such a platform assigns to it."""
     addresses = json.loads(os.environ.get("LAUNCHER_HOST_ADDRESSES", "{}"))
     return str(addresses.get(host, host))
 

@@ -1,4 +1,4 @@
-"""Answers may be shown to anybody: secrets and account numbers are taken out."""
+"""Redaction of secrets and account numbers, so that the answers may be published."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 
 
 def redacted(value: Any, name: str = "") -> Any:
-    """The value as it may be shown, `name` being what it is called where it stands."""
+    """Return the value with secrets removed; `name` is its key, which may mark it as a secret."""
     if _SECRET.search(name):
         return REDACTED
     if isinstance(value, dict):
@@ -23,10 +23,10 @@ def redacted(value: Any, name: str = "") -> Any:
 
 
 def _text(text: str) -> str:
-    """A text may hold JSON, as SM_* variables do."""
+    """Redact a text, which may itself hold JSON, as SM_* variables do."""
     if text[:1] in ("{", "["):
         try:
             return json.dumps(redacted(json.loads(text)))
         except ValueError:
-            pass  # it only looked like JSON
+            pass  # not JSON after all
     return _ACCOUNT.sub("<account>", text)

@@ -1,8 +1,7 @@
-"""What SageMaker refuses in a CreateTrainingJob request, known before anything is sent.
+"""Offline validation of a CreateTrainingJob request against SageMaker's limits.
 
-The limits are those of botocore's own model of the service, so that they are as new as the boto3
-that will send the request; a field that the model does not have has no limits either. The rules
-between fields, which no model has, are in `rules`. Nothing here asks AWS anything.
+The limits come from botocore's own service model, so they are as recent as the boto3 that sends
+the request. The rules between fields, which no model has, are in `rules`. Nothing here calls AWS.
 """
 
 from launcher.request.validation.answer import aws_answer

@@ -1,4 +1,4 @@
-"""The one message in which AWS tells all that it finds wrong with a request."""
+"""The message in which AWS reports everything wrong with a request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from launcher.request.validation.violations import ONE_ERROR, Violation
 
 
 def aws_answer(violations: Iterable[Violation]) -> str:
-    """The message of AWS's ValidationException for these errors; "" when all are warnings.
+    """Return the message of AWS's ValidationException for these errors; "" if all are warnings.
 
-    The service holds a request against its model first and tells everything that it finds; only
-    then against its rules, and tells the first that is broken.
+    The service first checks a request against its model and reports every violation. Only then
+    does it check its own rules, of which it reports the first that is broken.
     """
     messages = [found.aws_message for found in violations if not found.is_warning]
     constraints = dict.fromkeys(

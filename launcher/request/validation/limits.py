@@ -1,6 +1,6 @@
-"""A request held against the shapes of a model: types, required and unknown fields, limits.
+"""Checks of a request against a model's shapes: types, required and unknown fields, limits.
 
-botocore itself looks at types, required and unknown fields and minima only.
+botocore itself checks only types, required and unknown fields, and minima.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from launcher.request.validation.violations import (
 )
 from launcher.spec.findings import choice_fix, did_you_mean, dotted
 
-#: Of each type of a model: the Python types that are sent for it, and its name in a message.
+#: For each type of a model: the Python types that represent it, and its name in messages.
 _TYPES: Mapping[str, tuple[Any, str]] = {
     "structure": (Mapping, "a mapping"),
     "map": (Mapping, "a mapping"),
@@ -35,11 +35,11 @@ _NUMBERS = frozenset({"integer", "long", "float", "double"})
 
 
 class WrongType(Violation):
-    """A value that is not of its type; what is between fields cannot be judged with it."""
+    """A value of the wrong type, which prevents checking the rules between fields."""
 
 
 def find_violations_of(shape: Any, value: Any, path: RequestPath = ()) -> Iterator[Violation]:
-    """All of a value that its shape does not allow, in the order in which the value has it."""
+    """Find everything in a value that its shape does not allow, in the order of the value."""
     expected, word = _TYPES.get(shape.type_name, (object, ""))
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
         yield _wrong_type(value, word, path)
@@ -56,7 +56,7 @@ def find_violations_of(shape: Any, value: Any, path: RequestPath = ()) -> Iterat
 
 
 def missing(path: RequestPath, fix: str = "") -> Violation:
-    """A field that has to be there."""
+    """Return the violation for a missing required field."""
     return Violation(
         path=path,
         what=f"{path[-1]} is missing",
@@ -86,7 +86,7 @@ def _member_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Vi
 
 
 def _unknown_field(shape: Any, name: Any, item: Any, path: RequestPath) -> Violation:
-    """boto3 sends no field that its model does not have, so a newer one needs a newer boto3."""
+    """Report an unknown field; boto3 sends none, so a newer field needs a newer boto3."""
     near = did_you_mean(str(name), shape.members)
     hint = f'did you mean "{near}"? Else ' if near else ""
     here = (*path, str(name))
@@ -120,7 +120,7 @@ def _item_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Viol
 def _of_container(
     found: Violation, shape: Any, value: Any, path: RequestPath, part: str, what: str
 ) -> Violation:
-    """The same fault in AWS's words, which tell the whole list or map instead of the entry."""
+    """Reword a violation as AWS does, with the whole list or map instead of the entry."""
     constraint = f"{part} must satisfy constraint: [{', '.join(_constraints(shape))}]"
     message = constraint_message(path, value, constraint)
     return dataclasses.replace(found, what=what, aws_message=message)
@@ -176,7 +176,7 @@ def _text_violations(shape: Any, value: str, path: RequestPath) -> Iterator[Viol
 
 
 def _unknown_word(shape: Any, value: str, path: RequestPath) -> Violation:
-    """AWS adds instance types more often than users upgrade boto3, so a new one is no error."""
+    """Report an unknown enum value; a new instance type is a warning, as boto3 may be older."""
     is_type = shape.name.endswith("InstanceType")
     near = did_you_mean(value, shape.enum)
     fix = choice_fix(value, shape.enum)

@@ -1,4 +1,4 @@
-"""botocore's model of SageMaker, and of CreateTrainingJob in it."""
+"""botocore's models of SageMaker and of CreateTrainingJob."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 @functools.cache
 def service_model() -> Any:
-    """The botocore.model.ServiceModel; read once, in a tenth of a second.
+    """Return the botocore.model.ServiceModel; it is read once, which takes 0.1 seconds.
 
-    Found through botocore's own loader, so models that a user added below ~/.aws/models count.
+    botocore's own loader finds it, so models that a user added below ~/.aws/models are used.
     """
     from botocore.loaders import create_loader
     from botocore.model import ServiceModel
@@ -21,12 +21,12 @@ def service_model() -> Any:
 
 @functools.cache
 def input_shape() -> Any:
-    """The shape (botocore.model.StructureShape) of a CreateTrainingJob request."""
+    """Return the shape (botocore.model.StructureShape) of a CreateTrainingJob request."""
     return service_model().operation_model("CreateTrainingJob").input_shape
 
 
 def version() -> str:
-    """The botocore whose model it is."""
+    """Return the version of botocore that provides the model."""
     import botocore
 
     return str(botocore.__version__)

@@ -1,7 +1,7 @@
-"""The patterns of AWS's models, which are Java's, as Python's.
+r"""Translation of the regular expressions in AWS's models from Java's dialect to Python's.
 
-The dialects differ in three places: Java's dot stops at every line end, its \\d and \\w are ASCII,
-and it has Unicode categories (\\p{L}). AWS matches the whole value: patterns need no anchors.
+The dialects differ in three places: Java's dot stops at every line end, its \d and \w are ASCII,
+and it has Unicode categories (\p{L}). AWS matches the whole value: patterns need no anchors.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import functools
 import re
 
 _DOT = "[^\n\r\x85\u2028\u2029]"
-#: \w of Python's Unicode mode is letters and numbers, and the underscore that TagKey has anyway.
+#: \w in Python's Unicode mode is letters, numbers and the underscore, which TagKey allows anyway.
 _CATEGORIES = {
     "Alnum": "a-zA-Z0-9",
     "L": r"\w",
     "N": r"\w",
     "Z": " \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
 }
-#: A category, another escape, a whole [...], or a dot outside of one.
+#: A category, another escape, a whole [...], or a dot outside of brackets.
 _PART = re.compile(r"\\p\{\w+\}|\\.|\[(?:\\.|[^\]])*\]|\.")
 _CATEGORY = re.compile(r"\\p\{(\w+)\}")
 
 
 @functools.cache
 def compiled(pattern: str) -> re.Pattern[str] | None:
-    """A pattern for `fullmatch`; None for one that Python cannot read: the service will judge.
+    """Compile a pattern for `fullmatch`; return None if Python cannot (the service then checks it).
 
     >>> bool(compiled("[a-z]+").fullmatch("abc"))
     True

@@ -1,4 +1,4 @@
-"""A request as a whole: the model's limits, and then the rules between fields."""
+"""Validation of a whole request: the model's limits, then the rules between fields."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from launcher.request.validation.violations import Violation
 
 
 def find_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
-    """Everything that is wrong with a CreateTrainingJob request, errors and warnings.
+    """Return all errors and warnings about a CreateTrainingJob request.
 
-    The rules between fields are asked once every value is of its type.
+    The rules between fields are checked only if every value has the right type.
     """
     of_the_model = tuple(find_violations_of(input_shape(), request))
     if any(isinstance(found, WrongType) for found in of_the_model):

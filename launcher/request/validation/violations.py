@@ -1,4 +1,4 @@
-"""One thing that is wrong with a request, as we say it and as AWS does."""
+"""Violations: problems with a request, in our words and in AWS's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One thing that is wrong with a field, and how to mend it.
+    """One problem with a field, and its fix.
 
-    aws_message: what the service answers to a request with this fault alone.
-    is_warning: the service may accept it all the same.
+    aws_message: the service's answer to a request with this problem alone.
+    is_warning: the service may accept the request despite it.
     """
 
     path: RequestPath
@@ -29,7 +29,7 @@ class Violation:
 
 
 def constraint_message(path: RequestPath, value: Any, constraint: str) -> str:
-    """AWS's words for a value that breaks a limit of the model.
+    """Return AWS's message for a value that violates a limit of the model.
 
     >>> constraint_message(("Tags", 0, "Key"), "", "Member must ...")
     "1 validation error detected: Value '' at 'tags.1.member.key' failed to satisfy constraint: \
@@ -41,7 +41,7 @@ Member must ..."
 
 
 def aws_path(path: RequestPath) -> str:
-    """A field as AWS's messages write it.
+    """Format a field as in AWS's messages.
 
     >>> aws_path(("ResourceConfig", "InstanceGroups", 0, "InstanceCount"))
     'resourceConfig.instanceGroups.1.member.instanceCount'
@@ -53,13 +53,13 @@ def aws_path(path: RequestPath) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, not longer than a line takes."""
+    """Return a value for a message, shortened to about 60 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _java(value: Any) -> str:
-    """A value as AWS's messages write it.
+    """Format a value as in AWS's messages.
 
     >>> _java({"a": ["b", True]})
     '{a=[b, true]}'

@@ -1,7 +1,7 @@
-"""What mpirun runs instead of ssh: `python -m launcher.runtime.mpi.agent HOST COMMAND...`.
+"""The command mpirun runs instead of ssh: `python -m launcher.runtime.mpi.agent HOST COMMAND...`.
 
-It asks the host to start the command, waits for its end, and ends like it. What the command prints
-stands in that host's log.
+It asks the host to start the command, waits for it, and exits with its exit code. The command's
+output goes to that host's log.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from launcher.errors import AuthenticationError, DataServiceUnavailable, WireErr
 from launcher.runtime import lines
 from launcher.runtime.processes import ignore_stop_signals, shell_code
 
-#: The port on every train host, for the agent; and the seconds that hosts may start apart.
+#: Variables with the agent's port on every train host and the seconds hosts may start apart.
 PORT_VARIABLE = "LAUNCHER_MPI_PORT"
 PATIENCE_VARIABLE = "LAUNCHER_MPI_PATIENCE"
-#: What ssh says when it has lost the other side.
+#: The exit code of ssh for a lost connection.
 LOST = 255
 
 
 def main() -> int:
+    """Run the agent and return its exit code."""
     host, *words = sys.argv[1:]
     ignore_stop_signals()  # the daemons end when their ranks have
     try:

@@ -1,7 +1,7 @@
 """The command line of Open MPI's mpirun. Pure.
 
-Source of the options: https://docs.open-mpi.org/en/v4.1.x/ (mpirun(1), ompi_info), and what AWS's
-toolkit gives it (mpi.py of sagemaker-training 5.1.4).
+Source of the options: https://docs.open-mpi.org/en/v4.1.x/ (mpirun(1), ompi_info), and the options
+that AWS's toolkit passes (mpi.py of sagemaker-training 5.1.4).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def mpirun_command(
     custom: Sequence[str],
     program: Sequence[str],
 ) -> list[str]:
-    """mpirun over the hosts, ranks in their order; the user's own options replace ours.
+    """Build the mpirun command, with ranks in the hosts' order; the user's options replace ours.
 
-    interface: None where mpirun is to find it itself. agent: what mpirun runs instead of ssh.
+    interface: None to let mpirun find one. agent: the command that mpirun runs instead of ssh.
     """
     given = _names(custom)
     slots = ",".join(f"{address}:{processes_per_host}" for address in addresses)
@@ -29,7 +29,7 @@ def mpirun_command(
         ["--host", slots],
         ["-np", str(len(addresses) * processes_per_host)],
         ["--map-by", "slot"],
-        ["--bind-to", "none"],  # ranks of training have threads of their own
+        ["--bind-to", "none"],  # training ranks have several threads
         *(["--mca", name, value] for name, value in _parameters(interface, agent)),
     ]
     ours = [option for option in options if not given & _names(option)]
@@ -41,7 +41,7 @@ def _parameters(interface: str | None, agent: str) -> list[tuple[str, str]]:
     return [
         ("plm_rsh_agent", agent),
         ("plm_rsh_no_tree_spawn", "1"),  # only the leader starts daemons
-        ("orte_leave_session_attached", "1"),  # a daemon is a child of its host, and ends with it
+        ("orte_leave_session_attached", "1"),  # a daemon is a child of its host and ends with it
         ("pml", "ob1"),
         ("btl", "^openib"),
         ("btl_vader_single_copy_mechanism", "none"),  # it needs ptrace, which containers lack
@@ -50,7 +50,7 @@ def _parameters(interface: str | None, agent: str) -> list[tuple[str, str]]:
 
 
 def _names(options: Sequence[str]) -> set[str]:
-    """The options and parameters that are said there; mpirun refuses to hear one twice."""
+    """Return the names of the given options and parameters; mpirun refuses duplicates."""
     words = [word.lstrip("-") for word in options if word.startswith("-")]
     parameters = [
         name

@@ -3,7 +3,7 @@
     agent -> host     {"start": COMMAND}   a command line for sh, as mpirun would give it to ssh
     host -> agent     {"exit": CODE}       when it has ended
 
-Only who knows the job's token is heard.
+Only peers that know the job's token are served.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from launcher.runtime.events import emit
 
 
 class Daemons:
-    """What was started on this host for the leader's mpirun: one daemon, as long as all is well.
+    """The daemons started on this host for the leader's mpirun: a single one if all goes well.
 
-    variables: what a daemon starts with, and its ranks after it. spare: called with the daemon.
+    variables: the environment of a daemon and of its ranks. spare: called with the daemon.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Daemons:
 
     @property
     def exit(self) -> int | None:
-        """How the daemon ended; None before that."""
+        """The daemon's exit status; None before it ended."""
         return self._exit
 
     def serve(self) -> None:
-        """Hear the leader, in threads of this process."""
+        """Serve the leader in threads of this process."""
         threading.Thread(target=self._accept, name="daemons", daemon=True).start()
 
     def _accept(self) -> None:
@@ -68,6 +68,6 @@ class Daemons:
         )
         self._spare(daemon)
         code = daemon.wait()
-        with contextlib.suppress(OSError):  # mpirun has gone, and needs no word any more
+        with contextlib.suppress(OSError):  # mpirun has gone and needs no message
             agent.send({"exit": code})
         self._exit = code

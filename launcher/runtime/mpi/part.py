@@ -1,4 +1,4 @@
-"""A train host's part in MPI: it starts mpirun or its daemon, and watches over its own ranks."""
+"""A train host's part in MPI: start mpirun or its daemon and watch this host's ranks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _AGENT = "launcher.runtime.mpi.agent"
 def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None:
     """Run this host's ranks to their end.
 
-    failure: what is known of the ranks' failures, given an exit status. Raises HostFailed,
-    StopRequested or JobOver.
+    failure: creates the exception for the ranks' failures, given an exit status. Raises HostFailed,
+        StopRequested or JobOver.
     """
     _need_open_mpi(host)
     ranks = NamedOutput(reports / OUTPUT)
@@ -45,7 +45,7 @@ def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None
 
 
 def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
-    """Run mpirun; it starts the ranks of this host itself, or asks for a daemon here, too."""
+    """Run mpirun, which starts this host's ranks directly or, with several hosts, by a daemon."""
     if len(host.environment.cluster.train_group.hosts) > 1:
         Daemons(host.environment, variables, host.spare).serve()
     output = Output()
@@ -56,12 +56,12 @@ def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> No
         output=output.write_end,
     )
     output.follow()
-    host.spare(child)  # at SIGTERM it ends all ranks at once, which may be saving their work
+    host.spare(child)  # at SIGTERM it would end all ranks at once, and they may be saving work
     code = host.wait(child, look)
     if code != 0:
         output.drain()
         look()
-        # The host of the rank that failed knows more, and says so.
+        # The host of the failed rank reports more detail.
         cause = f"mpirun ended: {processes.describe_exit(code)}"
         raise host.failure(cause, detail=output.last_lines())
 
@@ -92,7 +92,7 @@ def _command(host: Host) -> list[str]:
 
 
 def _variables(host: Host, reports: Path) -> dict[str, str]:
-    """What mpirun, the daemons and the ranks of this host start with; none is sent by mpirun."""
+    """Return the environment for mpirun, the daemons and the ranks; mpirun sends none."""
     environment, cluster = host.environment, host.environment.cluster
     return {
         **host.variables,
@@ -106,7 +106,7 @@ def _variables(host: Host, reports: Path) -> dict[str, str]:
 
 def _need_open_mpi(host: Host) -> None:
     """Raise HostFailed here rather than let hosts wait for each other in vain."""
-    if " " in sys.executable:  # mpirun splits the command of its agent there, and knows no quotes
+    if " " in sys.executable:  # mpirun splits its agent's command at blanks, without quoting
         raise host.failure(f"MPI needs a Python whose path has no blanks: {sys.executable!r}")
     mend = "use an image that has it (AWS's training images do; apt-get: openmpi-bin)"
     if shutil.which("mpirun", path=host.variables.get("PATH")) is None:

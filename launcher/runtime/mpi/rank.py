@@ -1,7 +1,7 @@
-"""What mpirun starts: one rank of the user's script, and a process that sees how it ends.
+"""The process that mpirun starts: it forks one rank of the user's script and reports its end.
 
-The script and its arguments are those that this host knows, so that no word of them passes through
-mpirun. The rank finds its place as torchrun would tell it, and prints to its own host's log.
+The script and its arguments come from this host's environment, so none of their text passes through
+mpirun. The rank gets the variables that torchrun would set and prints to its own host's log.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from launcher.runtime import rank
 from launcher.runtime.processes import shell_code
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-#: The pipe, below the folder of the reports, that this host's ranks print to.
+#: The pipe in the reports' folder that this host's ranks print to.
 OUTPUT = "output"
-#: What Open MPI tells a rank, by torchrun's names for it.
+#: Open MPI's variables for a rank, by torchrun's names.
 _PLACE = {
     "RANK": "OMPI_COMM_WORLD_RANK",
     "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
-#: Where Open MPI keeps the memory that ranks of a host share.
+#: The folder of the memory that ranks of a host share.
 _SHARED_MEMORY = "OMPI_MCA_btl_vader_backing_directory"
 _STOPS = {signal.SIGTERM, signal.SIGINT}
 
 
 def place(environ: Mapping[str, str]) -> dict[str, str]:
-    """The rank's place, for scripts that were written for torchrun."""
+    """Return the variables that torchrun would set, for scripts written for it."""
     return {name: environ[told] for name, told in _PLACE.items()}
 
 
 def main() -> int:
+    """Fork the rank, run it in the child, and report its end from the parent."""
     reports = Path(os.environ[REPORTS_VARIABLE])
     os.environ.update(place(os.environ))
-    if CPUS_VARIABLE in os.environ:  # Open MPI knows hosts by the name of the machine they share
+    if CPUS_VARIABLE in os.environ:  # hosts share a machine, and Open MPI cannot tell them apart
         os.environ[_SHARED_MEMORY] = str(reports)
     _print_to(reports / OUTPUT)
     child = os.fork()
@@ -59,18 +60,18 @@ def _run() -> int:
     sys.argv = [sys.argv[0], str(script), *json.loads(os.environ["SM_USER_ARGS"])]
     code = rank.main()
     if code:
-        # At a regular exit MPI waits for the other ranks, which wait for this one. Without, mpirun
-        # ends them (`python -m mpi4py` is there for the same).
+        # At a regular exit MPI waits for the other ranks, which wait for this one. After this exit
+        # mpirun ends them (`python -m mpi4py` exists for the same reason).
         sys.stdout.flush()
         os._exit(code)
     return 0
 
 
 def _look_on(child: int, reports: Path) -> int:
-    """Wait for the rank and report how it ended; a shell's exit code for it.
+    """Wait for the rank, report how it ended, and return a shell's exit code for it.
 
-    A rank that ends when it was told to has not failed: mpirun would end the others at once, while
-    they may be saving their work.
+    A rank that ends because it was asked to has not failed. An error code would make mpirun end the
+    others at once, while they may be saving their work.
     """
     told: list[int] = []
     for number in _STOPS:

@@ -1,4 +1,4 @@
-"""AWS as a platform: the same request goes to SageMaker, its code to S3, its logs to CloudWatch."""
+"""AWS as a platform: requests go to SageMaker, code to S3, and logs come from CloudWatch."""
 
 from __future__ import annotations
 

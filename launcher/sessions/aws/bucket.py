@@ -1,4 +1,4 @@
-"""The default bucket: made when something is to be stored and it is not there, never before."""
+"""The default bucket, created when the first object is stored and not before."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from launcher.sessions.aws.clients import Clients
 from launcher.sessions.aws.readings import BUCKET_DENIED, NO_BUCKET
 
 _FOREIGN = (*BUCKET_DENIED, "BucketAlreadyExists")
-#: The one region that must not be named as a bucket's place.
+#: The one region that create_bucket does not accept as a location constraint.
 _FIRST_REGION = "us-east-1"
 
 
 class DefaultBucket:
-    """A bucket by its name, which is made once.
+    """A bucket by name, created once if it does not exist.
 
-    owner: the account that it must belong to; None: anybody's will do. The usual name,
-    sagemaker-REGION-ACCOUNT, can be guessed, and made by somebody who would receive our code.
+    owner: the account that must own it; None: any account. The usual name,
+        sagemaker-REGION-ACCOUNT, can be guessed, and somebody else could create that bucket to
+        receive our code.
     """
 
     def __init__(self, clients: Clients, name: str, owner: str | None) -> None:
@@ -28,7 +29,7 @@ class DefaultBucket:
         self._lock = threading.Lock()
 
     def ensure(self) -> None:
-        """Make the bucket unless it is there; CloudError when it is somebody else's."""
+        """Create the bucket unless it exists; raise CloudError when another account owns it."""
         with self._lock:
             if not self._is_there:
                 try:
@@ -67,7 +68,7 @@ class DefaultBucket:
             with self._clients.client("s3") as s3:
                 s3.create_bucket(Bucket=self.name, **options)
         except Refused as error:
-            if error.code != "BucketAlreadyOwnedByYou":  # by another process, in this second
+            if error.code != "BucketAlreadyOwnedByYou":  # created by another process meanwhile
                 raise
         with self._clients.client("s3") as s3:
             s3.put_public_access_block(

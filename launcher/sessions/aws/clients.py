@@ -1,4 +1,4 @@
-"""boto's clients of one session: bounded in time, safe in threads, renewed with the credentials."""
+"""The boto clients of one session: with timeouts, thread-safe, and renewed with the credentials."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from launcher.sessions.aws.foreign import refuse_foreign
 from launcher.sessions.aws.translation import no_region, translated
 
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
-#: That a client keeps open; more threads than that open more.
+#: Connections that a client keeps open; additional threads open more.
 _CONNECTIONS = 50
 _THIS_MACHINE = ("127.0.0.1", "localhost")
-#: S3's transfers are tried again by boto itself, part by part; all else is tried again by us, who
-#: know what may be asked twice.
+#: boto itself retries S3 transfers, part by part. We retry all other calls, because only we know
+#: which calls are safe to repeat.
 _ATTEMPTS = {"s3": 5}
 
 
 class Clients:
-    """One client of each service, made when it is first asked for.
+    """One client per service, created on first use.
 
-    given: the user's own boto3.Session; without one, boto3's usual chain of configuration is read,
-    and read again once the credentials have expired: a renewal by another program is noticed.
+    given: the user's own boto3.Session. Without one, boto3's usual configuration chain is read, and
+    read again once the credentials have expired, so that a renewal by another program is noticed.
     """
 
     def __init__(self, region: str | None, given: Any = None) -> None:
@@ -38,10 +38,10 @@ class Clients:
 
     @property
     def region(self) -> str:
-        """The region that was given or is configured; CloudError without one."""
+        """The given or configured region; raises CloudError if there is none."""
         if self._region is None:
             with translated():
-                # AWS_REGION is what containers and the AWS SDKs of other languages read.
+                # Containers and the AWS SDKs of other languages read AWS_REGION.
                 found = self._boto().region_name or os.environ.get("AWS_REGION")
             if not found:
                 raise no_region()
@@ -50,13 +50,13 @@ class Clients:
 
     @property
     def are_local(self) -> bool:
-        """Whether AWS_ENDPOINT_URL names this machine."""
+        """True if AWS_ENDPOINT_URL names this machine."""
         with self.client("sagemaker") as client:
             return urlsplit(client.meta.endpoint_url).hostname in _THIS_MACHINE
 
     @contextmanager
     def client(self, service: str) -> Iterator[Any]:
-        """A service's client, whose errors become ours while it is used."""
+        """Yield a service's client, and translate its errors into ours while it is used."""
         try:
             with translated():
                 yield self._client(service)

@@ -1,8 +1,8 @@
-"""CreateTrainingJob, so that a job is made exactly once whatever happens to the answer.
+"""CreateTrainingJob with retries, creating the job exactly once even if an answer is lost.
 
-SageMaker refuses a name that was used before, but an answer that is lost on the way leaves open
-whether the job exists. Then the job of that name is described: when it is what was asked for, it is
-ours; when there is none, it is asked for again.
+SageMaker refuses a name that was used before, but when an answer is lost it is unknown whether the
+job exists. Then the job of that name is described: if it matches the request, it is ours; if there
+is none, the request is sent again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from launcher.sessions.aws.retries import (
     retry,
 )
 
-#: What a role or policy needs at most to be known everywhere, as Terraform waits for it.
+#: Longest time for a role or policy to propagate; Terraform waits as long.
 _PATIENCE = Patience(seconds=120, first=1.0)
-#: By how much this machine's clock may differ from AWS's, which refuses what differs by more.
+#: Largest difference between this machine's clock and AWS's; AWS refuses requests beyond it.
 _CLOCK = timedelta(minutes=5)
 
 
 class Creation:
-    """One job on its way to being created; what an attempt left open is known to the next."""
+    """The creation of one job; remembers across attempts whether the job may already exist."""
 
     def __init__(
         self, clients: Clients, request: Mapping[str, Any], tell: Callable[[str], None]
@@ -42,9 +42,10 @@ class Creation:
         self._begun = datetime.now(timezone.utc) - _CLOCK
 
     def run(self, patience: Patience = _PATIENCE) -> str:
-        """The job's ARN.
+        """Create the job and return its ARN.
 
-        Raises CloudError, which says how to find out whether the job was created, if that is open.
+        Raises CloudError; if the outcome is unknown, the error explains how to find out whether the
+        job was created.
         """
         try:
             return retry(self._attempt, patience, _may_be_better, self._tell)
@@ -73,7 +74,7 @@ class Creation:
             return str(sagemaker.create_training_job(**self._request)["TrainingJobArn"])
 
     def _found(self) -> str | None:
-        """The ARN of our own job; None while there is no job of the name."""
+        """Return the ARN of our own job; None while no job has the name."""
         try:
             found = jobs.describe(self._clients, self._name)
         except JobNotFound:
@@ -89,9 +90,9 @@ class Creation:
 
 
 def is_answered_by(request: Mapping[str, Any], description: Mapping[str, Any]) -> bool:
-    """Whether a described job is the one that a request asks for, as far as it is described.
+    """Return whether a described job matches a request, in all fields that are described.
 
-    A field that the description lacks as a whole says nothing; tags are never described.
+    Fields that are missing from the description are ignored; tags are never described.
     """
     return all(
         _is_within(wanted, description[field])
@@ -101,7 +102,7 @@ def is_answered_by(request: Mapping[str, Any], description: Mapping[str, Any]) -
 
 
 def _is_within(wanted: Any, found: Any) -> bool:
-    """Whether `found` is `wanted`, or more: AWS adds its defaults."""
+    """Return whether `found` is equal to `wanted` or extends it: AWS adds its defaults."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         return all(key in found and _is_within(value, found[key]) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(found, list):

@@ -1,4 +1,4 @@
-"""Answers that are none of AWS's: a proxy's page with status 200, or a line that was cut half-way.
+"""Detect answers that do not come from AWS: a proxy's page with status 200, or a truncated answer.
 
 boto reads both as an answer without fields, or fails with errors of its own parsers.
 """
@@ -12,14 +12,14 @@ from xml.etree import ElementTree
 
 from launcher.errors import Unreachable
 
-#: How many characters of such an answer are shown.
+#: Characters of such an answer shown in the error.
 _SHOWN = 60
 
 
 def refuse_foreign(operation_model: Any, response_dict: Mapping[str, Any], **_more: Any) -> None:
-    """A handler of botocore's before-parse event; Unreachable for an answer that is not AWS's.
+    """Handle botocore's before-parse event; raise Unreachable for an answer that is not AWS's.
 
-    S3's own parts are left alone: objects are not read here, and boto tries them again.
+    S3 is left alone: object contents are not parsed here, and boto itself retries S3.
     """
     if response_dict["status_code"] >= 300 or operation_model.service_model.service_name == "s3":
         return
@@ -34,7 +34,7 @@ def refuse_foreign(operation_model: Any, response_dict: Mapping[str, Any], **_mo
 
 
 def _protocol(service_model: Any) -> str:
-    """botocore before 1.35 knows one protocol of a service, and later ones choose."""
+    """Return a service's protocol; botocore before 1.35 has one, later versions resolve it."""
     return str(getattr(service_model, "resolved_protocol", service_model.metadata["protocol"]))
 
 

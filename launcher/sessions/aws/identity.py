@@ -1,4 +1,4 @@
-"""Who asks, and as which role a job runs."""
+"""The caller's identity, and the role that a job runs as."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from launcher.errors import CloudError, Problem, Refused, SpecError
 from launcher.sessions.aws.clients import Clients
 from launcher.sessions.aws.retries import Patience, is_passing, retry
 
-#: What SageMaker writes into Studio and notebook instances; SDK v2 reads the same file.
+#: Written by SageMaker in Studio and notebook instances; SDK v2 reads the same file.
 NOTEBOOK_METADATA = Path("/opt/ml/metadata/resource-metadata.json")
 _ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
-#: People who sign in through IAM Identity Center have a role that no service may assume.
+#: Prefix of the roles of IAM Identity Center users, which no service may assume.
 _OF_PEOPLE = "AWSReservedSSO_"
 _PATIENCE = Patience(seconds=20)
 Tell = Callable[[str], None]
 
 
 def caller_arn(clients: Clients, tell: Tell | None = None) -> str:
-    """The ARN of whoever the credentials belong to; tell hears what is waited for."""
+    """Return the ARN that the credentials belong to; `tell` receives messages about retries."""
 
     def ask() -> str:
         with clients.client("sts") as sts:
@@ -31,12 +31,13 @@ def caller_arn(clients: Clients, tell: Tell | None = None) -> str:
 
 
 def assumed_role(caller: str) -> str | None:
-    """The name of the role that a caller has assumed; None for a user."""
+    """Return the name of the role that a caller has assumed; None for a user."""
     assumed = _ASSUMED.match(caller)
     return assumed["name"] if assumed else None
 
 
 def account_of(arn: str) -> str:
+    """Return the account number in an ARN."""
     return arn.split(":")[4]
 
 
@@ -46,9 +47,9 @@ def role_arn(
     metadata: Path = NOTEBOOK_METADATA,
     tell: Tell | None = None,
 ) -> str:
-    """The ARN of a role; without one, of the notebook's or of our own assumed role.
+    """Return the ARN of a role; without one, that of the notebook's or our own assumed role.
 
-    Raises SpecError for a role that does not exist, and where there is none of our own.
+    Raises SpecError for a role that does not exist, and when we have no role of our own.
     """
     if role is not None:
         return role if role.startswith("arn:") else _named_role(clients, role, tell)
@@ -76,7 +77,7 @@ def _look_up(clients: Clients, name: str, tell: Tell | None) -> str:
 
 
 def _notebook_role(clients: Clients, metadata: Path) -> str | None:
-    """The execution role of the Studio space or notebook instance that we run in."""
+    """Return the execution role of the Studio space or notebook instance that we run in."""
     try:
         here = json.loads(metadata.read_text())
     except (OSError, ValueError):
@@ -90,7 +91,7 @@ def _notebook_role(clients: Clients, metadata: Path) -> str | None:
             name = here["ResourceName"]
             return str(sagemaker.describe_notebook_instance(NotebookInstanceName=name)["RoleArn"])
     except Refused:
-        return None  # the role that asks is the same; only its path is harder to find
+        return None  # our own assumed role is the same; only its path is harder to find
 
 
 def _own_role(clients: Clients, tell: Tell | None) -> str:

@@ -1,4 +1,4 @@
-"""SageMaker's training jobs: described, stopped and listed. A job is made in creation.py."""
+"""SageMaker's training jobs: describe, stop and list. Jobs are created in creation.py."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from launcher.sessions.base import TERMINAL_STATUSES
 Answer = TypeVar("Answer")
 
 _PATIENCE = Patience(seconds=30)
-#: The API's largest.
+#: The API's maximum.
 _PAGE = 100
-#: SageMaker's text, and moto's.
+#: SageMaker's message, and moto's.
 _NOT_FOUND = ("Requested resource not found", "Could not find training job")
 
 
 def describe(clients: Clients, name: str) -> dict[str, Any]:
-    """The description, with the job's token; JobNotFound."""
+    """Return the description, with the job's token unredacted; raise JobNotFound."""
 
     def ask() -> dict[str, Any]:
         with clients.client("sagemaker") as sagemaker:
@@ -34,7 +34,7 @@ def describe(clients: Clients, name: str) -> dict[str, Any]:
 
 
 def stop(clients: Clients, name: str) -> None:
-    """Ask for the end of a job; one that ends or has ended is left as it is."""
+    """Ask a job to stop; leave one that is ending or has ended as it is."""
 
     def ask() -> None:
         with clients.client("sagemaker") as sagemaker:
@@ -49,7 +49,7 @@ def stop(clients: Clients, name: str) -> None:
 
 
 def summaries(clients: Clients, filters: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
-    """The entries of ListTrainingJobs that pass the filters, the newest first."""
+    """Return the entries of ListTrainingJobs that pass the filters, newest first."""
     given = {name: value for name, value in filters.items() if value is not None}
     order = {"SortBy": "CreationTime", "SortOrder": "Descending"}
     size = _PAGE if limit is None else max(1, min(limit, _PAGE))
@@ -73,7 +73,7 @@ def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[dict[str,
 
 
 def _of_known(clients: Clients, name: str, ask: Callable[[], Answer]) -> Answer:
-    """The answer about a job; JobNotFound instead of what AWS says to a name it does not know."""
+    """Return the answer about a job; raise JobNotFound for a name that AWS does not know."""
     try:
         return ask()
     except Refused as error:

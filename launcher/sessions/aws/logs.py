@@ -1,4 +1,4 @@
-"""A job's logs in CloudWatch: one stream for each host and each start of it."""
+"""A job's logs in CloudWatch: one stream for each start of each host."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from launcher.sessions.aws.retries import Patience, is_throttled, retry
 from launcher.sessions.base import LogEvent, LogStream
 
 GROUP = "/aws/sagemaker/TrainingJobs"
-#: AWS names no figure for how late a line may come. SDK v2 looks once more after 10 s; this is
-#: twice as long.
+#: AWS documents no limit for how late a line may appear. SDK v2 checks once more after 10 s; this
+#: is twice as long.
 DELAY_SECONDS = 20.0
-#: All readers of an account share 25 GetLogEvents a second (10 in some regions), and as many
-#: DescribeLogStreams: with other jobs being followed, an answer may take a while.
+#: All readers of an account share 25 GetLogEvents per second (10 in some regions), and as many
+#: DescribeLogStreams. While other jobs are being followed, an answer may take a while.
 _PATIENCE = Patience(seconds=300, first=0.2, longest=5.0)
-#: The API's largest.
+#: The API's maximum.
 _LARGEST_PAGE = 10_000
 _STREAM = re.compile(r".+/(?P<host>algo-(?P<number>\d+))-(?P<start>\d+)")
 
 
 def streams(clients: Clients, job_name: str) -> list[LogStream]:
-    """The streams that exist now, hosts in numeric order; none before the first line."""
+    """Return the existing streams, hosts in numeric order; none before the first line."""
     found = []
     token: str | None = None
     while True:
@@ -33,7 +33,7 @@ def streams(clients: Clients, job_name: str) -> list[LogStream]:
                 partial(_page_of_streams, clients, job_name, token), _PATIENCE, is_throttled
             )
         except Refused as error:
-            if error.code == "ResourceNotFoundException":  # the account's first job has no line yet
+            if error.code == "ResourceNotFoundException":  # first job of the account, no line yet
                 return []
             raise
         found += [match for entry in page["logStreams"] if (match := _match(entry))]
@@ -47,9 +47,9 @@ def streams(clients: Clients, job_name: str) -> list[LogStream]:
 def read(
     clients: Clients, stream: str, position: str | None, limit: int
 ) -> tuple[list[LogEvent], str] | None:
-    """Events after a position, and where they end; None while there is no such stream.
+    """Return events after a position, and where they end; None while the stream does not exist.
 
-    A page can be empty though more follow; the token that does not move is the end.
+    A page can be empty although more follow; an unchanged token marks the end.
     """
     token = position or None
     while True:

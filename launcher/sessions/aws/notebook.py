@@ -1,4 +1,4 @@
-"""What notebooks of SageMaker's SDK v2 call beside their estimators: a session and a role."""
+"""The session and role functions that notebooks of SageMaker's SDK v2 call beside estimators."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from launcher.errors import Problem, SpecError
 from launcher.sessions.aws.session import AwsSession
 from launcher.sessions.s3_uris import bucket_and_key
 
-#: Files that `upload_data` stores at a time.
+#: Files that `upload_data` stores in parallel.
 _UPLOADS = 10
 
 
 class Session(AwsSession):
-    """An AwsSession with the methods of SDK v2's `sagemaker.Session` that concern data."""
+    """An AwsSession with the data methods of SDK v2's `sagemaker.Session`."""
 
     def __init__(self, boto_session: Any = None, default_bucket: str | None = None) -> None:
         super().__init__(boto_session=boto_session, default_bucket=default_bucket)
 
     @property
     def boto_region_name(self) -> str:
+        """The AWS region."""
         return self.region
 
     def default_bucket(self) -> str:
-        """The name of the bucket sagemaker-REGION-ACCOUNT, or of the one that was given; made now.
+        """Create the default bucket if needed, and return its name.
 
-        Raises CloudError when it is somebody else's.
+        It is the given bucket, or sagemaker-REGION-ACCOUNT. Raises CloudError when another account
+        owns it.
         """
         self._default_bucket.ensure()
         return self._default_bucket.name
@@ -36,9 +38,9 @@ class Session(AwsSession):
     def upload_data(
         self, path: str | Path, bucket: str | None = None, key_prefix: str = "data"
     ) -> str:
-        """Store a file, or a folder with all below it; the URI of what was stored.
+        """Store a file, or a folder with everything below it; return the URI of what was stored.
 
-        Raises SpecError when there is nothing at `path`.
+        Raises SpecError when `path` does not exist.
         """
         origin = Path(path)
         place = f"s3://{bucket or self.default_bucket()}/{key_prefix.strip('/')}".rstrip("/")
@@ -49,14 +51,14 @@ class Session(AwsSession):
             with self._clients.client("s3") as s3:
                 s3.upload_file(str(file), *bucket_and_key(f"{place}/{key}"))
 
-        with ThreadPoolExecutor(_UPLOADS) as pool:  # small files are a matter of latency
+        with ThreadPoolExecutor(_UPLOADS) as pool:  # for small files, latency dominates
             for _ in pool.map(store, _files(origin)):
                 pass
         return place if origin.is_dir() else f"{place}/{origin.name}"
 
 
 def get_execution_role(sagemaker_session: AwsSession | None = None) -> str:
-    """The ARN of the role that this notebook runs as; SpecError where that cannot be told."""
+    """Return the ARN of the role that this notebook runs as; raise SpecError if it is unknown."""
     return (sagemaker_session or Session()).role_arn(None)
 
 

@@ -1,4 +1,4 @@
-"""What the frequent errors of AWS mean for a training job, and what to do about each."""
+"""Hints for frequent AWS errors: what each means for a training job, and how to fix it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRONG_KEYS = (
     "SignatureDoesNotMatch",
     "AuthFailure",
 )
-#: What S3 says of a bucket that is not there, or not open to us; to a HEAD, the status alone.
+#: S3's codes for a bucket that does not exist, or that we may not use; a HEAD gets only a status.
 NO_BUCKET = ("404", "NoSuchBucket", "NotFound")
 BUCKET_DENIED = ("403", "AccessDenied", "Forbidden")
 THROTTLED = frozenset(
@@ -35,14 +35,17 @@ _QUOTAS = "https://console.aws.amazon.com/servicequotas/home/services/sagemaker/
 
 @dataclass(frozen=True)
 class _Reading:
-    """codes: AWS's; within: a part of its message ("": any); fix: what to do."""
+    """A hint for an error.
+
+    codes: AWS's error codes; within: a part of the message ("": any); fix: what to do.
+    """
 
     codes: tuple[str, ...]
     within: str
     fix: str
 
 
-# The first that fits is taken.
+# The first match wins.
 _READINGS = (
     _Reading(
         _ACCESS_DENIED,
@@ -103,7 +106,7 @@ _READINGS = (
 
 
 def mend(code: str, message: str) -> str | None:
-    """What to do about an error; None where AWS's own text must do."""
+    """Return the hint for an error; None if there is only AWS's own text."""
     for reading in _READINGS:
         if code in reading.codes and reading.within in message:
             return reading.fix

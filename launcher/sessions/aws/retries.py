@@ -1,4 +1,4 @@
-"""Trying again: only what may be better the next time, with growing pauses, and not for ever."""
+"""Retries with growing pauses and a deadline, only for errors that may pass."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SERVER_FAULTS = frozenset(
         "ServiceUnavailableException",
     }
 )
-#: The HTTP status stands in place of a code where the answer has no body, or a proxy's.
+#: The code is the HTTP status if the answer has no body, or a proxy's.
 _FAULT_STATUS = re.compile(r"5\d\d|408")
-#: What CreateTrainingJob says while a role or a policy that was just made is not yet known
-#: everywhere. Source: the list that Terraform's AWS provider retries.
+#: Messages of CreateTrainingJob while a new role or policy has not propagated yet. Source: the
+#: list that Terraform's AWS provider retries.
 _PROPAGATION = (
     "Could not assume role",
     "Unauthorized to List objects under S3 URL",
@@ -38,29 +38,30 @@ _PROPAGATION = (
 
 
 def is_throttled(error: CloudError) -> bool:
+    """Return whether AWS refused because of too many requests."""
     return isinstance(error, Refused) and error.code in THROTTLED
 
 
 def is_server_fault(error: CloudError) -> bool:
-    """AWS broke while it answered: whether it did what it was asked is not known."""
+    """Return whether AWS failed while answering; whether it executed the request is unknown."""
     code = error.code or ""
     is_fault = code in _SERVER_FAULTS or _FAULT_STATUS.fullmatch(code) is not None
     return isinstance(error, Refused) and is_fault
 
 
 def is_propagating(error: CloudError) -> bool:
-    """A role or policy is missing, which may have been made a minute ago."""
+    """Return whether a role or policy is missing, which may have been created a minute ago."""
     return error.code == "ValidationException" and any(each in str(error) for each in _PROPAGATION)
 
 
 def is_passing(error: CloudError) -> bool:
-    """A question that changes nothing may be asked again."""
+    """Return whether a call that changes nothing may be repeated."""
     return is_throttled(error) or is_server_fault(error) or isinstance(error, Unreachable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long to go on trying (seconds in all), and the first and the longest pause."""
+    """Limits of a retry: total seconds, first pause and longest pause."""
 
     seconds: float
     first: float = 0.5
@@ -76,16 +77,18 @@ def retry(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answer:
-    """The answer of `call`; its last error when the patience is at an end, or at once if not worth.
+    """Return the result of `call`, repeated while `is_worth` accepts its errors.
 
-    tell: hears, before a pause, what is waited for.
+    Raises its last error when the time is up, and any other error at once.
+
+    tell: called before a pause with the reason for waiting.
     """
     deadline, pause = now() + patience.seconds, patience.first
     while True:
         try:
             return call()
         except CloudError as error:
-            # Half of a pause is random: many clients that failed together do not return together.
+            # Half of a pause is random: clients that failed together do not retry together.
             wait = pause * random.uniform(0.5, 1.0)
             if not is_worth(error) or now() + wait > deadline:
                 raise

@@ -1,4 +1,4 @@
-"""AwsSession: the ports of a platform, answered by SageMaker, S3, CloudWatch, IAM and STS."""
+"""AwsSession: the platform interface, implemented by SageMaker, S3, CloudWatch, IAM and STS."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def _tell_on_stderr(line: str) -> None:
 
 
 class AwsSession:
-    """Runs training jobs on SageMaker. One session may be used by many threads.
+    """Runs training jobs on SageMaker. Safe to use from several threads.
 
-    Nothing is asked of AWS before the first call; AWS_ENDPOINT_URL* are obeyed.
+    Nothing is sent to AWS before the first call; AWS_ENDPOINT_URL* are obeyed.
 
     region: default: that of `boto_session`, or of boto3's configuration.
     boto_session: a boto3.Session, for credentials of your own choice.
-    default_bucket: for code and output of jobs that name no place; default
-        sagemaker-REGION-ACCOUNT. It is made when the first job needs it.
-    tell: hears why a call takes long; default: printed on stderr.
+    default_bucket: for code and output of jobs that name no location; default
+        sagemaker-REGION-ACCOUNT. It is created when the first job needs it.
+    tell: called with the reason when a call takes long; default: print on stderr.
 
-    Raises, from every method, CloudError: Refused, Unreachable or CredentialsExpired.
+    Every method raises CloudError: Refused, Unreachable or CredentialsExpired.
     """
 
     def __init__(
@@ -62,28 +62,33 @@ class AwsSession:
 
     @property
     def region(self) -> str:
+        """The AWS region of the jobs."""
         return self._clients.region
 
     @property
     def account(self) -> str:
+        """The AWS account's 12 digits, requested once."""
         with self._lock:
             if self._account is None:
                 self._account = identity.account_of(identity.caller_arn(self._clients, self._tell))
             return self._account
 
     def role_arn(self, role: str | None) -> str:
+        """Return the ARN of a role; without one, that of the notebook or of the caller."""
         return identity.role_arn(self._clients, role, tell=self._tell)
 
     def default_location(self) -> str:
+        """Return the s3:// URI of the default bucket."""
         return f"s3://{self._default_bucket.name}"
 
     def default_image(self, spec: JobSpec) -> str | None:
-        """AWS's own image of the job's framework_version; None for a job that names none."""
+        """Return AWS's own image for the job's framework_version; None for a job without one."""
         return image_of(spec, self.region)
 
     # jobs --------------------------------------------------------------------------------------
 
     def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        """Raise SpecError for uploads that are not in S3."""
         problems = [
             Problem(
                 what=f"{uri} is not in S3, where SageMaker could reach it",
@@ -97,18 +102,21 @@ class AwsSession:
             raise SpecError(problems)
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
+        """Create a job exactly once, with retries; return {"TrainingJobArn": ...}."""
         self._ensure_bucket_of(request["OutputDataConfig"]["S3OutputPath"])
         return {"TrainingJobArn": Creation(self._clients, request, self._tell).run()}
 
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        """Return the DescribeTrainingJob document, with the job's token redacted."""
         return redacted(jobs.describe(self._clients, TrainingJobName))
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        """Ask a job to stop; do nothing if it is ending or has ended."""
         jobs.stop(self._clients, TrainingJobName)
 
     @property
     def poll_seconds(self) -> float:
-        """Often where the answers come from this machine's own endpoint."""
+        """Seconds between two status checks; fewer when the endpoint is on this machine."""
         return 0.5 if self._clients.are_local else 5.0
 
     def list_training_jobs(
@@ -120,6 +128,7 @@ class AwsSession:
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
     ) -> dict[str, Any]:
+        """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
         filters = {
             "NameContains": NameContains,
             "StatusEquals": StatusEquals,
@@ -138,6 +147,7 @@ class AwsSession:
         shared: str | None = None,
         kms_key: str | None = None,
     ) -> None:
+        """Store one object in S3; with `shared`, copy it from there inside S3 if possible."""
         self._ensure_bucket_of(uri)
         if shared is None:
             storage.upload(self._clients, content, uri, kms_key)
@@ -145,11 +155,13 @@ class AwsSession:
             self._shelf.store(content, uri, shared, kms_key)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        """Copy one object from S3 into a file."""
         storage.download(self._clients, uri, path, progress)
 
     # logs --------------------------------------------------------------------------------------
 
     def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the job's streams in CloudWatch, hosts in numeric order."""
         streams = logs.streams(self._clients, job_name)
         if not streams:
             self.describe_training_job(TrainingJobName=job_name)  # JobNotFound for an unknown name
@@ -157,12 +169,13 @@ class AwsSession:
 
     @property
     def log_delay_seconds(self) -> float:
-        """Short where the answers come from this machine's own endpoint."""
+        """Longest delay of a line in seconds; shorter when the endpoint is on this machine."""
         return 2.0 if self._clients.are_local else logs.DELAY_SECONDS
 
     def read_log(
         self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
     ) -> tuple[list[LogEvent], str]:
+        """Return events after a position, at most `limit`, and where they end."""
         found = logs.read(self._clients, stream, position, limit)
         if found is None:
             self.describe_training_job(TrainingJobName=job_name)
@@ -182,9 +195,9 @@ class AwsSession:
             return self._bucket
 
     def _ensure_bucket_of(self, uri: str) -> None:
-        """Make the default bucket, should the URI be in it."""
+        """Create the default bucket if the URI is in it."""
         bucket = bucket_and_key(uri)[0]
-        # Most others can be told by their names, without asking AWS for the account.
+        # The name's prefix rules out most other buckets without asking AWS for the account.
         beginning = self._bucket_name or f"sagemaker-{self.region}-"
         if bucket.startswith(beginning) and bucket == self._default_bucket.name:
             self._default_bucket.ensure()

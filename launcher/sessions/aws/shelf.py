@@ -1,4 +1,4 @@
-"""Content kept for all jobs: a bundle that was uploaded once is copied inside S3 ever after."""
+"""Cache of bundles in S3: a bundle that was uploaded once is copied inside S3 from then on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.sessions.aws.clients import Clients
 
 
 class Shelf:
-    """Stores objects beside a copy of each, at a URI that names its content."""
+    """Stores objects together with a cached copy of each, at a URI that names its content."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -19,9 +19,9 @@ class Shelf:
         self._first = threading.Lock()
 
     def store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
-        """Store content at `uri`; `shared` is where it is kept.
+        """Store content at `uri`; `shared` is the URI of the cached copy.
 
-        Of many jobs that are sent at once, the first uploads it while the others wait.
+        When many jobs are sent at once, the first uploads the content while the others wait.
         """
         with self._first:
             if shared not in self._known:
@@ -31,10 +31,10 @@ class Shelf:
         self._store(content, uri, shared, kms_key)
 
     def _store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
-        # The checksum is S3's own of the copy: an object that somebody has changed is not used.
+        # The checksum is S3's own, of the copy: an object that was tampered with is not used.
         if storage.copy(self._clients, shared, uri, kms_key) != _checksum(content):
             storage.upload(self._clients, content, uri, kms_key)
-            # Where S3 refuses the next line, the next job's bundle travels again.
+            # If S3 refuses the next line, the next job uploads its bundle again.
             storage.copy(self._clients, uri, shared, kms_key)
 
 

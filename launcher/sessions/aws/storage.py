@@ -1,4 +1,4 @@
-"""Objects in S3: stored, copied without their bytes passing here, fetched."""
+"""Objects in S3: upload, copy inside S3, and download."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from launcher.sessions.s3_uris import bucket_and_key
 
 
 def upload(clients: Clients, content: bytes, uri: str, kms_key: str | None = None) -> None:
-    """Store one object; a big one travels in parts."""
+    """Store one object; a large one is uploaded in parts."""
     bucket, key = bucket_and_key(uri)
     try:
         with clients.client("s3") as s3:
             s3.upload_fileobj(io.BytesIO(content), bucket, key, ExtraArgs=encryption(kms_key))
     except Refused as error:
-        error.add(f"  object: {uri}")  # which S3 does not name
+        error.add(f"  object: {uri}")  # S3's error does not name it
         raise
 
 
 def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) -> str | None:
-    """Copy an object inside S3; its SHA-256 in base64, as S3 has found it.
+    """Copy an object inside S3; return its SHA-256 in base64, as computed by S3.
 
-    None where S3 refuses: the object is not there, or we may not read or write it.
+    Returns None where S3 refuses: the object does not exist, or we may not read or write it.
     """
     bucket, key = bucket_and_key(uri)
     from_bucket, from_key = bucket_and_key(source)
@@ -48,26 +48,26 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
 
 
 def download(clients: Clients, uri: str, path: Path, progress: Progress | None) -> None:
-    """Copy one object into a file; boto writes to a temporary name beside it, and renames."""
+    """Copy one object into a file; boto writes to a temporary name beside it, then renames."""
     bucket, key = bucket_and_key(uri)
     try:
         with clients.client("s3") as s3:
             size = int(s3.head_object(Bucket=bucket, Key=key)["ContentLength"])
             s3.download_file(bucket, key, str(path), Callback=_told(progress, size))
     except Refused as error:
-        error.add(f"  object: {uri}")  # which S3 does not name
+        error.add(f"  object: {uri}")  # S3's error does not name it
         raise
     if progress and size == 0:
         progress(0, 0)
 
 
 def encryption(kms_key: str | None) -> Mapping[str, Any]:
-    """The arguments of S3 for a KMS key; none for the bucket's own default."""
+    """Return S3's arguments for a KMS key; none for the bucket's own default."""
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
 def _told(progress: Progress | None, size: int) -> Callable[[int], None] | None:
-    """boto's callback, which counts each piece, from several threads."""
+    """Return a callback for boto, which reports each piece from several threads."""
     if progress is None:
         return None
     lock, copied = threading.Lock(), 0

@@ -1,4 +1,4 @@
-"""boto's errors as ours, in one place; AWS's own code, text and request id are always kept."""
+"""Translate boto's errors into ours, in one place; AWS's code, text and request id are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequ
 _NO_CAPACITY = frozenset(
     {"CapacityError", "InsufficientCapacityException", "InsufficientInstanceCapacity"}
 )
-#: botocore's classes by name, for the `aws login` ones are younger than the botocore we ask for.
+#: botocore's classes by name: those of `aws login` are newer than the oldest botocore we support.
 _EXPIRED_HERE = frozenset(
     {
         "CredentialRetrievalError",
@@ -30,7 +30,10 @@ _RENEW = "renew them: `aws sso login`, `aws login`, or new keys with `aws config
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Run calls of boto; Refused, Unreachable, CredentialsExpired or CapacityError for its own."""
+    """Run calls of boto, and translate its errors into CloudError and its subclasses.
+
+    Raises Refused, Unreachable, CredentialsExpired, CapacityError, or CloudError itself.
+    """
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
@@ -40,21 +43,21 @@ def translated() -> Iterator[None]:
     except ClientError as error:
         raise of_answer(error.response) from error
     except Boto3Error as error:
-        # what boto3's transfers wrap around the error of a part
+        # boto3's transfers wrap it around the error of a part
         if isinstance(error.__context__, ClientError):
             raise of_answer(error.__context__.response) from error
         raise Unreachable(_with_fix(str(error), "try again")) from error
-    except ResponseParserError as error:  # of a proxy's page in place of an error in XML
+    except ResponseParserError as error:  # a proxy's page instead of XML
         told = " ".join(str(error).split())
         raise Unreachable(_with_fix(f"what answers is not AWS: {told}", _NETWORK)) from error
-    except (BotoCoreError, ValueError) as error:  # ValueError: an address that is none
+    except (BotoCoreError, ValueError) as error:  # ValueError: an invalid address
         raise _of_boto(error) from error
 
 
 def of_answer(response: Mapping[str, Any]) -> CloudError:
-    """The error that an answer of AWS stands for."""
+    """Return the exception for an error response of AWS."""
     answer, metadata = response.get("Error", {}), response.get("ResponseMetadata", {})
-    # A proxy's page has no code; the status says what there is to say.
+    # A proxy's page has no code; fall back to the status.
     code = str(answer.get("Code") or metadata.get("HTTPStatusCode", "?"))
     message, request_id = str(answer.get("Message", "")), metadata.get("RequestId")
     kind: type[CloudError] = Refused
@@ -68,7 +71,7 @@ def of_answer(response: Mapping[str, Any]) -> CloudError:
 
 
 def _of_boto(error: Exception) -> CloudError:
-    """The error that stands for one of boto's own, in which AWS has said nothing."""
+    """Return the exception for one of boto's own errors, without an answer from AWS."""
     from botocore import exceptions as boto
 
     if type(error).__name__ in _EXPIRED_HERE:
@@ -92,6 +95,7 @@ def _is_here(said: str) -> bool:
 
 
 def no_region() -> CloudError:
+    """Return the error for a missing AWS region."""
     fix = "export AWS_DEFAULT_REGION=us-east-1, or run: aws configure set region us-east-1"
     return CloudError(_with_fix("no AWS region is configured", fix))
 

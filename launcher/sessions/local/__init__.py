@@ -1,4 +1,4 @@
-"""This machine as a platform: the request that would go to SageMaker runs here, host by host."""
+"""This machine as a platform: runs the request that would go to SageMaker, one process per host."""
 
 from __future__ import annotations
 

@@ -15,16 +15,16 @@ from launcher.sessions.local.files import open_up
 from launcher.sessions.local.objects import Place
 from launcher.sessions.local.opt_ml import HostTree
 
-#: Weights hardly get smaller, and the user waits.
+#: Fast: weights hardly compress, and the user is waiting.
 _GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Artifacts:
-    """What a job left.
+    """The stored results of a job.
 
-    model: the URI of model.tar.gz, None when the hosts left no model; notes: what the user should
-        know of the making.
+    model: the URI of model.tar.gz, None when the hosts left no model.
+    notes: what the user should know about the packing.
     """
 
     model: str | None
@@ -34,10 +34,11 @@ class Artifacts:
 def pack_artifacts(
     request: Mapping[str, Any], trees: Mapping[Host, HostTree], place: Place
 ) -> Artifacts:
-    """Write model.tar.gz and output.tar.gz, of what there is, to the job's place for results.
+    """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
 
-    The model stays as it is, below model/, where the request wants it uncompressed. A file that
-    several hosts wrote is the first host's. Raises OSError or S3Failed when it cannot be written.
+    If the request asks for an uncompressed model, its files are stored below model/ instead. If
+    several hosts wrote the same file, the first host's is kept. Raises OSError or S3Failed when the
+    results cannot be written.
     """
     for tree in trees.values():
         open_up(tree.ml.model)
@@ -58,13 +59,17 @@ def pack_artifacts(
 
 @dataclass(frozen=True, kw_only=True)
 class _Merged:
-    """What is in the same folder of several hosts: by name, whose it is, and who else had it."""
+    """The merged content of one folder across hosts.
+
+    files: (host, path) by name.
+    left_out: (name, host whose file was kept, host whose file was not).
+    """
 
     files: Mapping[str, tuple[Host, Path]]
     left_out: Sequence[tuple[str, Host, Host]]
 
     def notes(self, what: str) -> list[str]:
-        """A line for each file that lost to another host's."""
+        """Return a line for each file that lost to another host's."""
         return [
             f"{what} has {name} of {winner.name}; that of {host.name} differs and was left out"
             for name, winner, host in self.left_out
@@ -93,7 +98,7 @@ def _pack(merged: _Merged, place: Place, name: str) -> None:
 
 
 def _store_plain(model: _Merged, place: Place) -> list[str]:
-    """Store each file by its name; a line for each link that leads to no file."""
+    """Store each file under its name; return a note for each link that does not lead to a file."""
     notes = []
     for name, (host, path) in model.files.items():
         if path.is_file():
@@ -109,7 +114,7 @@ def _contents(folder: Path) -> Iterator[Path]:
 
 
 def _is_packed(path: Path) -> bool:
-    """Files, folders and links; sockets and pipes mean nothing outside their job."""
+    """Select files, folders and links; sockets and pipes mean nothing outside their job."""
     return path.is_symlink() or path.is_file() or path.is_dir()
 
 

@@ -1,6 +1,6 @@
-"""One attempt at a job: its hosts from their preparation to the end of the last of them.
+"""One attempt at a job: prepares its hosts and runs them until the last one has ended.
 
-A job on spot instances has one more after each interruption, with new hosts.
+A job on spot instances makes another attempt, with new hosts, after each interruption.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from launcher.sessions.local.wiring import Wiring
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What the hosts of a job are made from, and who is told about them.
+    """Everything that the hosts of a job are made from, and the callbacks that report on them.
 
-    courier: None for a job that has nothing in S3.
-    on_training: called when the hosts are prepared; on_note, on_download: told what happens before
-    that; the other calls: see Supervision.
+    courier: None for a job that uses nothing in S3.
+    on_training: called when the hosts are prepared.
+    on_note, on_download: called with messages from before that point.
+    The other callbacks: see Supervision.
     """
 
     folder: JobFolder
@@ -59,7 +60,7 @@ class Attempt:
     on_lost: Callable[[RunningHost], None]
 
     def run(self) -> Supervision:
-        """Prepare the hosts and let them train; no process of them is left afterwards.
+        """Prepare the hosts and run the training; no process of theirs is left afterwards.
 
         Raises PlatformError or OSError when they cannot be prepared or started.
         """
@@ -84,12 +85,12 @@ class Attempt:
         return supervision
 
     def trees(self) -> dict[Host, HostTree]:
-        """The folders of each host."""
+        """Return the folders of each host."""
         hosts = hosts_of(self.request, self.wiring)
         return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
 
     def _fetch(self) -> dict[str, Path]:
-        """The channels that lie in S3, brought here; by name."""
+        """Download the channels that are in S3; return their folders by channel name."""
         if self.courier is None:
             return {}
         return fetch_channels(
@@ -101,7 +102,7 @@ class Attempt:
         )
 
     def _checkpoints(self, trees: Mapping[Host, HostTree]) -> CheckpointSync | None:
-        """The checkpoint folders, filled; None for a job without."""
+        """Return the sync of the checkpoint folders, already restored; None for a job without."""
         config = checkpoint_config(self.request)
         if config is None:
             return None
@@ -166,7 +167,7 @@ class Attempt:
 
 @contextmanager
 def hold_scratch(folder: JobFolder) -> Iterator[Path]:
-    """A temporary folder with a short path, for as long as the block runs; the job links to it."""
+    """Yield a temporary folder with a short path, linked from the job's folder, for one block."""
     scratch = Path(tempfile.mkdtemp(prefix="launcher-"))
     folder.scratch.symlink_to(scratch)
     try:

@@ -1,9 +1,10 @@
 """Input channels: which files each host of a job gets.
 
-Files of this machine are used where they are; objects in S3 were fetched before (fetching.py).
-A channel's URI is a prefix of S3 keys, as on SageMaker: a folder means everything below it, and
-otherwise every file whose path begins with it. ShardedByS3Key deals the sorted objects out over
-the hosts of the channel's groups (over groups this is our reading: AWS does not document it).
+Files of this machine are used in place; objects in S3 were fetched before (fetching.py). As on
+SageMaker, a channel's URI is a prefix of S3 keys: a folder means everything below it, any other
+path every file whose path starts with it. ShardedByS3Key distributes the sorted objects over the
+hosts of the channel's groups. AWS does not document how that works across several groups; one
+distribution over all of them is our interpretation.
 """
 
 from __future__ import annotations
@@ -30,20 +31,18 @@ class Channel:
     config: Mapping[str, str]
 
     def reaches(self, group: str) -> bool:
+        """Return whether the hosts of a group get this channel."""
         return self.groups is None or group in self.groups
 
     @property
     def is_fetched(self) -> bool:
-        """Whether its files are copies that were made for this job."""
+        """True if its files are copies that were downloaded for this job."""
         return is_s3(self.uri)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supply:
-    """What one host gets of one channel: a whole folder, or single files by their names in it.
-
-    is_own: the host may change what it gets; else it is the user's.
-    """
+    """One host's share of one channel: a whole folder, or single files by name in the channel."""
 
     channel: Channel
     folder: Path | None = None
@@ -51,11 +50,12 @@ class Supply:
 
     @property
     def is_own(self) -> bool:
+        """True if the host may change the files; otherwise they are the user's."""
         return self.channel.is_fetched
 
 
 def channels_of(request: Mapping[str, Any]) -> tuple[Channel, ...]:
-    """The channels of a request that was checked."""
+    """Return the channels of a request that has passed the checks."""
     default_mode = request["AlgorithmSpecification"].get("TrainingInputMode", "File")
     return tuple(_channel(raw, default_mode) for raw in request.get("InputDataConfig", ()))
 
@@ -63,9 +63,9 @@ def channels_of(request: Mapping[str, Any]) -> tuple[Channel, ...]:
 def supplies(
     channels: Sequence[Channel], hosts: Sequence[Host], fetched: Mapping[str, Path]
 ) -> dict[Host, list[Supply]]:
-    """What each host gets; OSError when a folder cannot be read.
+    """Return what each host gets of the channels; raise OSError when a folder cannot be read.
 
-    fetched: the folders of the channels that came from S3, by the names of the channels.
+    fetched: the folders of the channels that came from S3, by channel name.
     """
     given: dict[Host, list[Supply]] = {host: [] for host in hosts}
     for channel in channels:
@@ -77,13 +77,13 @@ def supplies(
 
 
 def objects(prefix: Path) -> dict[str, Path]:
-    """The files that a prefix names, by their names in the channel, in the order of S3 keys."""
+    """Return the files that a prefix matches, by name in the channel, in the order of S3 keys."""
     found = {name: path for name, path in _candidates(prefix) if path.is_file()}
     return dict(sorted(found.items(), key=lambda item: item[0].encode()))
 
 
 def has_objects(prefix: Path) -> bool:
-    """Whether a prefix names at least one file."""
+    """Return whether a prefix matches at least one file."""
     return any(path.is_file() for _, path in _candidates(prefix))
 
 
@@ -122,7 +122,7 @@ def _replica(channel: Channel, prefix: Path) -> Supply:
 
 
 def _candidates(prefix: Path) -> Iterator[tuple[str, Path]]:
-    """(name in the channel, path) of what may be a file below a prefix."""
+    """Yield (name in the channel, path) of everything below a prefix that may be a file."""
     if prefix.is_dir():
         yield from _below(prefix, prefix)
     elif prefix.parent.is_dir():

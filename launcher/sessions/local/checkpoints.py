@@ -1,8 +1,9 @@
-"""The checkpoint folder of the hosts, kept in step with CheckpointConfig's S3Uri.
+"""The checkpoint folders of the hosts, kept in sync with CheckpointConfig's S3Uri.
 
-As on SageMaker every host has the folder, filled before it starts; what any host writes goes to the
-one place while the job runs, and the last of several writers of a name wins. Nothing is deleted
-there. A file is copied once it has not changed for a second, or its host has ended.
+As on SageMaker, every host has the folder, and it is filled before the host starts. While the job
+runs, the files of all hosts are copied to the one location; if several hosts write the same name,
+the last writer wins. Nothing is ever deleted there. A file is copied once it has not changed for
+a second, or once its host has ended.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from launcher.sessions.local.objects import Place, S3Failed, copy_into, files_be
 from launcher.sessions.local.opt_ml import HostTree
 
 _PERIOD_SECONDS = 1.0
-#: Links that lead to links; Linux follows as many (path_resolution(7)).
+#: Longest chain of links to follow; the same limit as Linux (path_resolution(7)).
 _MAX_LINKS = 40
 
 
 class _Changed(Exception):
-    """A file was written to while it was copied; a later round has it."""
+    """Raised when a file was written to while it was copied; a later round copies it again."""
 
 
 class CheckpointSync:
-    """Fills the folders of the hosts, and keeps their content while the block runs.
+    """Restores the hosts' checkpoint folders, and copies what they write there while a block runs.
 
-    problem: why the last round of copies failed, None when it did not.
+    problem: why the last round of copies failed; None when it did not.
     """
 
     def __init__(self, place: Place, inside: str, trees: Iterable[HostTree]) -> None:
@@ -45,7 +46,7 @@ class CheckpointSync:
         self._thread = threading.Thread(target=self._follow, name="checkpoints", daemon=True)
 
     def restore(self) -> None:
-        """Copy what was kept into every folder. Raises OSError or S3Failed."""
+        """Copy the stored checkpoints into every host's folder. Raises OSError or S3Failed."""
         for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
         first, *others = self._folders
@@ -65,7 +66,7 @@ class CheckpointSync:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The hosts have ended: copy what they wrote last."""
+        """Copy the last files, after the hosts have ended."""
         self._ended.set()
         self._thread.join()
         self._keep(at_once=True)
@@ -75,20 +76,20 @@ class CheckpointSync:
             self._keep()
 
     def _keep(self, *, at_once: bool = False) -> None:
-        """Copy what is new or has changed, and was the same a round ago (or `at_once`)."""
+        """Copy new and changed files, if unchanged since the last round (or `at_once`)."""
         problem = None
         for folder in self._folders:
             for path in files_below(folder):
-                # One wait for an S3 that is away is enough, however many files there are.
+                # Wait once for an unreachable S3, not once per file.
                 patient = at_once and problem is None
                 problem = self._try_to_keep(path, folder, at_once, patient) or problem
         self.problem = problem
 
     def _try_to_keep(self, path: Path, folder: Path, at_once: bool, patient: bool) -> str | None:
-        """What is wrong with one file, which is no reason to lose the others."""
+        """Copy one file and return its error, so that one bad file does not lose the others."""
         try:
             self._keep_file(path, folder, at_once, patient)
-        except FileNotFoundError:  # removed or replaced meanwhile, or a link that leads nowhere
+        except FileNotFoundError:  # removed or replaced meanwhile, or a dangling link
             return None
         except (OSError, S3Failed) as error:
             return f"the checkpoints cannot be written to {self._place.uri}: {error}"
@@ -110,23 +111,23 @@ class CheckpointSync:
             self._kept[path] = version
 
     def _as_seen_here(self, path: Path, folder: Path) -> Path:
-        """The file; for a link that leads to it by the host's own path, where that is here."""
+        """Resolve the links in a path, mapping the host's own checkpoint path to this machine."""
         for _ in range(_MAX_LINKS):
             if not path.is_symlink():
                 return path
             leads_to = path.parent / path.readlink()
             is_own = leads_to.is_relative_to(self._inside)
             path = folder / leads_to.relative_to(self._inside) if is_own else leads_to
-        raise FileNotFoundError(path)  # it leads to itself
+        raise FileNotFoundError(path)  # a loop of links
 
 
 def _folder(tree: HostTree, inside: PurePosixPath) -> Path:
-    """Where a host's checkpoint folder is on this machine."""
+    """Return the path on this machine of a host's checkpoint folder."""
     return tree.ml.root / inside.relative_to(DEFAULT_ML_ROOT)
 
 
 def _version(path: Path) -> tuple[int, ...]:
-    """What changes when a file does; FileNotFoundError for what is none."""
+    """Return a value that changes with the file; raise FileNotFoundError if it is not a file."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise FileNotFoundError(path)

@@ -1,4 +1,4 @@
-"""When a job has to end before its hosts do: someone asks for it, or its time is up."""
+"""Decides when a job must end before its hosts do: on a user's request, or at a time limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _DEFAULT_MAX_SECONDS = 86_400
 
 
 class Clock:
-    """The limits of StoppingCondition, and the requests that users leave in the job's folder.
+    """Checks the limits of StoppingCondition and the requests that users leave in the job's folder.
 
-    MaxRuntimeInSeconds counts the training of all attempts, MaxWaitTimeInSeconds everything.
+    MaxRuntimeInSeconds limits the training time of all attempts, MaxWaitTimeInSeconds the total.
     """
 
     def __init__(self, request: Mapping[str, Any], folder: JobFolder) -> None:
@@ -28,19 +28,19 @@ class Clock:
         self._deadline: float | None = None
 
     def training_starts(self) -> None:
-        """The hosts of an attempt have started."""
+        """Start counting training time: the hosts of an attempt have started."""
         self._deadline = time.monotonic() + self._max_seconds
 
     def training_ends(self) -> None:
-        """They have ended; what is left of the time is for the next attempt."""
+        """Stop counting training time; the rest is left for the next attempt."""
         if self._deadline is not None:
             self._max_seconds = self._deadline - time.monotonic()
 
     def asked_to_end(self) -> State | None:
-        """The state to end in, or to be interrupted in; None while the job may go on."""
+        """Return the state to end in, or to be interrupted in; None while the job may continue."""
         now = time.monotonic()
         if self._folder.stop.exists() or not self._folder.path.exists():
-            return State.STOPPED  # without its folder, nobody could ask the job to stop any more
+            return State.STOPPED  # without its folder, nobody could stop the job any more
         if self._deadline is not None and now > self._deadline:
             return State.MAX_RUNTIME_EXCEEDED
         if self._wait_deadline is not None and now > self._wait_deadline:

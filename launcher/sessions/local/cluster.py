@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class Host:
     """One instance of the job.
 
-    number: 1 for algo-1; address: where others reach it; interface: which device has the address.
+    number: 1 for algo-1.
+    address: the address at which other hosts reach it.
+    interface: the network device that has the address.
     """
 
     number: int
@@ -27,6 +29,7 @@ class Host:
 
     @property
     def name(self) -> str:
+        """The host's name, such as "algo-1"."""
         return f"algo-{self.number}"
 
     def __str__(self) -> str:
@@ -34,7 +37,7 @@ class Host:
 
 
 def groups_of(request: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """(name, instance type, count) of each group; a job without groups is one group."""
+    """Return (name, instance type, count) of each group; a job without groups is one group."""
     resources = request["ResourceConfig"]
     if groups := resources.get("InstanceGroups"):
         return [(g["InstanceGroupName"], g["InstanceType"], g["InstanceCount"]) for g in groups]
@@ -42,7 +45,7 @@ def groups_of(request: Mapping[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def hosts_of(request: Mapping[str, Any], wiring: Wiring) -> tuple[Host, ...]:
-    """The hosts of a job, at the addresses of its wiring."""
+    """Return the hosts of a job, with addresses from its network settings."""
     members = [
         (group, instance_type)
         for group, instance_type, count in groups_of(request)
@@ -61,5 +64,5 @@ def hosts_of(request: Mapping[str, Any], wiring: Wiring) -> tuple[Host, ...]:
 
 
 def host_number(name: str) -> int:
-    """10 for "algo-10": what hosts are sorted by, since "algo-10" < "algo-9" as text."""
+    """Return 10 for "algo-10": the sort key for hosts, since "algo-10" < "algo-9" as text."""
     return int(name.rpartition("-")[2])

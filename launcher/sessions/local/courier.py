@@ -1,8 +1,9 @@
-"""The courier of a job: the process that talks to S3 for it.
+"""The S3 process of a job: a separate process that makes every S3 call for it.
 
-The keeper forks it before the platform process, which may leave this machine's network (isolation
-`network`), kills whatever is below it when hosts have ended, and starts processes from a single
-thread. The two talk over a pipe, and the courier leaves when the other end is closed.
+The watchdog forks it before the platform process, for three reasons: the platform process may leave
+this machine's network (isolation `network`), it kills all its descendants when the hosts have
+ended, and it must start processes from a single thread. The two processes communicate over a pipe,
+and the S3 process exits when the other end is closed.
 """
 
 from __future__ import annotations
@@ -20,33 +21,33 @@ from launcher.errors import PlatformError
 from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.objects import S3Failed
 
-#: Seconds for which S3 may be away before the job goes on without it.
+#: Seconds for which S3 may be unreachable before a call fails.
 PATIENCE = 300.0
 
 
 class TransferStopped(Exception):
-    """Someone asked the job to stop while its inputs were on their way."""
+    """Raised when the job was asked to stop while its inputs were being downloaded."""
 
 
 class Courier:
-    """The platform's end: asks for one thing at a time, and waits for it.
+    """The platform process's end of the pipe: sends one request at a time and waits for its answer.
 
-    on_note, on_progress: told what the courier says meanwhile; on_progress of bytes.
+    on_note, on_progress: called with the notes and byte counts that arrive while a request runs.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lock = threading.Lock()  # checkpoints have a thread of their own
+        self._lock = threading.Lock()  # the checkpoint thread sends requests too
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_progress: Callable[[int], None] = lambda _: None
 
     def list(self, uri: str) -> list[tuple[str, int]]:
-        """(URI, bytes) of every object whose URI begins so. Raises S3Failed."""
+        """Return (URI, bytes) of every object whose URI starts with `uri`. Raises S3Failed."""
         found: list[tuple[str, int]] = self._ask("list", uri, PATIENCE)
         return found
 
     def read(self, uri: str) -> bytes:
-        """A small object. Raises S3Failed."""
+        """Return the content of a small object. Raises S3Failed."""
         content: bytes = self._ask("read", uri, PATIENCE)
         return content
 
@@ -55,11 +56,11 @@ class Courier:
         self._ask("fetch", dict(files), PATIENCE)
 
     def store(self, files: Mapping[str, Path], *, patient: bool = True) -> None:
-        """Copy files into objects; patient: wait for S3. Raises S3Failed or OSError."""
+        """Copy files into objects; with `patient`, wait for S3. Raises S3Failed or OSError."""
         self._ask("store", dict(files), PATIENCE if patient else 0.0)
 
     def close(self) -> None:
-        """This process has nothing to ask; where no other has this end, the courier leaves."""
+        """Close this process's end; the S3 process exits once no process holds this end open."""
         self._connection.close()
 
     def _ask(self, name: str, *arguments: object) -> Any:
@@ -81,7 +82,7 @@ class Courier:
 
 
 def hire(folder: JobFolder) -> Courier:
-    """Fork the courier of a job."""
+    """Fork the S3 process of a job and return the connection to it."""
     ours, its = Pipe()
     if os.fork() == 0:
         try:
@@ -96,13 +97,16 @@ def hire(folder: JobFolder) -> Courier:
 
 
 def _close_all_but(kept: int) -> None:
-    """Among them the job's lock, which says that its platform lives."""
+    """Close all other descriptors.
+
+    Among them is the job's lock: a copy here would make a dead platform look alive.
+    """
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _serve(connection: Connection, folder: JobFolder) -> None:
-    """Do what is asked until nobody is there to ask."""
+    """Answer requests until the other end of the pipe is closed."""
     listener = _Line(connection, folder)
     s3 = None
     while True:
@@ -111,36 +115,39 @@ def _serve(connection: Connection, folder: JobFolder) -> None:
         except EOFError:
             return
         try:
-            # Here, since a job that ends before it needs S3 shall not wait for boto3.
+            # Imported here so that a job that ends before it needs S3 does not wait for boto3.
             from launcher.sessions.local.s3 import S3
 
             s3 = s3 or S3(listener)
             answer = ("done", getattr(s3, name)(*arguments))
         except (PlatformError, OSError, TransferStopped) as error:
             answer = ("failed", error)
-        except Exception as error:  # noqa: BLE001 (the other process is to say it, not this one)
+        except Exception as error:  # noqa: BLE001 (the other process reports it)
             answer = ("failed", S3Failed(f"{type(error).__name__}: {error}"))
         connection.send(answer)
 
 
 class _Line:
-    """The courier's way to say how it goes."""
+    """Sends the progress and notes of a transfer over the pipe, and watches for a stop request."""
 
     def __init__(self, connection: Connection, folder: JobFolder) -> None:
         self._connection = connection
         self._folder = folder
 
     def progress(self, done: int) -> None:
+        """Send the number of bytes transferred so far."""
         self._connection.send(("progress", done))
 
     def note(self, text: str) -> None:
+        """Send a message for the job's owner."""
         self._connection.send(("note", text))
 
     def check(self) -> None:
+        """Raise TransferStopped if the job was asked to stop."""
         if self._folder.stop.exists():
             raise TransferStopped
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; EOFError when the platform has gone."""
+        """Wait for some seconds; raise EOFError when the platform process has exited."""
         if self._connection.poll(seconds):
             raise EOFError

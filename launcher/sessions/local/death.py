@@ -1,7 +1,8 @@
-"""A platform process that died without ending its job: whoever reads the job notices, and ends it.
+"""Orphan cleanup: detect a platform process that died without ending its job, and end the job.
 
-While the status is not terminal, the platform process and its keeper hold the job's lock. So a free
-lock under such a status means that both were killed, or that the machine was switched off.
+While the status is not terminal, the platform process and its watchdog hold the job's lock. So a
+free lock with a non-terminal status means that both were killed, or that the machine was switched
+off. Whoever reads the job next detects this.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def current_boot() -> str:
-    """What tells one run of this machine from the next; Linux makes it at each boot."""
+    """Return the ID of this machine's current boot; Linux generates a new one at each boot."""
     return _BOOT_ID.read_text().strip()
 
 
 def settled_status(folder: JobFolder) -> dict[str, Any]:
-    """The job's description, after a dead platform process was noticed and cleaned up after."""
+    """Return the job's description, after cleaning up if its platform process has died."""
     status = folder.status()
     if description.is_terminal(status):
         return status
@@ -43,10 +44,10 @@ def settled_status(folder: JobFolder) -> dict[str, Any]:
 
 
 def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
-    """End what is left of a job and close it as failed, once; its lock must be held."""
+    """Kill what is left of a job and close it as failed, once; the caller must hold its lock."""
     status = folder.status()
     if description.is_terminal(status):
-        return status  # of several readers one was quicker
+        return status  # another reader closed it first
     kill_until_none(partial(marked, folder.hosts))
     if folder.scratch.is_symlink():
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
@@ -60,7 +61,7 @@ def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
 
 
 def _reason(folder: JobFolder) -> str:
-    with contextlib.suppress(PlatformError):  # damaged settings; the platform is dead all the same
+    with contextlib.suppress(PlatformError):  # damaged settings; the platform is dead anyway
         if folder.settings().boot != current_boot():
             return "this machine was restarted while the job ran"
     return f"the local platform process died; what it said is in {folder.platform_log}"

@@ -1,6 +1,6 @@
-"""The DescribeTrainingJob document of a local job, and how it changes from state to state.
+"""The DescribeTrainingJob document of a local job, and its changes from state to state.
 
-Times are seconds since the epoch in the file, and become aware datetimes when presented. The
+In the file, times are seconds since the epoch; `presented` turns them into aware datetimes. The
 states and their order are SageMaker's (API reference, DescribeTrainingJob, SecondaryStatus).
 """
 
@@ -21,7 +21,7 @@ REGION = LOCAL_REGION
 
 
 class State(str, enum.Enum):
-    """SecondaryStatus: the states of a job, in which `ENDINGS` are the last."""
+    """The states of a job (SecondaryStatus); those in `ENDINGS` are final."""
 
     STARTING = "Starting"
     DOWNLOADING = "Downloading"
@@ -60,12 +60,12 @@ ENDINGS = {
 
 
 def job_arn(name: str, *, region: str, account: str) -> str:
-    """The ARN of a job."""
+    """Return the ARN of a job."""
     return f"arn:aws:sagemaker:{region}:{account}:training-job/{name}"
 
 
 def opened(request: Mapping[str, Any], *, arn: str, isolation: str, now: float) -> dict[str, Any]:
-    """The document of a job that was accepted just now: the request's fields, token redacted."""
+    """Return the document of a newly accepted job: the request's fields, the token redacted."""
     document = copy.deepcopy(dict(request))
     if TOKEN_VARIABLE in document.get("Environment", {}):
         document["Environment"][TOKEN_VARIABLE] = REDACTED
@@ -81,7 +81,7 @@ def opened(request: Mapping[str, Any], *, arn: str, isolation: str, now: float) 
 
 
 def entered(document: Mapping[str, Any], state: State, *, now: float) -> dict[str, Any]:
-    """The document of a job that enters a state."""
+    """Return the document after the job enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     if transitions:
         transitions[-1]["EndTime"] = now
@@ -97,7 +97,7 @@ def entered(document: Mapping[str, Any], state: State, *, now: float) -> dict[st
 
 
 def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, Any]:
-    """The document of a job that says how far its present state is."""
+    """Return the document with a new progress message for its present state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     transitions[-1]["StatusMessage"] = message
     return {**document, "SecondaryStatusTransitions": transitions, "LastModifiedTime": now}
@@ -106,7 +106,7 @@ def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, 
 def closed(
     document: Mapping[str, Any], ending: State, *, now: float, reason: str | None = None
 ) -> dict[str, Any]:
-    """The document of a job that has ended; `reason` is the FailureReason of a failed one."""
+    """Return the document of a job that has ended; `reason` is a failed job's FailureReason."""
     final = entered(document, ending, now=now)
     final["TrainingJobStatus"] = ENDINGS[ending]
     final["SecondaryStatusTransitions"][-1]["EndTime"] = now
@@ -114,7 +114,7 @@ def closed(
         final["FailureReason"] = reason[:FAILURE_REASON_LIMIT]
         final["SecondaryStatusTransitions"][-1]["StatusMessage"] = final["FailureReason"]
     if start := final.get("TrainingStartTime"):
-        seconds = max(0, math.ceil(now - start))  # somebody may have set the clock back
+        seconds = max(0, math.ceil(now - start))  # the clock may have been set back
         final |= {
             "TrainingEndTime": now,
             "TrainingTimeInSeconds": seconds,
@@ -124,7 +124,7 @@ def closed(
 
 
 def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
-    """How a job looks from the moment it was asked to stop until the platform says so itself."""
+    """Return the document to show from a stop request until the platform itself enters Stopping."""
     return {
         **document,
         "TrainingJobStatus": State.STOPPING.value,
@@ -133,16 +133,17 @@ def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_terminal(document: Mapping[str, Any]) -> bool:
+    """Return whether the job has ended, so that its status will not change again."""
     return document["TrainingJobStatus"] in TERMINAL_STATUSES
 
 
 def presented(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as boto3 would return it: times are datetimes."""
+    """Return the document as boto3 would: times are datetimes."""
     return {key: _presented(key, value) for key, value in document.items()}
 
 
 def summarised(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document's entry in ListTrainingJobs."""
+    """Return the document's entry in ListTrainingJobs."""
     fields = (
         "TrainingJobName",
         "TrainingJobArn",

@@ -1,4 +1,4 @@
-"""The environment of a host: what a training container has, and nothing of the caller's."""
+"""The environment of a host: the variables of a training container, and none of the caller's."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def host_environment(
     mark: Path,
     settings: Settings,
 ) -> dict[str, str]:
-    """The variables of a host; `mark` is the folder by which its processes are recognised."""
+    """Return the variables of a host; `mark` is the folder that identifies its processes."""
     name = request["TrainingJobName"]
     return {
-        # As the framework images set them.
+        # The same values as in AWS's framework images.
         "LANG": "C.UTF-8",
         "LC_ALL": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
@@ -52,7 +52,10 @@ def host_environment(
 
 
 def _shared_network(hosts: Sequence[Host], wiring: Wiring) -> dict[str, str]:
-    """What hosts need that share one network stack; others find names and ports as on SageMaker."""
+    """Return the variables for hosts that share one network stack; others need none.
+
+    Hosts with a network stack of their own find names and ports as on SageMaker.
+    """
     if wiring.port_base is None:
         return {}
     return {
@@ -62,11 +65,11 @@ def _shared_network(hosts: Sequence[Host], wiring: Wiring) -> dict[str, str]:
 
 
 def _tolerance(host_failure: HostFailure) -> dict[str, str]:
-    """What hosts must know where the platform does not fail the job for the loss of one."""
+    """Return the variable that tells hosts about tolerated host failures; none by default."""
     is_usual = host_failure is HostFailure.FAIL
     return {} if is_usual else {HOST_FAILURE_VARIABLE: host_failure.value}
 
 
 def _fair_share(hosts: int) -> int:
-    """CPUs of this machine for each of so many hosts, at least one."""
+    """Return the number of this machine's CPUs for each host, at least one."""
     return max(1, len(os.sched_getaffinity(0)) // hosts)

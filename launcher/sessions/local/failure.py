@@ -1,4 +1,4 @@
-"""Why a job failed: FailureReason."""
+"""The FailureReason of a failed job."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from launcher.sessions.local.running import RunningHost
 
 #: UTF-8 has at most 4 bytes per character.
 _BYTES = 4 * FAILURE_REASON_LIMIT
-#: Events of a host's log that tell the reason where no failure file could be written (a full
-#: disk), or where the host that should have written one was frozen; and the field that has it.
+#: Log events that carry the reason when no failure file could be written (a full disk), or when
+#: the host that should have written one was frozen; by event, the field that holds the reason.
 _LAST_WORDS = {"failure_not_written": "reason", "host_ended": "origin"}
 
 
 def failure_reason(failed: Sequence[RunningHost]) -> str:
-    """The failure file of the host that failed first and has one, else what the logs say of it.
+    """Return the failure file of the host that failed first and has one, else the logged reason.
 
-    failed: the failed hosts in the order of their ends, at least one. Where nobody has said a word,
-    the reason is how the first one ended.
+    failed: the failed hosts in the order in which they ended, at least one. Without a file or a
+    logged reason, return how the first one ended.
     """
     for host in failed:
         if text := _failure_file(host.tree.ml.failure):

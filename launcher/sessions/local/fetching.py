@@ -1,7 +1,7 @@
-"""The inputs of a job that lie in S3, brought to this machine while it is Downloading.
+"""Download of a job's inputs from S3 to this machine, while the job is Downloading.
 
 Each object is fetched once; the hosts that get it have hard links to it. Names are SageMaker's: a
-channel has the keys below its prefix, or the names of its manifest.
+channel has the keys below its prefix, or the names in its manifest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from launcher.sessions.s3_uris import bucket_and_key, is_s3
 
 
 class DownloadFailed(PlatformError):
-    """The job cannot have its inputs; the message is SageMaker's FailureReason for that."""
+    """Raised when a job's inputs cannot be downloaded; the message is SageMaker's FailureReason."""
 
 
 def fetch_channels(
@@ -34,9 +34,10 @@ def fetch_channels(
     note: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> dict[str, Path]:
-    """Fetch what is in S3 to a folder for each channel, unless it is there; the folders by name.
+    """Fetch each channel in S3 to its own folder, unless already there; return folders by name.
 
-    note: told of each channel that has come; progress: told how far one is.
+    note: called with a line about each channel that was fetched.
+    progress: called with the progress of one that is being fetched.
     Raises DownloadFailed, OSError or TransferStopped.
     """
     fetched = {channel.name: folder / channel.name for channel in channels if channel.is_fetched}
@@ -51,7 +52,7 @@ def fetch_channels(
 def _fetch(
     channel: Channel, courier: Courier, folder: Path, progress: Callable[[str], None]
 ) -> str:
-    """Fetch one channel; a line about it."""
+    """Fetch one channel; return a line about it."""
     start = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -74,7 +75,7 @@ def _fetch(
 
 
 def _objects(channel: Channel, courier: Courier) -> dict[str, tuple[str, int]]:
-    """(URI, bytes) of each object by its name in the channel."""
+    """Return (URI, bytes) of each object by its name in the channel."""
     if channel.kind == "ManifestFile":
         prefix, names = _manifest(channel.uri, courier.read(channel.uri))
         sizes = dict(courier.list(prefix))
@@ -84,7 +85,7 @@ def _objects(channel: Channel, courier: Courier) -> dict[str, tuple[str, int]]:
 
 
 def _files(names: Mapping[str, str], folder: Path) -> dict[str, Path]:
-    """Where each object goes, by its URI; S3 can keep what no folder can."""
+    """Return the path for each URI; raise DownloadFailed where S3 keys clash as file names."""
     files = {uri: folder / safe_name(name) for uri, name in names.items()}
     owners = {path: uri for uri, path in files.items()}
     folders = {parent for path in files.values() for parent in path.parents}
@@ -98,7 +99,7 @@ def _files(names: Mapping[str, str], folder: Path) -> dict[str, Path]:
 
 
 def name_in_channel(uri: str, prefix: str) -> str:
-    """What an object is called below a channel's folder.
+    """Return the name of an object below its channel's folder.
 
     >>> name_in_channel("s3://b/digits/deep/i", "s3://b/digits")
     'deep/i'
@@ -112,7 +113,7 @@ def name_in_channel(uri: str, prefix: str) -> str:
 
 
 def _manifest(uri: str, content: bytes) -> tuple[str, list[str]]:
-    """(prefix, names) of a manifest: [{"prefix": "s3://bucket/some/"}, "a", "b", ...]."""
+    """Return (prefix, names) of a manifest: [{"prefix": "s3://bucket/some/"}, "a", "b", ...]."""
     try:
         first, *names = json.loads(content)
         prefix = first["prefix"]
@@ -147,7 +148,7 @@ def _megabytes(count: int) -> str:
 
 
 def discard_fetched(request: Mapping[str, Any], folder: JobFolder) -> None:
-    """Remove the copies of an ended job: its data are still in S3, and may be large."""
+    """Remove the downloaded inputs of an ended job: they may be large, and S3 has the originals."""
     names = [channel.name for channel in channels_of(request) if channel.is_fetched]
     for host in folder.hosts.glob("*"):
         for name in names:

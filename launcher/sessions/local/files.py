@@ -1,4 +1,4 @@
-"""Files that other processes read or write: replaced whole, and open to our user."""
+"""Files shared with other processes: replaced atomically, and kept accessible to our user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from launcher.errors import PlatformError
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file at once: a reader sees the old content or the new, and nothing between."""
+    """Replace a file atomically: a reader sees either the old content or the new."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     new = Path(name)
     try:
@@ -29,7 +29,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """PlatformError for what keeps a block from writing to a place of the caller's choice."""
+    """Turn an OSError while writing to a user-chosen path into a PlatformError."""
     try:
         yield
     except OSError as error:
@@ -40,12 +40,12 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def nearest_there(path: Path) -> Path:
-    """The path, or what is there of the way to it."""
+    """Return the path, or its nearest ancestor that exists."""
     return next(place for place in (path, *path.parents) if os.path.lexists(place))
 
 
 def why_unwritable(folder: Path) -> str | None:
-    """What keeps us from writing to a folder that may not be there yet; None: nothing."""
+    """Return why a folder, which may not exist yet, cannot be written to; None if it can."""
     place = nearest_there(folder)
     if not place.is_dir():
         return f"{place} is not a folder"
@@ -57,7 +57,7 @@ def why_unwritable(folder: Path) -> str | None:
 def open_up(folder: Path) -> None:
     """Let our user read and remove everything below a folder, whatever modes a program has set.
 
-    On SageMaker root does both, whom modes do not stop.
+    On SageMaker, root does both, and modes do not restrict root.
     """
     _permit(folder, stat.S_IRWXU)
     for entry in os.scandir(folder):
@@ -68,16 +68,16 @@ def open_up(folder: Path) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Replace a file by a JSON document."""
+    """Replace a file with a JSON document."""
     write_whole(path, json.dumps(value, indent=2).encode())
 
 
 def _permit(path: Path, needed: int) -> None:
     mode = path.stat().st_mode
-    if mode & needed != needed:  # else it may be a link to a file of another user
+    if mode & needed != needed:  # otherwise skip: it may be a link to another user's file
         path.chmod(mode | needed)
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON document that `write_json` wrote."""
+    """Return the value of a JSON document that `write_json` wrote."""
     return json.loads(path.read_text())

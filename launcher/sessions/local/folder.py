@@ -1,16 +1,16 @@
-"""The folder of one local job: all that is known about it, for any process that asks.
+"""The folder of one local job: its whole state, readable by any process.
 
-jobs/<name>/request.json     the CreateTrainingJob request, as it came
+jobs/<name>/request.json     the CreateTrainingJob request, as received
             settings.json    how this machine runs it (Settings)
             status.json      the DescribeTrainingJob document, replaced at each change
-            reserve          room for the last status.json, given up when the disk is full
+            reserve          space for the last status.json, given up when the disk is full
             lock             held (flock) by the platform process for as long as it lives
-            stop             exists when someone asked the job to stop
-            interrupt        exists when someone asked for an interruption (spot instances)
+            stop             exists when the job was asked to stop
+            interrupt        exists when an interruption was requested (spot instances)
             fetched/         the channels that came from S3, until the job ends
-            unsent/          results and checkpoints that S3 has not taken yet
+            unsent/          results and checkpoints that are not in S3 yet
             scratch          link to the hosts' short temporary folder
-            platform.log     what the platform process has to say
+            platform.log     the output of the platform process
             logs/            one file per host: algo-1-<start>.log
             hosts/algo-1/    one tree per host: ml/ is its /opt/ml
 """
@@ -31,11 +31,11 @@ from launcher.sessions.local.description import ACCOUNT, REGION, is_terminal, jo
 from launcher.sessions.local.files import read_json, write_json
 from launcher.sessions.local.isolation import Isolation
 
-#: Of the files in logs/, whose names are otherwise those of their streams.
+#: Suffix of the files in logs/; the rest of a file's name is its stream's name.
 LOG_SUFFIX = ".log"
-#: Several times what a description has.
+#: Several times the size of a description.
 _RESERVE_BYTES = 64 * 1024
-#: What a document raises that somebody has damaged.
+#: Errors raised by reading a damaged document.
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError)
 #: The fields without which a description is damaged.
 _ALWAYS_THERE = (
@@ -50,12 +50,12 @@ _ALWAYS_THERE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the request does not say, because it is about this machine.
+    """Settings of a job that belong to this machine and are not in the request.
 
+    boot: ID of the machine's boot during which the job started.
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
-    boot: what tells this run of the machine from the next.
-    host_failure: what a failed host means; SageMaker is assumed to fail the job (unverified).
-    region, account: where the job's hosts are told that they are.
+    host_failure: whether a failed host fails the job; SageMaker is assumed to do so (unverified).
+    region, account: the values that the job's hosts see.
     """
 
     isolation: Isolation
@@ -66,63 +66,73 @@ class Settings:
     account: str = ACCOUNT
 
     def arn(self, name: str) -> str:
-        """What the job of a name is called, here and in its hosts."""
+        """Return the ARN of a job, used here and in its hosts."""
         return job_arn(name, region=self.region, account=self.account)
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """The names of the files, and the few ways they are read and written."""
+    """Paths of a job's files, and the methods that read and write them."""
 
     path: Path
 
     @property
     def name(self) -> str:
+        """The name of the job."""
         return self.path.name
 
     @property
     def created(self) -> float:
-        """When the job was made: its request is written once."""
+        """Creation time of the job in seconds since the epoch: its request is written only once."""
         return self._request.stat().st_mtime if self._request.exists() else 0.0
 
     @property
     def logs(self) -> Path:
+        """The folder of the hosts' logs."""
         return self.path / "logs"
 
     def log(self, stream: str) -> Path:
-        """The file of one log, which may not be there."""
+        """Return the path of one log, which may not exist."""
         return self.logs / f"{stream}{LOG_SUFFIX}"
 
     @property
     def hosts(self) -> Path:
+        """The folder of the hosts' trees."""
         return self.path / "hosts"
 
     @property
     def fetched(self) -> Path:
+        """The folder of the channels that came from S3."""
         return self.path / "fetched"
 
     @property
     def unsent(self) -> Path:
+        """The folder of results and checkpoints that are not in S3 yet."""
         return self.path / "unsent"
 
     @property
     def platform_log(self) -> Path:
+        """The log of the platform process."""
         return self.path / "platform.log"
 
     @property
     def lock(self) -> Path:
+        """The file that the platform process locks while it lives."""
         return self.path / "lock"
 
     @property
     def stop(self) -> Path:
+        """The file that requests a stop by existing."""
         return self.path / "stop"
 
     @property
     def interrupt(self) -> Path:
+        """The file that requests a spot interruption by existing."""
         return self.path / "interrupt"
 
     @property
     def scratch(self) -> Path:
+        """The link to the hosts' short temporary folder."""
         return self.path / "scratch"
 
     @property
@@ -154,11 +164,12 @@ class JobFolder:
         write_json(self._status, status)
 
     def request(self) -> dict[str, Any]:
+        """Return the CreateTrainingJob request."""
         request: dict[str, Any] = read_json(self._request)
         return request
 
     def settings(self) -> Settings:
-        """How this machine runs the job; PlatformError when that cannot be read."""
+        """Return how this machine runs the job; raise PlatformError when it cannot be read."""
         try:
             raw = read_json(self._settings)
             return Settings(
@@ -175,7 +186,7 @@ class JobFolder:
             ) from error
 
     def status(self) -> dict[str, Any]:
-        """The description; PlatformError when that cannot be read."""
+        """Return the description; raise PlatformError when it cannot be read."""
         try:
             status: dict[str, Any] = read_json(self._status)
             for field in _ALWAYS_THERE:
@@ -187,7 +198,7 @@ class JobFolder:
         return status
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        """Replace the description; on a disk that its own job has filled, with the last room."""
+        """Replace the description; if the disk is full, use the reserved space."""
         try:
             write_json(self._status, status)
         except OSError as error:
@@ -199,11 +210,11 @@ class JobFolder:
             self._reserve.unlink(missing_ok=True)
 
     def take_lock(self) -> int | None:
-        """A descriptor that holds the job's lock, or None while another process holds it.
+        """Return a descriptor that holds the job's lock, or None while another process holds it.
 
-        The lock belongs to the open file: a child that inherits the descriptor keeps it, and it
-        falls when the last copy is closed, however its process ended. Raises PlatformError when it
-        is not there, or another user's.
+        The lock belongs to the open file: a child that inherits the descriptor keeps it, and the
+        kernel releases it when the last copy is closed, however its process ended. Raises
+        PlatformError when the lock file does not exist or belongs to another user.
         """
         try:
             descriptor = os.open(self.lock, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""A new Python process that finds this package, wherever it lies and whoever starts it."""
+"""Commands that start a new Python process able to import this package from anywhere."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import launcher
 
 
 def module_command(module: str, *arguments: str) -> Sequence[str]:
-    """The command that runs a module of this package; for `cwd="/"` and `module_environment()`.
+    """Return the command that runs a module of this package.
 
-    The caller's folder may hold a launcher.py or platform.py of the user's own.
+    Use it with `cwd="/"` and `module_environment()`: the caller's folder may hold a launcher.py or
+    platform.py of the user's own.
     """
     return [sys.executable, "-m", module, *arguments]
 
 
 def module_environment() -> dict[str, str]:
-    """Our environment, with a PYTHONPATH that names the package that runs now before all else."""
+    """Return our environment, with the running package's folder first on PYTHONPATH."""
     here = str(Path(launcher.__file__).resolve().parent.parent)
     path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}

@@ -1,7 +1,7 @@
-"""The keeper of a job: the parent of its platform process, which ends the job should that die.
+"""Watchdog of a job: the parent of its platform process, which ends the job if that process dies.
 
-Nothing else happens here, so that there is little to die of. Should both be killed at once, whoever
-reads the job next ends it (see death.py).
+Kept minimal so that it rarely crashes. If both processes are killed at once, the next reader of the
+job ends it (see death.py).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from launcher.sessions.local.processes import (
 
 
 def keep(folder: JobFolder, run: Callable[[Courier | None], None]) -> None:
-    """Run the job in a child, and close it as failed if the child does not live to its end.
+    """Run the job in a child process, and close the job as failed if the child dies first.
 
-    The job's lock is an open descriptor of both. A job with something in S3 has a courier beside
-    it, which ends with it.
+    Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
+    process, which exits together with them.
     """
     become_subreaper()
     courier = hire(folder) if needs_s3(folder.request()) else None
@@ -39,13 +39,13 @@ def keep(folder: JobFolder, run: Callable[[Courier | None], None]) -> None:
     if courier:
         courier.close()
     _, status = os.waitpid(platform, 0)
-    # Whatever it left below it was adopted by this process.
+    # Processes that the child left behind were reparented to this one.
     kill_until_none(partial(descendants, os.getpid()))
     try:
         if description.is_terminal(folder.status()):
             return
     except PlatformError:
-        return  # somebody has removed the job's folder
+        return  # the job's folder was removed
     how = how_it_ended(os.waitstatus_to_exitcode(status))
     close_abandoned(
         folder, f"the local platform process was lost ({how}): see {folder.platform_log}"

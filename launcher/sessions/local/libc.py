@@ -1,4 +1,4 @@
-"""The C library, for what Python does not offer (in its older versions)."""
+"""Calls to the C library for features that Python, or its older versions, does not offer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def call(function: str, *arguments: object) -> None:
-    """Call a function that gives 0 when it works; raises OSError with the kernel's word."""
+    """Call a function that returns 0 on success; on failure, raise OSError with errno's message."""
     if getattr(_LIBC, function)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{function}: {os.strerror(code)}")

@@ -12,14 +12,14 @@ from launcher.sessions.local.cluster import Host, host_number
 from launcher.sessions.local.folder import LOG_SUFFIX, JobFolder
 from launcher.sessions.local.line_times import LineTimes
 
-#: A reader asks again for the rest; so no answer is larger than this.
+#: Largest amount read at once; a reader asks again for the rest.
 _CHUNK_BYTES = 1 << 20
 
 
 def new_log_files(folder: JobFolder, hosts: Iterable[Host], now: float) -> dict[Host, Path]:
-    """A new log for each host that starts now: algo-1-<seconds since the epoch>.
+    """Return a new log for each host that starts now: algo-1-<seconds since the epoch>.
 
-    Each attempt at a job has logs of its own, also within one second.
+    Each attempt at a job has its own logs, even if two start within one second.
     """
     started = int(now)
     while any(folder.logs.glob(f"*-{started}{LOG_SUFFIX}")):
@@ -28,7 +28,7 @@ def new_log_files(folder: JobFolder, hosts: Iterable[Host], now: float) -> dict[
 
 
 def log_streams(folder: JobFolder) -> list[LogStream]:
-    """The streams that exist, by host in numeric order and then by age."""
+    """Return the existing streams, by host in numeric order and then by age."""
     streams = [
         LogStream(name=path.stem, host=path.stem.rpartition("-")[0])
         for path in folder.logs.glob(f"*{LOG_SUFFIX}")
@@ -39,15 +39,15 @@ def log_streams(folder: JobFolder) -> list[LogStream]:
 def read_log(
     folder: JobFolder, stream: str, position: str | None, limit: int
 ) -> tuple[list[LogEvent], str]:
-    """The complete lines after a position, `limit` at most, and the position after them.
+    """Return the complete lines after a position, at most `limit`, and the position after them.
 
-    At the end of a job its last line is complete, with or without an end of line. Raises
+    Once a job has ended, its last line is complete with or without an end of line. Raises
     PlatformError when the job has no such stream.
     """
     if not folder.log(stream).exists():
         names = [each.name for each in log_streams(folder)]
         raise PlatformError(f"job {folder.name} has no log stream {stream!r}: it has {names}")
-    # Before the file is read: when the status is terminal, the file does not grow any more.
+    # Checked before the file is read: after a terminal status, the file does not grow any more.
     is_over = description.is_terminal(folder.status())
     times = LineTimes(folder.log(stream))
     end = int(position or 0)
@@ -62,7 +62,7 @@ def read_log(
 def read_lines(
     folder: JobFolder, stream: str, position: int, *, is_over: bool
 ) -> tuple[list[str], int]:
-    """The texts after a byte and where they end, for one who knows whether the hosts have ended."""
+    """Return the lines after a byte position and where they end; `is_over`: no host is running."""
     lines = _raw_lines(folder, stream, position, is_over=is_over)
     return [_text(line) for line in lines], position + sum(map(len, lines))
 
@@ -70,7 +70,7 @@ def read_lines(
 def _raw_lines(
     folder: JobFolder, stream: str, position: int, *, is_over: bool, at_most: int | None = None
 ) -> list[bytes]:
-    """Complete lines with their ends; a line longer than a chunk is cut there."""
+    """Return complete lines with their line ends; a line longer than a chunk is cut there."""
     size = _CHUNK_BYTES if at_most is None else min(_CHUNK_BYTES, at_most)
     with folder.log(stream).open("rb") as file:
         file.seek(position)

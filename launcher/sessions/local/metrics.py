@@ -1,4 +1,4 @@
-"""FinalMetricDataList: the last value of each metric that the hosts' logs contain."""
+"""FinalMetricDataList: the last value of each metric found in the hosts' logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.sessions.local.folder import JobFolder
 from launcher.sessions.local.logs import log_streams, read_lines
 
 _PERIOD_SECONDS = 1.0
-#: A pattern that takes longer for one line (catastrophic backtracking) is given up.
+#: A pattern that takes longer for one line (catastrophic backtracking) is dropped.
 _MATCH_SECONDS = 1.0
 
 
@@ -30,18 +30,18 @@ class MetricScan:
         self._positions: dict[str, int] = {}
         self._last: dict[str, dict[str, Any]] = {}
         self._next = 0.0
-        #: What the user should know, until it is taken.
+        #: Notes for the user, until the caller collects them.
         self.notes: list[str] = []
 
     def look(self) -> bool:
-        """Read what is new, once a second at most; whether a value has changed."""
+        """Read new lines, at most once a second; return whether a value has changed."""
         if not self._patterns or time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + _PERIOD_SECONDS
         return self._read(is_over=False)
 
     def finish(self) -> list[dict[str, Any]]:
-        """Everything that was printed, read to its end."""
+        """Read the logs to their end and return the final values."""
         before: dict[str, int] | None = None
         while self._patterns and before != self._positions:
             before = dict(self._positions)
@@ -49,7 +49,7 @@ class MetricScan:
         return self.values()
 
     def values(self) -> list[dict[str, Any]]:
-        """The FinalMetricDataList so far, times in seconds since the epoch."""
+        """Return the FinalMetricDataList so far, with times in seconds since the epoch."""
         return [self._last[name] for name in self._names if name in self._last]
 
     def _read(self, *, is_over: bool) -> bool:
@@ -87,9 +87,9 @@ class MetricScan:
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """TimeoutError in the block after so many seconds; for the main thread.
+    """Raise TimeoutError in the block after some seconds; works in the main thread only.
 
-    Python's regular expressions look for signals while they backtrack.
+    Python's regular expressions check for signals while they backtrack.
     """
 
     def stop(_number: int, _frame: object) -> None:

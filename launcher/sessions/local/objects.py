@@ -1,4 +1,4 @@
-"""Where a job keeps files by name: below a folder of this machine, or below a prefix in S3."""
+"""Object stores of a job: files kept by name, below a local folder or below a prefix in S3."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from launcher.sessions.local.storage import path_of, uri_of
 if TYPE_CHECKING:
     from launcher.sessions.local.courier import Courier
 
-#: What a file is called until it is complete.
+#: Prefix of a file's name until the file is complete.
 PARTIAL = ".launcher-partial-"
 
 
 class S3Failed(PlatformError):
-    """S3 has refused, or has not answered; `code` is its own word for it, where it said one."""
+    """Raised when S3 refused or did not answer; `code` is S3's error code, "" if it gave none."""
 
     def __init__(self, message: str, code: str = "") -> None:
-        super().__init__(message, code)  # both travel with the error from process to process
+        super().__init__(message, code)  # pickling keeps both, for the pipe between the processes
         self.message, self.code = message, code
 
     def __str__(self) -> str:
@@ -33,23 +33,23 @@ class S3Failed(PlatformError):
 
 
 class Place(Protocol):
-    """Files by name ("step-1/weights"), seen whole or not at all."""
+    """A store of files by name ("step-1/weights"); a file is visible whole or not at all."""
 
     @property
     def uri(self) -> str:
-        """Where that is, as the job's owner named it."""
+        """The URI of the store, as the job's owner gave it."""
 
     def uri_of(self, name: str) -> str:
-        """The URI of one file."""
+        """Return the URI of one file."""
 
     def fetch_all(self, folder: Path) -> None:
-        """Copy every file into a folder that is there. Raises OSError or S3Failed."""
+        """Copy every file into an existing folder. Raises OSError or S3Failed."""
 
     def writing(self, name: str, *, patient: bool = True) -> AbstractContextManager[Path]:
-        """A draft that becomes the file when the block ends well; else it is as if never written.
+        """Yield a draft that becomes the file if the block succeeds, and is discarded if not.
 
-        patient: wait for an S3 that is away. Raises OSError or S3Failed at the block's end, when
-        the file cannot be kept there.
+        patient: wait for an unreachable S3. Raises OSError or S3Failed at the block's end, when the
+        file cannot be stored.
         """
 
 
@@ -61,22 +61,25 @@ class FolderPlace:
         self._root = path_of(uri)
 
     def uri_of(self, name: str) -> str:
+        """Return the URI of one file."""
         return f"{uri_of(self._root)}/{quote(name)}"
 
     def fetch_all(self, folder: Path) -> None:
+        """Copy every file into an existing folder."""
         for path in files_below(self._root):
             if path.is_file():
                 copy_into(folder, path.relative_to(self._root), path)
 
     @contextmanager
     def writing(self, name: str, *, patient: bool = True) -> Iterator[Path]:
+        """Yield a draft beside the file, which replaces the file if the block succeeds."""
         target = self._root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=target.parent, prefix=PARTIAL)
         os.close(descriptor)
         path = Path(draft)
         try:
-            path.chmod(0o644)  # mkstemp's are for the owner alone
+            path.chmod(0o644)  # mkstemp's files are readable by the owner only
             yield path
             path.replace(target)
         finally:
@@ -84,9 +87,9 @@ class FolderPlace:
 
 
 class S3Place:
-    """Files below a prefix in S3; the courier takes them there and back.
+    """Files below a prefix in S3, transferred by the job's S3 process.
 
-    drafts: a folder of this machine, where a file waits that S3 has not taken yet.
+    drafts: a folder of this machine for files that have not been stored in S3 yet.
     """
 
     def __init__(self, uri: str, courier: Courier, drafts: Path) -> None:
@@ -95,16 +98,18 @@ class S3Place:
         self._drafts = drafts
 
     def uri_of(self, name: str) -> str:
+        """Return the URI of one file."""
         return f"{self.uri.rstrip('/')}/{name}"
 
     def fetch_all(self, folder: Path) -> None:
+        """Download every file into an existing folder. Raises OSError or S3Failed."""
         prefix = self.uri_of("")
         uris = [uri for uri, _ in self._courier.list(prefix) if not uri.endswith("/")]
         self._courier.fetch({uri: folder / safe_name(uri.removeprefix(prefix)) for uri in uris})
 
     @contextmanager
     def writing(self, name: str, *, patient: bool = True) -> Iterator[Path]:
-        """As of a place; a file that S3 does not take is left in the folder of drafts."""
+        """Yield a draft that is uploaded if the block succeeds; if S3 fails, keep it locally."""
         complete = self._drafts / name
         draft = complete.with_name(PARTIAL + complete.name)
         draft.parent.mkdir(parents=True, exist_ok=True)
@@ -122,14 +127,14 @@ class S3Place:
 
 
 def safe_name(name: str) -> str:
-    """The name, which is that of a file below a folder; PlatformError for one that leads out."""
+    """Return the name if it stays below its folder; otherwise raise PlatformError."""
     if ".." in name.split("/") or name.startswith("/") or "\0" in name:
         raise PlatformError(f"the object {name!r} cannot be a file: rename it")
     return name
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The files and links below a folder that are complete."""
+    """Yield the complete files and links below a folder."""
     for parent, _, names in os.walk(folder):
         for name in sorted(names):
             if not name.startswith(PARTIAL):
@@ -137,13 +142,13 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what a process that died was writing below a folder."""
+    """Remove the partial files that a dead process left below a folder."""
     for draft in list(folder.rglob(f"{PARTIAL}*")):
         draft.unlink(missing_ok=True)
 
 
 def copy_into(folder: Path, name: Path, source: Path) -> Path:
-    """Copy one file to its name below a folder."""
+    """Copy one file to a name below a folder, and return the copy's path."""
     copy = folder / name
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source, copy)

@@ -1,7 +1,7 @@
-"""The tree of a host's /opt/ml: its folders, and the files that the platform writes for it.
+"""The /opt/ml tree of a host: its folders, and the files that the platform writes there.
 
-The files and their fields are those seen on SageMaker: hyperparameters.json, inputdataconfig.json,
-resourceconfig.json, and checkpointconfig.json for a job with checkpoints.
+The files and their fields are those observed on SageMaker: hyperparameters.json,
+inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job with checkpoints.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from launcher.sessions.local.files import write_json
 
 @dataclass(frozen=True)
 class HostTree:
-    """What one host owns on disk, below its folder."""
+    """The folder of one host, with all its files."""
 
     path: Path
 
     @property
     def ml(self) -> MlPaths:
-        """What the host knows as /opt/ml."""
+        """The folder that the host sees as /opt/ml."""
         return MlPaths(self.path / "ml")
 
     @property
     def home(self) -> Path:
+        """The host's home folder."""
         return self.path / "home"
 
     def make(self) -> None:
-        """Make every folder that a training container finds."""
+        """Create every folder that exists in a training container."""
         ml = self.ml
         for folder in (
             ml.code,
@@ -55,7 +56,7 @@ def write_config(
     request: Mapping[str, Any],
     supplies: Sequence[Supply],
 ) -> None:
-    """Write the host's input/config."""
+    """Write the files of the host's input/config."""
     folder = tree.ml.config
     write_json(folder / "resourceconfig.json", resource_config(host, hosts))
     write_json(folder / "hyperparameters.json", request.get("HyperParameters", {}))
@@ -69,15 +70,15 @@ def write_config(
 
 
 def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
-    """CheckpointConfig with its default folder; None for a job without."""
+    """Return CheckpointConfig with its default folder; None for a job without."""
     config = request.get("CheckpointConfig")
     return config and {"LocalPath": str(MlPaths().checkpoints), **config}
 
 
 def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:
-    """The document that tells a host who it is and who the others are.
+    """Return resourceconfig.json: the host's own name and group, and all other hosts.
 
-    Host names are in the order of their letters, as SageMaker's are: "algo-10" before "algo-2".
+    Host names are in alphabetical order, as on SageMaker: "algo-10" before "algo-2".
     """
     groups: dict[str, dict[str, Any]] = {}
     for each in hosts:

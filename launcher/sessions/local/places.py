@@ -1,4 +1,4 @@
-"""Where a request wants its files read and kept, on this machine or in S3."""
+"""The locations that a request reads from and writes to, on this machine or in S3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(field, URI) of every place that a request names."""
+    """Yield (field, URI) of every location that a request names."""
     for channel in request.get("InputDataConfig", ()):
         source = channel["DataSource"].get("S3DataSource") or {}
         yield f"InputDataConfig {channel['ChannelName']!r}", source.get("S3Uri", "")
@@ -28,23 +28,24 @@ def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def needs_s3(request: Mapping[str, Any]) -> bool:
+    """Return whether any location of a request is in S3."""
     return any(is_s3(uri) for _, uri in uris_of(request))
 
 
 def results_place(request: Mapping[str, Any], courier: Courier | None, folder: JobFolder) -> Place:
-    """SageMaker's place for the results of a job."""
+    """Return the store for a job's results, at SageMaker's location for them."""
     base = request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
     uri = f"{base}/{request['TrainingJobName']}/output"
     return _place(uri, courier, folder, "results")
 
 
 def checkpoint_place(uri: str, courier: Courier | None, folder: JobFolder) -> Place:
-    """Where the checkpoints of a job are kept."""
+    """Return the store for a job's checkpoints."""
     return _place(uri, courier, folder, "checkpoints")
 
 
 def discard_drafts(request: Mapping[str, Any], folder: JobFolder) -> None:
-    """Remove what a platform process that died was writing; the hosts' folders are still there."""
+    """Remove the partial files of a dead platform process; the hosts' folders are kept."""
     remove_partial(folder.unsent)
     base = request["OutputDataConfig"]["S3OutputPath"]
     if not is_s3(base):
@@ -52,7 +53,7 @@ def discard_drafts(request: Mapping[str, Any], folder: JobFolder) -> None:
 
 
 def _place(uri: str, courier: Courier | None, folder: JobFolder, name: str) -> Place:
-    """name: tells the drafts of a job's places apart."""
+    """Return the store at a URI; `name` separates the drafts of a job's stores."""
     if courier is not None and is_s3(uri):
         return S3Place(uri, courier, folder.unsent / name)
     return FolderPlace(uri)

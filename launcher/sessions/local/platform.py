@@ -1,7 +1,7 @@
 """The platform process of one job: `python -m launcher.sessions.local.platform <job folder>`.
 
-It outlives its caller, runs the job from Downloading to its end, and leaves no process behind.
-The caller took the job's lock and hands it over as an open descriptor.
+It outlives its caller, runs the job from Downloading to its end, and leaves no process behind. The
+caller took the job's lock and passes it on as an open descriptor.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from launcher.sessions.local.wiring import Wiring, hold_wiring
 
 
 class LocalJob:
-    """One job on its way through the states."""
+    """Runs one job through its states."""
 
     def __init__(self, folder: JobFolder, courier: Courier | None) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class LocalJob:
             courier.on_note = self._note
 
     def run(self) -> None:
-        """The job's life; whatever happens, no process of it is left at its end."""
+        """Run the job to its end; whatever happens, none of its processes is left afterwards."""
         self.record.note(not_done(self.request))
         try:
             with hold_wiring(self.settings.isolation) as wiring:
@@ -70,7 +70,7 @@ class LocalJob:
         self.record.close(ending, reason)
 
     def _run_attempts(self, wiring: Wiring) -> tuple[State, str | None]:
-        """(ending, reason for a failure)"""
+        """Run attempts until one is not interrupted; return (ending, reason for a failure)."""
         attempt = self._attempt(wiring)
         self.record.enter(State.DOWNLOADING, TrainingStartTime=time.time())
         while (supervision := attempt.run()).ending is State.INTERRUPTED:
@@ -100,11 +100,11 @@ class LocalJob:
         )
 
     def _enter_ending(self, ending: State) -> None:
-        """The hosts are asked to end: for good, or to start again."""
+        """Record that the hosts were asked to end, either for good or to start again."""
         self.record.enter(ending if ending is State.INTERRUPTED else State.STOPPING)
 
     def _start_again(self) -> None:
-        """After an interruption: the instances are gone, with all that was on their disks."""
+        """Discard the hosts after an interruption: the instances are gone, and their disks too."""
         self.folder.interrupt.unlink()
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
@@ -115,7 +115,7 @@ class LocalJob:
         self.record.enter(State.DOWNLOADING)
 
     def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[State, str | None]:
-        """Pack what the hosts left; (ending, reason for a failure)"""
+        """Pack what the hosts left; return (ending, reason for a failure)."""
         failed = supervision.ending is State.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
         try:
@@ -160,9 +160,9 @@ def _not_uploaded(request: Mapping[str, Any], error: OSError) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Leave the caller, then run the job of a folder under a keeper."""
+    """Detach from the caller, then run the job of a folder under a watchdog."""
     if os.fork():
-        # The caller waits for this process only, and is never the parent of the platform.
+        # The caller waits only for this process, and is never the platform's parent.
         os._exit(0)
     folder = JobFolder(Path(arguments[0]))
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,6 @@
-"""The processes of a local job, found through /proc: none is lost from sight, none is left.
+"""The processes of a local job, found through /proc, so that none is missed and none is left.
 
-Descendants that call setsid or outlive their parents are adopted by the platform process (it is
+Descendants that call setsid or outlive their parents are reparented to the platform process (it is
 their subreaper), and every process of a host carries a variable that names its host.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from launcher.errors import PlatformError
 from launcher.sessions.local import libc
 
-#: Names the host (its folder) in the environment of all its processes.
+#: Environment variable of all processes of a host; its value is the host's folder.
 HOST_VARIABLE = "LAUNCHER_LOCAL_HOST"
 
 # linux/prctl.h
@@ -24,25 +24,25 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 _POLL_SECONDS = 0.02
-#: A killed process is gone at once, unless the kernel holds it (a dead network disk).
+#: A killed process exits at once, unless the kernel blocks it (a dead network disk).
 _KILL_SECONDS = 30.0
 
 
 def become_subreaper() -> None:
-    """Adopt every orphan below this process from now on."""
+    """Make every orphaned descendant a child of this process from now on."""
     libc.call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """Ask the kernel for a SIGTERM when the parent dies; called between fork and exec."""
+    """Ask the kernel for a SIGTERM when the parent dies; call between fork and exec."""
     libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def living_children() -> dict[int, list[int]]:
-    """The living processes of this machine by their parent; zombies are not living."""
+    """Return this machine's living processes by parent; zombies are left out."""
     children: dict[int, list[int]] = {}
     for pid in _pids():
-        # The fields after the command, which stands in parentheses and may hold anything.
+        # The fields after the command, which is in parentheses and may contain anything.
         fields = _read(pid, "stat").rpartition(b")")[2].split()
         if fields and fields[0] not in (b"Z", b"X"):
             children.setdefault(int(fields[1]), []).append(pid)
@@ -50,7 +50,7 @@ def living_children() -> dict[int, list[int]]:
 
 
 def descendants(root: int) -> list[int]:
-    """Every living process below `root`, whatever session or group it moved to."""
+    """Return every living process below `root`, whatever session or group it moved to."""
     children = living_children()
     found: list[int] = []
     frontier = [root]
@@ -62,7 +62,7 @@ def descendants(root: int) -> list[int]:
 
 
 def marked(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
-    """Those of `pids` (None: of all) that belong to a host whose folder is `mark`, or below it."""
+    """Return those of `pids` (None: all) whose host's folder is `mark` or below it."""
     exact = f"{HOST_VARIABLE}={mark}".encode()
     return [
         pid
@@ -75,17 +75,17 @@ def marked(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to each; one that is gone already is no error."""
+    """Send a signal to each process; ignore those that have exited."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def reap_orphans(known: Collection[int]) -> None:
-    """Collect adopted children that have ended, and leave the known ones to their owners."""
+    """Reap reparented children that have ended, and leave the known ones to their owners."""
     while True:
         try:
-            # A look without collecting, so that the status of a known child is not lost.
+            # WNOWAIT does not reap, so that the status of a known child is not lost.
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
@@ -95,9 +95,9 @@ def reap_orphans(known: Collection[int]) -> None:
 
 
 def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = ()) -> None:
-    """SIGKILL what `alive` lists, anew each time, until it lists nothing.
+    """Send SIGKILL to the processes that `alive` lists, repeatedly, until it lists none.
 
-    Raises PlatformError when something cannot be killed.
+    Raises PlatformError when one cannot be killed.
     """
     deadline = time.monotonic() + _KILL_SECONDS
     while remaining := alive():
@@ -109,7 +109,7 @@ def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = 
 
 
 def how_it_ended(code: int) -> str:
-    """What an exit code says: "exit code 3", or for a negative one "killed by SIGKILL"."""
+    """Describe an exit code: "exit code 3", or for a negative one "killed by SIGKILL"."""
     try:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
@@ -121,7 +121,7 @@ def _pids() -> Iterator[int]:
 
 
 def _read(pid: int, file: str) -> bytes:
-    """A file of a process; empty when the process is gone or another user's."""
+    """Return a file of a process; empty when the process has exited or belongs to another user."""
     try:
         return Path(f"/proc/{pid}/{file}").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""What the platform process writes down about its job; it is the only writer while it lives."""
+"""Status writer of a job: the only writer of its description while the platform process lives."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from launcher.sessions.local.folder import JobFolder
 
 
 class Record:
-    """The job's description, replaced in its folder at every change."""
+    """The job's description; every change rewrites it in the job's folder."""
 
     def __init__(self, folder: JobFolder) -> None:
         self._folder = folder
         self._document = folder.status()
 
     def enter(self, state: description.State, **fields: Any) -> None:
-        """The job enters a state; `fields` become known with it."""
+        """Move the job to a state, and set the `fields` that become known with it."""
         self._write(description.entered(self._document, state, now=time.time()) | fields)
 
     def update(self, **fields: Any) -> None:
-        """Something became known."""
+        """Set fields of the description."""
         self._write({**self._document, **fields})
 
     def tell(self, message: str) -> None:
-        """How far the present state is."""
+        """Set the progress message of the present state."""
         self._write(description.told(self._document, message, now=time.time()))
 
     def note(self, notes: Iterable[str]) -> None:
-        """Something the user should know: in the description, and in platform.log."""
+        """Add notes for the user to the description and to platform.log."""
         new = list(notes)
         for text in new:
-            with contextlib.suppress(OSError):  # a full disk; the description has it as well
+            with contextlib.suppress(OSError):  # a full disk; the description has it too
                 print(f"{self._folder.name}: {text}", file=sys.stderr, flush=True)
         if new:
             self.update(LocalNotes=[*self._document["LocalNotes"], *new])
 
     def close(self, ending: description.State, reason: str | None = None) -> None:
-        """The job has ended; nothing changes any more."""
+        """Close the job in its final state; nothing changes afterwards."""
         self._write(description.closed(self._document, ending, now=time.time(), reason=reason))
 
     def _write(self, document: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A host that runs: a process of this machine, everything below it, and its log."""
+"""A running host: a process of this machine, all its descendants, and its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from launcher.sessions.local.processes import (
 class RunningHost:
     """One started host; `exit_code` is None while its first process lives.
 
-    A container ends when its first process does: `poll` then kills what that left behind.
+    A container ends with its first process; so `poll` then kills the processes left behind.
     """
 
     def __init__(self, host: Host, tree: HostTree, plan: StartPlan, log: Path) -> None:
@@ -35,10 +35,11 @@ class RunningHost:
 
     @property
     def pid(self) -> int:
+        """The ID of the host's first process on this machine, which may be a wrapper."""
         return self._process.pid
 
     def poll(self) -> bool:
-        """Whether the host has ended; True once only."""
+        """Return True once, when the host has ended."""
         if self.exit_code is not None or self._process.poll() is None:
             return False
         self.exit_code = self._process.returncode
@@ -46,24 +47,24 @@ class RunningHost:
         return True
 
     def terminate(self) -> bool:
-        """SIGTERM to the host's first process, as to a container's; whether it has begun.
+        """Send SIGTERM to the host's first process, like a container's; return whether it was sent.
 
-        Passing it on is for that process to do. A host that is being started has only what wraps
-        it (bwrap): then nothing is sent.
+        Passing the signal on is up to that process. A host that is still starting has only its
+        wrapper processes (bwrap); then nothing is sent.
         """
         first = self._own_processes()[self._wrappers :][:1]
         signal_all(first, signal.SIGTERM)
         return bool(first)
 
     def kill(self) -> None:
-        """SIGKILL to the host's whole tree."""
+        """Send SIGKILL to all processes of the host."""
         signal_all(self._own_processes(), signal.SIGKILL)
 
     def how_it_ended(self) -> str:
-        """In words: "exit code 3", "killed by SIGKILL", or "exit code 143 (as after SIGTERM)".
+        """Describe the end: "exit code 3", "killed by SIGKILL", "exit code 143 (as after SIGTERM)".
 
-        A sandbox's own exit code for a signal is 128 and its number, as a shell's is; and so is
-        that of a program which obeys SIGTERM and says so.
+        Like a shell, a sandbox exits with 128 plus the signal's number. A program that obeys
+        SIGTERM and reports it exits with the same code.
         """
         code = self.exit_code or 0
         number = code - 128
@@ -74,7 +75,7 @@ class RunningHost:
         return how_it_ended(-number) if is_kill else f"exit code {code} (as after {name})"
 
     def _own_processes(self) -> list[int]:
-        """The host's processes, its first one and then its wrappers before all others."""
+        """Return the host's processes: its wrappers, then its first process, then all others."""
         tree = [] if self.exit_code is not None else [self.pid, *descendants(self.pid)]
         adopted = marked(self.tree.path, descendants(os.getpid()))
         return list(dict.fromkeys(tree + adopted))

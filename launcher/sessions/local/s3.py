@@ -1,6 +1,6 @@
-"""Objects in S3, by boto3: listed, read, fetched and stored.
+"""Objects in S3, through boto3: listed, read, fetched and stored.
 
-This is the only file of the local platform that imports boto3; it runs in a job's courier.
+The only file of the local platform that imports boto3; it runs in a job's S3 process.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from launcher.sessions.local.objects import S3Failed
 from launcher.sessions.s3_uris import bucket_and_key
 
 _T = TypeVar("_T")
-#: How many parts of objects travel at once.
+#: Parts of objects transferred at once.
 _PARALLEL = 16
 _PAUSE_SECONDS = 1.0
 _REPORT_SECONDS = 0.5
-#: Answers after which the same request may succeed (S3's list of error codes).
+#: Error codes after which the same request may succeed (from S3's list of error codes).
 _TRANSIENT = {
     "InternalError",
     "OperationAborted",
@@ -41,23 +41,23 @@ _FAILURES = (BotoCoreError, ClientError, RetriesExceededError)
 
 
 class Listener(Protocol):
-    """Who hears how it goes."""
+    """Receives progress and notes, and may end a transfer."""
 
     def progress(self, done: int) -> None:
-        """So many bytes of the running transfer have arrived."""
+        """Receive the number of bytes transferred so far."""
 
     def note(self, text: str) -> None:
-        """Something the job's owner should know."""
+        """Receive a message for the job's owner."""
 
     def check(self) -> None:
-        """Raises what ends a transfer early."""
+        """Raise an error to end the transfer early."""
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for some seconds."""
 
 
 class S3:
-    """S3 as the environment says: its keys, region and AWS_ENDPOINT_URL_S3."""
+    """An S3 client configured by the environment: its keys, region and AWS_ENDPOINT_URL_S3."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -71,7 +71,7 @@ class S3:
         )
 
     def list(self, uri: str, patience: float) -> list[tuple[str, int]]:
-        """(URI, bytes) of every object whose URI begins so, in the order of their keys."""
+        """Return (URI, bytes) of every object whose URI starts with `uri`, in key order."""
         bucket, prefix = bucket_and_key(uri)
         pages = self._client.get_paginator("list_objects_v2")
 
@@ -85,7 +85,7 @@ class S3:
         return self._patiently(ask, patience)
 
     def read(self, uri: str, patience: float) -> bytes:
-        """The content of a small object."""
+        """Return the content of a small object."""
         bucket, key = bucket_and_key(uri)
 
         def ask() -> bytes:
@@ -95,7 +95,7 @@ class S3:
         return self._patiently(ask, patience)
 
     def fetch(self, files: Mapping[str, Path], patience: float) -> None:
-        """Copy objects into files, many at once; the listener may end it."""
+        """Copy objects into files, many at once; the listener may end the transfer."""
         for path in files.values():
             path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -137,7 +137,7 @@ class S3:
     def _patiently(
         self, ask: Callable[[], _T], patience: float, progress: Callable[[], int] = lambda: 0
     ) -> _T:
-        """Ask until there is an answer, or no progress for so many seconds."""
+        """Repeat a call until it succeeds; give up after `patience` seconds without progress."""
         deadline, seen = 0.0, -1
         while True:
             try:
@@ -157,7 +157,7 @@ class S3:
 
 
 class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
-    """Counts the bytes of a transfer, and tells the listener from time to time."""
+    """Counts the bytes of a transfer, and reports to the listener twice a second at most."""
 
     def __init__(self, listener: Listener, *, may_end: bool) -> None:
         self._listener = listener
@@ -179,7 +179,7 @@ class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
 
 @contextmanager
 def _about(uri: str) -> Iterator[None]:
-    """Say which of many objects an error is about."""
+    """Attach to an error the URI of the object that it is about."""
     try:
         yield
     except _FAILURES as error:

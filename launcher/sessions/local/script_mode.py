@@ -1,7 +1,7 @@
-"""Jobs whose image is to start by itself: their script is named by hyperparameters.
+"""Script mode: jobs that use the image's own start, with the script named by hyperparameters.
 
-So SDK v2 and others ask AWS's framework images for their script mode. The image is not run here;
-its part is played by our runtime (runtime/script_mode.py), which is put on every host for it.
+SDK v2 and others start AWS's framework images this way. The image is not run here; our runtime
+(runtime/script_mode.py), copied to every host, emulates its start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _START = (
     f"import sys; sys.path.insert(0, {str(MlPaths().library)!r}); "
     "from launcher.runtime.script_mode import main; sys.exit(main(*sys.argv[1:]))"
 )
-#: Hyperparameters by which the toolkit is told to start what is in AWS's images alone.
+#: Hyperparameters that make the toolkit start software that only AWS's images contain.
 _NEEDS_IMAGE = {
     "sagemaker_mpi_enabled": "the toolkit's MPI",
     "sagemaker_distributed_dataparallel_enabled": "the library smdistributed.dataparallel",
@@ -43,19 +43,19 @@ _NEEDS_IMAGE = {
 
 
 def is_script_mode(request: Mapping[str, Any]) -> bool:
-    """Whether the image's own start is asked for, with a script."""
+    """Return whether a request uses the image's own start with a script."""
     has_program = _PROGRAM in (request.get("HyperParameters") or {})
     return has_program and not request["AlgorithmSpecification"].get("ContainerEntrypoint")
 
 
 def source_of(request: Mapping[str, Any]) -> str | None:
-    """Where the script's folder is: a URI, or a path inside the host; None: not said."""
+    """Return where the script's folder is, a URI or a path inside the host; None if not given."""
     source = _decoded(request["HyperParameters"].get(_SOURCE))
     return None if source is None else str(source)
 
 
 def command_of(request: Mapping[str, Any]) -> list[str]:
-    """The words that every host runs."""
+    """Return the command that every host runs."""
     algorithm = request["AlgorithmSpecification"]
     if not is_script_mode(request):
         return [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
@@ -65,7 +65,7 @@ def command_of(request: Mapping[str, Any]) -> list[str]:
 
 
 def check_script_mode(request: Mapping[str, Any]) -> Iterator[Problem]:
-    """What keeps a job from being played here."""
+    """Yield the problems that keep script mode from being emulated here."""
     source = source_of(request)
     if source is None:
         yield Problem(
@@ -95,13 +95,13 @@ def supply_script(
     courier: Courier | None,
     folder: JobFolder,
 ) -> None:
-    """Put our runtime on every host, and the archive of the script where it is not in a channel.
+    """Copy our runtime to every host, and the script's archive unless it is in a channel.
 
     Raises DownloadFailed, OSError or TransferStopped.
     """
     if not is_script_mode(request):
         return
-    from launcher.request.bundle import job_world  # loads the spec; sessions are asked by a TAB too
+    from launcher.request.bundle import job_world  # imports the spec; completion must not wait
 
     source = str(source_of(request))
     archive = (
@@ -126,7 +126,7 @@ def _fetched(uri: str, courier: Courier | None, folder: JobFolder) -> Path:
 
 
 def _decoded(text: str | None) -> Any:
-    """A hyperparameter's value: JSON where it is some, else the text."""
+    """Return a hyperparameter's value: parsed if it is JSON, otherwise the text."""
     try:
         return None if text is None else json.loads(text)
     except ValueError:

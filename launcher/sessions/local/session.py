@@ -1,4 +1,4 @@
-"""LocalSession: the ports of a platform, answered by this machine."""
+"""LocalSession: the platform interface, implemented by this machine."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 class LocalSession:
     """Runs training jobs on this machine: one process tree per instance, no cloud account.
 
-    root: where jobs and their results are kept; default $LAUNCHER_HOME, or ~/.launcher.
+    root: the folder for jobs and their results; default $LAUNCHER_HOME, or ~/.launcher.
     isolation: "process", "sandbox" or "network"; default: sandbox where it works.
-    stop_grace_seconds: what hosts have between SIGTERM and SIGKILL; SageMaker gives 120.
-    host_failure: "fail" (a host whose first process fails or dies fails the job, as SageMaker is
-        assumed to do) or "tolerate" (the others go on while its group has a host left; for tests).
-    region, account: what jobs are told of where they are, and what their ARNs say.
-    platform_environment: variables for the process that runs a job, beside our own: where S3 is,
-        and whose keys open it (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them,
-        and they are written nowhere.
+    stop_grace_seconds: time for hosts between SIGTERM and SIGKILL; SageMaker gives 120.
+    host_failure: "fail" (the job fails when a host's first process fails or dies, as SageMaker is
+        assumed to do) or "tolerate" (continue while the host's group has other hosts; for tests).
+    region, account: the values that jobs see, and that their ARNs contain.
+    platform_environment: more variables for the process that runs a job: the S3 endpoint and its
+        keys (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them, and they are
+        never written to a file.
 
-    Raises PlatformError for what this machine cannot do, or an unknown word.
+    Raises PlatformError for a job that this machine cannot run, and for an invalid option.
     """
 
     def __init__(
@@ -68,26 +68,29 @@ class LocalSession:
     # identity ----------------------------------------------------------------------------------
 
     def role_arn(self, role: str | None) -> str:
-        """A role is not needed here; one that is given is echoed."""
+        """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
         if role is not None and role.startswith("arn:"):
             return role
         return f"arn:aws:iam::{self.account}:role/{role or 'local'}"
 
     def default_location(self) -> str:
+        """Return the file:// URI of the root's storage folder."""
         return storage.uri_of(self.root / "storage")
 
     def default_image(self, spec: JobSpec) -> str | None:
-        """A local job runs in the Python that created it, whatever the image is called."""
+        """Return "local": jobs run in the Python that created them, whatever image is named."""
         return "local"
 
     # jobs --------------------------------------------------------------------------------------
 
     def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        """Raise PlatformError with everything that this machine cannot do of a request."""
         check_request(request, uploads, self._platform_environment)
-        if self._isolation is not None:  # what is chosen here always works
+        if self._isolation is not None:  # the default choice always works
             check_isolation(request, choose_isolation(self._isolation))
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
+        """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
         check_request(request, environment=self._platform_environment)
         isolation = choose_isolation(self._isolation)
         check_isolation(request, isolation)
@@ -115,17 +118,20 @@ class LocalSession:
         return {"TrainingJobArn": status["TrainingJobArn"]}
 
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
         return description.presented(_status(self._store.find(TrainingJobName)))
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        """Ask a job to stop; do nothing if it has ended."""
         folder = self._store.find(TrainingJobName)
         if not description.is_terminal(settled_status(folder)):
             folder.stop.touch()
 
     def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
-        """Take a job's spot instances back, as AWS may at any time; the job starts again.
+        """Take a job's spot instances back, as AWS may at any time; the job then starts again.
 
-        Raises PlatformError for a job that uses none, that ends, or that has ended.
+        Raises PlatformError for a job without spot instances, and for one that is ending or has
+        ended.
         """
         folder = self._store.find(TrainingJobName)
         status = _status(folder)
@@ -144,6 +150,7 @@ class LocalSession:
 
     @property
     def poll_seconds(self) -> float:
+        """Seconds between two status checks."""
         return 0.5
 
     def list_training_jobs(
@@ -155,10 +162,11 @@ class LocalSession:
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
     ) -> dict[str, Any]:
+        """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
         statuses = []
         for folder in self._store.all():
             if (NameContains or "") in folder.name:
-                with contextlib.suppress(PlatformError):  # one damaged job does not hide the others
+                with contextlib.suppress(PlatformError):  # one damaged job must not hide the others
                     statuses.append(_status(folder))
         statuses.sort(key=lambda status: status["CreationTime"], reverse=True)
         summaries = [
@@ -179,23 +187,28 @@ class LocalSession:
         shared: str | None = None,
         kms_key: str | None = None,
     ) -> None:
+        """Store one object at a file:// URI; `shared` and `kms_key` have no effect."""
         storage.upload(content, uri)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        """Copy one object into a file; raise PlatformError when there is no such object."""
         storage.download(uri, path, progress)
 
     # logs --------------------------------------------------------------------------------------
 
     def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the job's streams, by host in numeric order and then by age."""
         return logs.log_streams(self._store.find(job_name))
 
     @property
     def log_delay_seconds(self) -> float:
+        """Always 0: lines are visible as soon as they are written."""
         return 0.0
 
     def read_log(
         self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
     ) -> tuple[list[LogEvent], str]:
+        """Return complete lines after a position, at most `limit`, and the position after them."""
         return logs.read_log(self._store.find(job_name), stream, position, limit)
 
 
@@ -214,7 +227,7 @@ def _host_failure(word: str) -> HostFailure:
 
 
 def _status(folder: JobFolder) -> dict[str, Any]:
-    """The description as it is to be seen now."""
+    """Return the description as a reader should see it now."""
     status = settled_status(folder)
     asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()
     return description.stopping(status) if asked_to_stop else status

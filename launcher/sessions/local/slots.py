@@ -1,8 +1,8 @@
-"""Slots of this machine: each running job holds one, and no two jobs share an address or port.
+"""Slots of this machine: each running job holds one, so that no two jobs share an address or port.
 
-A slot is held by an abstract Unix socket. The kernel frees it with its process, however that
-ends, and it is known in the whole network namespace: the same reach as the addresses it guards,
-for all users and whatever their temporary folder is.
+A slot is held by an abstract Unix socket. The kernel frees it when its process ends, however that
+happens. It is visible in the whole network namespace, which is also the scope of the addresses it
+guards, for all users and whatever their temporary folder is.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from contextlib import contextmanager
 
 from launcher.errors import PlatformError
 
-#: 127.0.x.y is left alone, as it has localhost.
+#: 127.0.x.y is not used, because it contains localhost.
 _SLOTS = range(1, 255)
-#: Below 32768, where Linux begins to hand out ports by itself (ip_local_port_range).
+#: All slots end below 32768, where Linux's ephemeral ports begin (ip_local_port_range).
 _FIRST_PORT = 10_000
 _PORTS_PER_SLOT = 64
 
 
 @contextmanager
 def hold_slot() -> Iterator[int]:
-    """A slot that no running job of this machine has, for as long as the block runs.
+    """Yield a slot that no other running job of this machine has, for the duration of the block.
 
     Raises PlatformError when all of them are taken.
     """
@@ -42,7 +42,7 @@ def hold_slot() -> Iterator[int]:
 
 
 def port_base(slot: int) -> int:
-    """The first of the slot's ports."""
+    """Return the first port of a slot."""
     return _FIRST_PORT + slot * _PORTS_PER_SLOT
 
 
@@ -59,13 +59,13 @@ def _claim(slot: int) -> socket.socket | None:
 
 
 def _ports_are_free(slot: int) -> bool:
-    """Whether no other program of this machine listens on a port of the slot."""
+    """Return whether no other program of this machine listens on a port of the slot."""
     return all(_is_free(port_base(slot) + offset) for offset in range(_PORTS_PER_SLOT))
 
 
 def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: connections of an earlier job in TIME_WAIT are no hindrance.
+        # As servers do, so that an earlier job's connections in TIME_WAIT do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))

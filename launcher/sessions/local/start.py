@@ -1,4 +1,4 @@
-"""The start of a job's platform process, which goes on when its caller goes away."""
+"""Start of a job's platform process, which keeps running when its caller exits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MODULE = "launcher.sessions.local.platform"
 
 
 def start_platform(folder: JobFolder, lock: int, variables: Mapping[str, str]) -> None:
-    """Start the process that runs the job, and hand the job's lock over to it.
+    """Start the process that runs the job, and pass the job's lock to it.
 
-    variables: of that process, beside our own; its hosts do not get them.
+    variables: added to that process's environment; its hosts do not get them.
 
-    Raises PlatformError when it does not come up.
+    Raises PlatformError when the process does not start.
     """
     with folder.platform_log.open("ab") as log:
         result = subprocess.run(

@@ -14,7 +14,7 @@ _SCHEME = "file://"
 
 
 def path_of(uri: str) -> Path:
-    """The path that a file:// URI names; PlatformError for any other URI.
+    """Return the path that a file:// URI names; raise PlatformError for any other URI.
 
     >>> path_of("file:///data/my%20digits")
     PosixPath('/data/my digits')
@@ -29,12 +29,12 @@ def path_of(uri: str) -> Path:
 
 
 def uri_of(path: Path) -> str:
-    """The file:// URI of an absolute path."""
+    """Return the file:// URI of an absolute path."""
     return _SCHEME + quote(str(path))
 
 
 def upload(content: bytes, uri: str) -> None:
-    """Store one object; readers see it whole or not at all. PlatformError when it does not fit."""
+    """Store one object atomically. Raises PlatformError when it cannot be written."""
     path = path_of(uri)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def upload(content: bytes, uri: str) -> None:
 
 
 def download(uri: str, path: Path, progress: Progress | None = None) -> None:
-    """Copy one object into a file; PlatformError when there is no such object."""
+    """Copy one object into a file; raise PlatformError when there is no such object."""
     source = path_of(uri)
     if not source.is_file():
         raise PlatformError(f"there is no object {uri}: {source} is not a file")

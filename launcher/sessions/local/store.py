@@ -1,4 +1,4 @@
-"""All local jobs of one root folder: ~/.launcher, or where LAUNCHER_HOME points."""
+"""All local jobs below one root folder: ~/.launcher, or $LAUNCHER_HOME."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ROOT_VARIABLE = "LAUNCHER_HOME"
 
 
 def default_root() -> Path:
-    """$LAUNCHER_HOME, or ~/.launcher."""
+    """Return $LAUNCHER_HOME, or ~/.launcher."""
     return Path(os.environ.get(ROOT_VARIABLE) or "~/.launcher").expanduser()
 
 
 @dataclass(frozen=True)
 class Store:
-    """The jobs below a root folder; a job is there with all its files, or not at all."""
+    """The jobs below a root folder; a job exists with all its files, or not at all."""
 
     root: Path
 
@@ -36,7 +36,7 @@ class Store:
     def create(
         self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
     ) -> tuple[JobFolder, int]:
-        """A new job's folder, and the descriptor that holds its lock.
+        """Create a new job's folder; return it and the descriptor that holds its lock.
 
         Raises PlatformError when the name was ever used, or the folder cannot be written.
         """
@@ -61,9 +61,9 @@ class Store:
     def _draft(
         self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
     ) -> JobFolder:
-        """A new job's folder before it has its name."""
+        """Create a new job's folder under a temporary name."""
         self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Where the root lies in somebody's source folder, it is not to travel with their jobs.
+        # A root inside a user's source folder must not be bundled with their jobs.
         (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
         draft = JobFolder(Path(tempfile.mkdtemp(dir=self._jobs, prefix=".new-")))
         try:
@@ -74,7 +74,7 @@ class Store:
         return draft
 
     def find(self, name: str) -> JobFolder:
-        """The folder of a job; JobNotFound when there is none of that name."""
+        """Return the folder of a job; raise JobNotFound when no job has that name."""
         if not self._is_there(name):
             near = difflib.get_close_matches(name, self._names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "`launcher list` names them all"
@@ -82,11 +82,11 @@ class Store:
         return JobFolder(self._jobs / name)
 
     def all(self) -> list[JobFolder]:
-        """The folders of all jobs."""
+        """Return the folders of all jobs."""
         return [JobFolder(self._jobs / name) for name in self._names()]
 
     def newest_names(self) -> list[str]:
-        """The names of all jobs, the newest first; their documents are not read."""
+        """Return the names of all jobs, newest first, without reading their documents."""
         return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
 
     def _is_there(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The training phase: from the first started host to the last that has ended."""
+"""The training phase: from the start of the first host to the end of the last."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _TICK_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """When training ends before its hosts do.
+    """Conditions under which training ends before its hosts do.
 
-    asked_to_end: the state that a user or the clock asks for now; grace_seconds: from SIGTERM to
-    SIGKILL; host_failure: whether one failed host is enough, or all of its group must have.
+    asked_to_end: returns the state that a user or a time limit asks for now.
+    grace_seconds: between SIGTERM and SIGKILL.
+    host_failure: whether one failed host ends the job, or only the failure of its whole group.
     """
 
     asked_to_end: Callable[[], State | None]
@@ -31,10 +32,12 @@ class Terms:
 class Supervision:
     """Watches the hosts of a job until all of them have ended.
 
-    ended: the hosts in the order of their ends; ending: the state that follows; problem: why that
-    is Failed, though no host has failed.
-    on_ending: called once with the ending, when the hosts are asked to end though none has failed.
-    on_tick: called often. on_lost: called with a failed host that does not end the job.
+    ended: the hosts in the order in which they ended.
+    ending: the state that follows.
+    problem: why that state is Failed although no host has failed.
+    on_ending: called once with the ending, when the hosts are asked to end and none has failed.
+    on_tick: called every 50 ms.
+    on_lost: called with a failed host that does not end the job.
     """
 
     hosts: Sequence[RunningHost]
@@ -47,7 +50,7 @@ class Supervision:
     problem: str | None = None
 
     def run(self) -> None:
-        """Return when no host is left; `ended` and `ending` say how it went."""
+        """Watch until every host has ended; set `ended` and `ending`."""
         while self._alive():
             ended = self._collect()
             if ending := self._reason_to_end():
@@ -58,7 +61,7 @@ class Supervision:
             time.sleep(_TICK_SECONDS)
 
     def failed(self) -> list[RunningHost]:
-        """The hosts whose failure is the job's, in the order of their ends."""
+        """Return the hosts whose failure fails the job, in the order in which they ended."""
         failed = [host for host in self.ended if host.exit_code]
         if self.terms.host_failure is HostFailure.FAIL:
             return failed
@@ -69,7 +72,7 @@ class Supervision:
         return [host for host in self.hosts if host.exit_code is None]
 
     def _collect(self) -> list[RunningHost]:
-        """The hosts that have ended just now."""
+        """Return the hosts that have just ended."""
         reap_orphans({host.pid for host in self._alive()})
         ended = [host for host in self.hosts if host.poll()]
         self.ended += ended
@@ -86,7 +89,7 @@ class Supervision:
         return self.terms.asked_to_end() if self._alive() else None
 
     def _end_all(self, ending: State) -> None:
-        """SIGTERM to every host, and SIGKILL to those that live after the grace period."""
+        """Send SIGTERM to every host, and SIGKILL to those still alive after the grace period."""
         self.ending = ending
         if ending is not State.FAILED:
             self.on_ending(ending)

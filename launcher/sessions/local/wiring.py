@@ -1,4 +1,4 @@
-"""How the hosts of a job reach each other: their interface, addresses and ports."""
+"""The network of a job's hosts: their interface, addresses and ports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from launcher.sessions.local.slots import hold_slot, port_base
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """What all hosts of one job have in common.
+    """Network settings that all hosts of one job share.
 
-    interface: the network interface that has a host's address. prefix: the address's first half.
-    port_base: the first of the job's ports where hosts share one network stack; None where each
-    has its own, and programs listen on the ports that they have on SageMaker.
+    interface: the network interface that carries a host's address.
+    prefix: the first half of the address.
+    port_base: the first of the job's ports where hosts share one network stack. None where each
+        host has its own stack; programs then listen on the same ports as on SageMaker.
     """
 
     interface: str
@@ -24,15 +25,15 @@ class Wiring:
     port_base: int | None
 
     def address(self, number: int) -> str:
-        """The address of algo-<number>."""
+        """Return the address of algo-<number>."""
         return f"{self.prefix}.{number // 256}.{number % 256}"
 
 
 @contextmanager
 def hold_wiring(isolation: Isolation) -> Iterator[Wiring]:
-    """The wiring of a job that is about to run in this process; no other job has the same.
+    """Yield the network settings of a job that runs in this process; no other job gets the same.
 
-    Raises PlatformError when this machine has none to give.
+    Raises PlatformError when this machine has none left.
     """
     if isolation is Isolation.NETWORK:
         network.enter()

@@ -1,4 +1,4 @@
-"""Every rule that a job has to keep; all that it breaks is reported at once."""
+"""Validation rules for jobs; all violations are reported at once."""
 
 from launcher.spec.rules.checking import check, examine
 from launcher.spec.rules.source import Source

@@ -1,7 +1,7 @@
-"""Rules of the input channels.
+"""Rules for the input channels.
 
-Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html and the pages of
-its parts.
+Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html and the
+pages of its parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from launcher.spec.job import JobSpec
 from launcher.spec.roles import assign_roles
 
 _INPUTS = ("inputs",)
-#: SageMaker's limit is 20, and the code takes one.
+#: SageMaker's limit is 20, one of which is the code channel.
 _CHANNELS_LIMIT = 19
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URI_LIMIT = 1024
@@ -32,7 +32,7 @@ _CHOICES = {
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the channels."""
+    """Find problems with the input channels."""
     most = _CHANNELS_LIMIT - (spec.model_uri is not None)
     if len(spec.inputs) > most:
         what = f"{len(spec.inputs)} channels"
@@ -52,7 +52,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _model_problems(spec: JobSpec) -> Iterator[Finding]:
-    """A model to start from has a channel beside the user's."""
+    """Check `model_uri` and its channel, which is added to the user's channels."""
     if spec.model_uri is None:
         return
     yield from uri_problems(spec.model_uri, ("model_uri",))
@@ -65,7 +65,7 @@ def _model_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def uri_problems(uri: str, path: FieldPath) -> Iterator[Finding]:
-    """What is wrong with a place where data lies or goes."""
+    """Find problems with the URI of an input or an output."""
     if uri.startswith("file://") and len(uri) > len("file://"):
         return
     if "://" not in uri:
@@ -137,7 +137,7 @@ def _group_name(index: int) -> FieldPath:
 
 
 def _reach_problems(spec: JobSpec) -> Iterator[Finding]:
-    """Data hosts prepare batches from channels, as a rule."""
+    """Warn about a data group that no S3 channel reaches."""
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     for group, role in roles.items():
         channels = spec.s3_inputs.values()  # a file system is mounted everywhere
@@ -153,7 +153,7 @@ def _reach_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _sharding_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Finding]:
-    """A batch may be prepared by any data host, so each of them needs the whole channel."""
+    """Warn if data hosts get shards: each needs the whole channel, as it may prepare any batch."""
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     readers = channel.instance_groups or tuple(roles)
     data_hosts = sum(

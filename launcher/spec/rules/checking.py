@@ -1,4 +1,4 @@
-"""The rules together."""
+"""Evaluation of all the rules on a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from launcher.spec.rules import (
 from launcher.spec.rules.source import Source
 from launcher.spec.writing import plain_values
 
-#: What looks at the specification alone.
+#: The rules that need only the specification.
 _RULES = (
     machines.find_problems,
     resources.find_problems,
@@ -48,9 +48,9 @@ _RULES = (
 
 
 def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str, ...]:
-    """Hold a job against every rule, and return the warnings.
+    """Check a job against every rule and return the warnings.
 
-    files: what travels with the job. where: how to say where a field is; as the spec says it.
+    files: the files sent with the job. where: formats a field's location; default: `spec.where`.
 
     Raises SpecError with every problem.
     """
@@ -61,7 +61,7 @@ def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str
     try:
         findings += source.find_problems_in(readable, files, known=judged)
         findings += commands.find_problems_in(readable, files, known=judged)
-    except SpecError as error:  # the files themselves cannot be taken along
+    except SpecError as error:  # the files themselves cannot be packed
         problems = error.problems
     problems = [*(f.problem(where) for f in findings if not f.is_warning), *problems]
     if problems:
@@ -70,15 +70,15 @@ def check(spec: JobSpec, files: Source, where: Where | None = None) -> tuple[str
 
 
 def examine(spec: JobSpec) -> tuple[Finding, ...]:
-    """All that the specification alone shows, errors and warnings."""
+    """Return all errors and warnings that follow from the specification alone."""
     return _judge(spec)[1]
 
 
 def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[Finding, ...]]:
-    """The job as far as it is readable, and what is wrong with it.
+    """Return the readable part of the job and its findings.
 
-    Its values are read anew by their declared types first, so that a job made in Python may have
-    any mistake that a document may have.
+    The values are first read again by their declared types, so that a job built in Python gets
+    the same checks as a document.
     """
     reading = Reading()
     readable = read_spec(plain_values(spec), reading)
@@ -89,7 +89,7 @@ def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[Finding, ...]]:
 
 
 def _reject_other_classes(spec: JobSpec, readable: JobSpec, reading: Reading) -> None:
-    """Only a document may write a dictionary where a class of this package is declared."""
+    """Reject a dictionary where a class is declared; only documents may contain one there."""
     for part in written_fields(JobSpec):
         is_read = not any(path[:1] == (part.name,) for path in reading.broken)
         if is_read and getattr(spec, part.name) != getattr(readable, part.name):

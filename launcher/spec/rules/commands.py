@@ -1,4 +1,4 @@
-"""Rules of the command groups: what they run, when that is ready, and how long it lives."""
+"""Rules for command groups: the command, its sign of readiness and its lifetime."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from launcher.spec.job import JobSpec
 from launcher.spec.rules.machines import groups_with_paths
 from launcher.spec.rules.source import Source
 
-#: Options of Python that take no value, and so stand before the script.
+#: Python options without a value, which may precede the script.
 _PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
 _LAST_PORT = 65535
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the commands, whatever the files hold."""
+    """Find problems with the commands that do not depend on the files."""
     for path, group in groups_with_paths(spec):
         yield from _role_problems(group, path)
         if group.command and not group.command[0].strip():
@@ -32,7 +32,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 def find_problems_in(
     spec: JobSpec, files: Source, *, known: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """Programs that should be among the files, where the entry point and they are named well."""
+    """Find programs missing from the files; skip those whose fields are `known` to be wrong."""
     wrong = {finding.path for finding in known if not finding.is_warning}
     for path, group in groups_with_paths(spec):
         here = (*path, "command")
@@ -89,7 +89,7 @@ def _ready_problems(ready: Ready, path: FieldPath) -> Iterator[Finding]:
 
 
 def _own_file(command: tuple[str, ...]) -> tuple[int, str] | None:
-    """The file of the user's own that a command starts with, and its place among the words."""
+    """Return the user's file that a command runs, with its index in the command, or None."""
     place = 0
     if command and command[0] in PYTHON_WORDS:
         place = 1

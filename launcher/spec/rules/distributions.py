@@ -1,7 +1,7 @@
-"""Rules of MPI, and of AWS's own libraries; those of torchrun's distributions are in `parallel`.
+"""Rules for MPI and AWS's own libraries; `parallel` has those for torchrun's distributions.
 
-Source of what AWS's libraries take, and where SDK v2 refuses them: fw_utils.py and estimator.py of
-sagemaker 2.257.0.
+Source of the options of AWS's libraries, and of the cases that SDK v2 refuses: fw_utils.py and
+estimator.py of sagemaker 2.257.0.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from launcher.spec.roles import assign_roles
 from launcher.spec.rules.machines import groups_with_paths
 
 _PATH = ("distribution",)
-#: Options of mpirun that say what Launcher knows better.
+#: Options of mpirun that Launcher sets itself.
 _OWN_OPTIONS = ("--host", "-host", "-H", "--hostfile", "--machinefile", "-np", "--np", "-n", "-c")
 _OWN_PARAMETERS = ("plm_rsh_agent", "plm_rsh_no_tree_spawn", "orte_leave_session_attached")
 _LIBRARIES = ("dataparallel", "modelparallel")
-#: What may stand beside AWS's model parallel library, and starts it.
+#: Strategies that may accompany AWS's model parallel library, to start its processes.
 _STARTERS = ("mpi", "torch_distributed")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with a distribution that is MPI, or one of AWS's."""
+    """Find problems with an Mpi or a Toolkit distribution."""
     if isinstance(spec.distribution, Mpi):
         yield from _mpi_problems(spec.distribution)
     if isinstance(spec.distribution, Toolkit):
@@ -91,7 +91,7 @@ def _library_problems(strategies: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _value_problems(strategies: Mapping[str, Any]) -> Iterator[Finding]:
-    """The options of each strategy; all that are not known are the library's own."""
+    """Check the known options of each strategy; unknown ones are left to the library."""
     for path, options in _options(strategies):
         if not isinstance(options, Mapping) or options.get("enabled") is not True:
             what = f'"{path[-1]}" is not enabled'
@@ -138,14 +138,14 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[Fi
 
 
 def _without_groups(strategies: Mapping[str, Any]) -> str | None:
-    """What keeps the strategies from being started on one group, in AWS's toolkit."""
+    """Return the strategy that AWS's toolkit cannot start on a single group, or None."""
     if "torch_distributed" in strategies:
         return "torch_distributed"
     return next((name for name in TOOLKIT_STRATEGIES[1:] if name in strategies), None)
 
 
 def _problems_beside(spec: JobSpec) -> Iterator[Finding]:
-    """What only Launcher's own start of the hosts can do."""
+    """Find uses of features that need Launcher to start the hosts."""
     if spec.data_service is not None:
         what = "a data service beside one of AWS's libraries: nothing of Launcher runs there"
         fix = "remove it, or use data_parallel or mpi"

@@ -1,4 +1,4 @@
-"""Rules of the image, and of whose program runs in it.
+"""Rules for the image and the program that runs in it.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AlgorithmSpecification.html
 """
@@ -29,7 +29,7 @@ _FUNCTION_ARN = re.compile(r"arn:[a-zA-Z0-9-]+:lambda:[a-zA-Z0-9-]+:[0-9]{12}:fu
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the image, its version, its registry and its command."""
+    """Find problems with the image, its version, its registry and its command."""
     yield from _source_problems(spec)
     yield from _version_problems(spec)
     yield from _command_problems(spec)
@@ -66,7 +66,7 @@ _OWN = {
 
 
 def _version_problems(spec: JobSpec) -> Iterator[Finding]:
-    """An image_uri may stand beside a version, as in SDK v2: then it is the image."""
+    """Check the framework and its versions; as in SDK v2, an image_uri overrides a version."""
     if spec.framework is not None and spec.framework not in _FRAMEWORKS:
         what = f'"{spec.framework}" is no known framework'
         fix = choice_fix(spec.framework, _FRAMEWORKS)

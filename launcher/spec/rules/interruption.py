@@ -1,4 +1,4 @@
-"""Rules of spot instances and of checkpoints, with which a job survives an interruption.
+"""Rules for spot instances, and for the checkpoints that let a job survive interruptions.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html and the
 API pages of StoppingCondition and CheckpointConfig.
@@ -17,12 +17,12 @@ _MAX_WAIT, _MAX_RUN = ("max_wait",), ("max_run",)
 _SPOT = ("use_spot_instances",)
 _LOCAL_PATH = ("checkpoint_local_path",)
 _LOCAL_PATH_LIMIT = 4096
-#: Folders below /opt/ml that the platform fills or empties itself.
+#: Folders below /opt/ml that the platform itself fills or empties.
 _TAKEN = ("input", "code", "lib", "output", "model")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with spot instances and checkpoints."""
+    """Find problems with spot instances and checkpoints."""
     yield from _waiting_problems(spec)
     yield from _folder_problems(spec)
     is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
@@ -66,7 +66,7 @@ def _folder_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _is_own_folder(folder: str) -> bool:
-    """Whether a folder is below /opt/ml, where every local host has one, and is nobody else's."""
+    """Return whether a folder is below /opt/ml (which local hosts have too) and not reserved."""
     path = PurePosixPath(folder)
     if ".." in path.parts or len(folder) > _LOCAL_PATH_LIMIT or not folder.isprintable():
         return False

@@ -1,6 +1,6 @@
-"""Rules of single values: SageMaker's limits, and our own.
+"""Rules for single values: SageMaker's limits and our own.
 
-Source of the numbers: the service model of CreateTrainingJob (botocore 1.44.5) and its API page.
+The numbers are those of the service model of CreateTrainingJob (botocore 1.44.5) and its API page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_RUN_LIMIT = 28 * _DAY
 #: The largest EBS volume, in GB.
 _VOLUME_LIMIT = 16384
 _HYPERPARAMETERS_LIMIT, _HYPERPARAMETER_NAME, _HYPERPARAMETER_VALUE = 100, 256, 2500
-#: SageMaker's limit is 100, and the job's token takes one.
+#: SageMaker's limit is 100, one of which is the job's token.
 _VARIABLES_LIMIT, _VARIABLE_LENGTH = 99, 512
 _OWN_VARIABLES = (TOKEN_VARIABLE, PARALLEL_VARIABLE, TASK_VARIABLE)
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -40,7 +40,7 @@ _ROLE_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with single values."""
+    """Find problems with single values."""
     yield from _number_problems(spec)
     yield from _hyperparameter_problems(spec)
     yield from _environment_problems(spec)
@@ -86,12 +86,12 @@ def _hyperparameter_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _can_be_name(name: str) -> bool:
-    """Whether a hyperparameter can be so called; it becomes a variable, SM_HP_<NAME>."""
+    """Return whether a hyperparameter can have the name; it becomes a variable, SM_HP_<NAME>."""
     return 1 <= len(name) <= _HYPERPARAMETER_NAME and name.isprintable() and "=" not in name
 
 
 def _can_be_variable(value: object) -> bool:
-    """Whether all texts in a value can stand in an environment variable and on a command line."""
+    """Return whether all strings in a value fit environment variables and command lines."""
     if isinstance(value, Mapping):
         return all(map(_can_be_variable, (*value, *value.values())))
     if isinstance(value, list):
@@ -202,7 +202,7 @@ def _name_problems(spec: JobSpec) -> Iterator[Finding]:
 def range_problems(
     path: FieldPath, value: int, least: int, most: int | None = None, unit: str = ""
 ) -> Iterator[Finding]:
-    """A number that is too small or too large."""
+    """Find a number below `least` or above `most`."""
     if value < least or (most is not None and value > most):
         fix = (
             f"use {least} to {most} {unit}".rstrip() if most is not None else f"use {least} or more"
@@ -213,6 +213,6 @@ def range_problems(
 def count_problems(
     path: FieldPath, items: Mapping[str, object] | tuple[object, ...], most: int
 ) -> Iterator[Finding]:
-    """Too many items."""
+    """Find a collection of more than `most` items."""
     if len(items) > most:
         yield Finding(path=path, what=f"{len(items)} {path[0]}", fix=f"use {most} at most")

@@ -1,4 +1,4 @@
-"""Rules of the machines: groups, instance types, counts, roles, and what each role needs.
+"""Rules for the machines: groups, instance types, counts, roles and what each role needs.
 
 Sources: CreateTrainingJob's ResourceConfig, and the limits of heterogeneous clusters,
 https://docs.aws.amazon.com/sagemaker/latest/dg/train-heterogeneous-cluster.html
@@ -20,12 +20,12 @@ from launcher.spec.roles import assign_roles
 _GROUPS = ("instance_groups",)
 _GROUPS_LIMIT = 5
 _NAME_LIMIT = 64
-#: Shapes of the types that AWS makes: family, generation, options; size.
+#: Pattern of AWS's instance types: family, generation, options; size.
 _TYPE_SHAPE = re.compile(r"ml\.[a-z]+\d+[a-z]*(-[a-z0-9]+)*\.(\d*x?large|medium|small|metal.*)")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the machines."""
+    """Find problems with the machines."""
     yield from _one_way_to_say_it(spec)
     for path, group in groups_with_paths(spec):
         yield from type_problems(group.instance_type, (*path, "instance_type"))
@@ -43,7 +43,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def groups_with_paths(spec: JobSpec) -> Iterator[tuple[FieldPath, InstanceGroup]]:
-    """Each group, and where its fields are written."""
+    """Yield each group with the path of its fields."""
     for index, group in enumerate(spec.groups):
         yield (*_GROUPS, index) if spec.instance_groups else (), group
 
@@ -67,7 +67,7 @@ def _one_way_to_say_it(spec: JobSpec) -> Iterator[Finding]:
 
 
 def is_typo(instance_type: str) -> bool:
-    """Whether this is no type of AWS's: it has no type's shape, or two letters changed places."""
+    """Return whether the type is misspelled: malformed, or a known type with letters swapped."""
     if catalogue.find(instance_type):
         return False
     return not _TYPE_SHAPE.fullmatch(instance_type) or any(
@@ -76,7 +76,7 @@ def is_typo(instance_type: str) -> bool:
 
 
 def type_problems(name: str, path: FieldPath) -> Iterator[Finding]:
-    """A type that only the catalogue does not know is a warning: AWS adds types all the time."""
+    """Find a misspelled type; a plausible one missing from the catalogue is only a warning."""
     if catalogue.find(name):
         return
     near = catalogue.near(name)

@@ -1,4 +1,4 @@
-"""Rules of the channels that are file systems of a VPC.
+"""Rules for the channels that are file systems in a VPC.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSource.html
 """
@@ -18,7 +18,7 @@ _CHOICES = {"file_system_type": ("EFS", "FSxLustre"), "file_system_access_mode":
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the file systems."""
+    """Find problems with the file systems."""
     for name, channel in spec.inputs.items():
         if isinstance(channel, FileSystemInput):
             path = ("inputs", name)

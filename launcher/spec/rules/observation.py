@@ -1,4 +1,4 @@
-"""Rules of what is watched: experiments, TensorBoard, SageMaker's debugger and profiler."""
+"""Rules for monitoring: experiments, TensorBoard, SageMaker's debugger and profiler."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _EXPERIMENT = ("experiment_config",)
 _EXPERIMENT_NAMES = ("ExperimentName", "TrialName", "TrialComponentDisplayName", "RunName")
 _EXPERIMENT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,119}")
 _WITH_OUTPUT = ("tensorboard_output_config", "debugger_hook_config", "profiler_config")
-#: What SDK v2 writes until it knows the region.
+#: SDK v2's placeholder until it knows the region.
 _NO_IMAGE = "DEFAULT_RULE_EVALUATOR_IMAGE"
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with experiments, outputs, rules and the profiler."""
+    """Find problems with experiments, outputs, rules and the profiler."""
     yield from _experiment_problems(spec)
     yield from _output_problems(spec)
     yield from _rule_problems(spec)

@@ -1,6 +1,6 @@
-"""Rules of torchrun's distributions: how many ranks share a model, where it is cut, what they save.
+"""Rules for torchrun's distributions: ranks per model, pipeline cuts, and memory savings.
 
-Source of what the schedules take: torch.distributed.pipelining.schedules of torch 2.13.
+Source of the limits of the schedules: torch.distributed.pipelining.schedules of torch 2.13.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from launcher.spec.roles import assign_roles
 from launcher.spec.rules.limits import range_problems
 from launcher.spec.rules.machines import is_typo
 
-#: Up to how many partitions the right numbers of them are told.
+#: The largest number of partitions that a fix suggests.
 _MOST = 64
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with a distribution that torchrun starts."""
+    """Find problems with a distribution that torchrun starts."""
     distribution = spec.distribution
     if not isinstance(distribution, Torchrun):
         return
@@ -67,7 +67,7 @@ def _pipeline_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> 
     yield from wrong
     yield from word_problems((*path, "placement"), part.placement, PLACEMENTS)
     yield from word_problems((*path, "schedule"), part.schedule, SCHEDULES)
-    if wrong or model.partition_file is not None:  # then the file says the rest: `partition`
+    if wrong or model.partition_file is not None:  # the file has the rest; `partition` checks it
         return
     about = tuple((*path, field) for field in counts)
     for finding in (
@@ -99,7 +99,7 @@ def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[Finding
 
 
 def _cut_problems(model: ParallelPart, path: FieldPath) -> Iterator[Finding]:
-    """Each stage has something of the model, and that is said in one way."""
+    """Check that every stage gets a part of the model, and that only one way of cutting is used."""
     last = model.partitions * model.virtual_stages - 1
     yield from _name_problems((*path, "starts"), model.starts)
     yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
@@ -137,7 +137,7 @@ def _stages(model: ParallelPart) -> str:
 
 
 def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Iterator[Finding]:
-    """A script may say itself where its model is cut; our trainer has to be told."""
+    """Require a cut for a task: unlike a script, our trainer cannot choose one itself."""
     last = model.partitions * model.virtual_stages - 1
     if spec.task and last and not (model.starts or model.stages or model.auto_partition):
         yield Finding(
@@ -150,7 +150,7 @@ def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Itera
 
 
 def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Finding]:
-    """Every rank has a part in a replica, on each type that the job may get."""
+    """Check that partitions divide the ranks, on each instance type that the job may get."""
     partitions = model.parallel.partitions
     for group in _train_groups(spec):
         for name in (group.instance_type, *group.alternatives):
@@ -173,6 +173,7 @@ def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
 
 
 def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[Finding]:
+    """Find a word that is not one of the known ones; None is allowed."""
     if word is not None and word not in known:
         what = f'"{word}" is no known {path[-1]}'
         yield Finding(path=path, what=what, fix=choice_fix(word, known))

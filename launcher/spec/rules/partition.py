@@ -1,4 +1,4 @@
-"""Rules of cuts by measure: the file that has them, or what is to be found when the job begins."""
+"""Rules for measured pipeline cuts: a partition file, or auto_partition at job start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_HAND = ("starts", "stages", "default_stage")
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with what is said of the cuts, whatever the file holds."""
+    """Find problems with the settings of the cuts that do not depend on the file."""
     model = spec.distribution
     if not isinstance(model, ModelParallel):
         return
@@ -45,7 +45,7 @@ def find_problems(spec: JobSpec) -> Iterator[Finding]:
 def find_problems_in(
     spec: JobSpec, files: Source, *, known: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """What is wrong with the file, for a job that is not `known` to be wrong about it already."""
+    """Find problems with the partition file, except those about fields `known` to be wrong."""
     model = spec.distribution
     wrong = {finding.path for finding in known if not finding.is_warning}
     if not isinstance(model, ModelParallel) or model.partition_file is None:
@@ -62,7 +62,7 @@ def find_problems_in(
 
 
 def _differences(model: ModelParallel, partition: Partition) -> Iterator[Finding]:
-    """What the job says in one way, and the file in another."""
+    """Find settings that differ between the job and the file."""
     for name in OF_PARTITIONS:
         said, has = getattr(model, name), getattr(partition, name)
         if said not in (None, (), has):
@@ -75,9 +75,9 @@ def _differences(model: ModelParallel, partition: Partition) -> Iterator[Finding
 
 
 def _problems_of_the_whole(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
-    """What is wrong with a job that says all that its file does."""
+    """Find problems with the job after the settings of its file are filled in."""
     model = spec.distribution
-    assert isinstance(model, ModelParallel)  # only such a job has a file
+    assert isinstance(model, ModelParallel)  # no other job has a file
     whole = dataclasses.replace(model.completed(partition), partition_file=None)
     for found in parallel.find_problems(spec.replace(distribution=whole)):
         what, fix = f"{_name(model)}: {found.what}", f"make another file: {found.fix}"
@@ -104,7 +104,7 @@ def _problems_beside(model: ModelParallel, chosen: str, others: Iterable[str]) -
 
 
 def _problems_of_nothing_to_find(model: ModelParallel) -> Iterator[Finding]:
-    """What is said of a search that there is not."""
+    """Find settings of auto_partition in a job that does not use it."""
     for name in ("optimize", "memory_cap"):
         if getattr(model, name) is not None:
             yield Finding(

@@ -1,4 +1,4 @@
-"""Rules of the hosts' storage, of where hosts come from, and of how long they are kept.
+"""Rules for the storage, provisioning and warm pools of the hosts.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html
 """
@@ -24,7 +24,7 @@ _TRAINING_PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:trai
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with storage, warm pools, training plans and retries."""
+    """Find problems with storage, warm pools, training plans and retries."""
     yield from _key_problems(spec)
     yield from _warm_pool_problems(spec)
     for path, group in groups_with_paths(spec):
@@ -57,7 +57,7 @@ def _key_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _types(spec: JobSpec) -> Iterator[str]:
-    """Every instance type that the job may run on."""
+    """Yield every instance type that the job may run on."""
     for group in spec.groups:
         yield from (group.instance_type, *group.alternatives)
 

@@ -1,4 +1,4 @@
-"""Rules of the data service: its numbers, and what of it needs hosts that serve."""
+"""Rules for the data service: its numbers, and the options that need data workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launcher.spec.job import JobSpec
 from launcher.spec.roles import assign_roles
 from launcher.spec.rules.limits import range_problems
 
-#: Less than this would not hold a batch of a few images.
+#: Less than this does not hold a batch of a few images.
 _PREFETCH_LEAST = 1024 * 1024
 #: More than the CPUs of any instance type.
 _LOCAL_WORKERS_LIMIT = 1024
@@ -20,7 +20,7 @@ _OWN_PORTS = range(Ports().base, Ports().rendezvous + 1)
 
 
 def find_problems(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the data service."""
+    """Find problems with the data service."""
     if spec.data_service is not None:
         yield from _number_problems(spec.data_service)
         yield from _idle_parts(spec, spec.data_service)
@@ -47,7 +47,7 @@ def _number_problems(service: DataService) -> Iterator[Finding]:
 
 
 def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Finding]:
-    """What does nothing where ranks load their data themselves."""
+    """Warn about options without effect because the ranks load their data themselves."""
     roles, unclear = assign_roles(spec.groups, has_data_service=True)
     if unclear or Role.DATA in roles.values() or service.local_workers:
         return

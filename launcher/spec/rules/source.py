@@ -1,4 +1,4 @@
-"""Rules of the code: the script or task that trains, and the functions that give the datasets.
+"""Rules for the code: the training script or task, and the dataset functions.
 
 User code is parsed, never imported.
 """
@@ -22,21 +22,21 @@ _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 
 
 class Source(Protocol):
-    """The files that travel with a job, by their path below a host's code folder."""
+    """The files that are sent with a job, by path below a host's code folder."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file of that path."""
+        """Return whether a file has that path."""
 
     def read_text(self, path: str) -> str:
-        """The file's text; only asked for a path that exists."""
+        """Return the text of a file; only called for a path that exists."""
 
     @property
     def partition(self) -> Partition | None:
-        """What the job's partition_file says, if there is one. Raises ParallelError."""
+        """The content of the job's partition_file, if it has one. Raises ParallelError."""
 
 
 def find_problems_of_names(spec: JobSpec) -> Iterator[Finding]:
-    """What is wrong with the names of scripts and functions, whatever the files hold."""
+    """Find problems with the names of scripts and functions that do not depend on the files."""
     yield from _entry_point_problems(spec)
     if spec.task is not None:
         yield from _reference_problems(spec.task, _TASK)
@@ -51,7 +51,7 @@ def find_problems_of_names(spec: JobSpec) -> Iterator[Finding]:
 def find_problems_in(
     spec: JobSpec, files: Source, *, known: Iterable[Finding]
 ) -> Iterator[Finding]:
-    """What is wrong with the files, for the names that are not `known` to be wrong already."""
+    """Find problems with the files, skipping names that are `known` to be wrong."""
     wrong = {finding.path for finding in known if not finding.is_warning}
     if _ENTRY_POINT not in wrong and spec.entry_point:
         yield from _script_problems(spec, files)
@@ -103,7 +103,7 @@ def _entry_point_problems(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _needs_script(spec: JobSpec) -> bool:
-    """Whether a job has nothing else to run, or has what only Launcher makes use of."""
+    """Return whether a job has no other program, or uses fields that only Launcher supports."""
     if spec.task is not None:
         return False
     own_program = spec.image_uri or spec.algorithm_arn or spec.container_entry_point
@@ -175,7 +175,7 @@ def _parse(text: str) -> ast.Module | SyntaxError:
 
 
 def _top_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """The names that a module's statements bind, also inside its if, try and with blocks."""
+    """Yield the names that statements bind, including those in if, try and with blocks."""
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield statement.name

@@ -1,7 +1,7 @@
-"""The rules between fields of a request, which no model of the service has.
+"""Rules between the fields of a request, which the service model does not contain.
 
-Each takes a request whose values are of their types, though anything may be missing, and yields
-what is wrong. Where AWS's own message is public, it is quoted; the sources are in each module.
+Each rule takes a request whose values have the right types, though any may be missing, and yields
+violations. AWS's own messages are quoted where they are public; each module names its sources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The channels of a request, and the groups they go to.
+"""Rules for the channels of a request, and the groups they are routed to.
 
 Source: the API pages of Channel and DataSource; the message of `go_to_groups_all_or_none` is AWS's
-own. That names must exist and differ is inferred: AWS's answer to such requests is not public.
+own. The rules that names exist and differ are inferred: AWS's answer to such requests is not
+public.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _SOURCES = ("S3DataSource", "FileSystemDataSource", "DatasetSource")
 
 
 def have_one_source(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find channels without exactly one source of data."""
     for path, channel in _channels(request):
         source = channel.get("DataSource", {})
         named = [name for name in _SOURCES if name in source]
@@ -35,6 +37,7 @@ def have_one_source(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def have_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find channel names that are used twice."""
     seen = Counter[str]()
     for path, channel in _channels(request):
         name = channel.get("ChannelName", "")
@@ -49,7 +52,10 @@ def have_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def go_to_groups_all_or_none(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """A channel of a file system cannot name groups, so it does not go with ones that do."""
+    """Find channels without groups if others name groups.
+
+    A file system's channel cannot name groups, so it cannot be combined with channels that do.
+    """
     routed = {
         channel.get("ChannelName", ""): (path, bool(_groups_of(channel)))
         for path, channel in _channels(request)
@@ -72,6 +78,7 @@ def go_to_groups_all_or_none(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def go_to_groups_that_exist(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find channels routed to groups that are not in the job."""
     groups = request.get("ResourceConfig", {}).get("InstanceGroups", ())
     known = [group.get("InstanceGroupName", "") for group in groups]
     for path, channel in _channels(request):
@@ -89,6 +96,7 @@ def go_to_groups_that_exist(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def reach_file_systems_in_a_vpc(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find file systems in a job without a VpcConfig."""
     for path, channel in _channels(request):
         here = (*path, "DataSource", "FileSystemDataSource")
         if here[-1] in channel.get("DataSource", {}) and "VpcConfig" not in request:

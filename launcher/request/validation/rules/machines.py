@@ -1,8 +1,8 @@
-"""The machines of a request, and the image that they run.
+"""Rules for the machines of a request, and for the image that they run.
 
 Source: the API pages of ResourceConfig, InstancePreference and AlgorithmSpecification, and AWS's
-page on heterogeneous clusters; the first message of `are_given_in_one_way` is AWS's own. That names
-of groups differ is inferred.
+page on heterogeneous clusters; the first message of `are_given_in_one_way` is AWS's own. The
+rule that group names differ is inferred.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _COUNT, _TYPE, _GROUPS = "InstanceCount", "InstanceType", "InstanceGroups"
 _PREFERENCES, _KEEP = "InstancePreferences", "KeepAlivePeriodInSeconds"
 _SPOT = "EnableManagedSpotTraining"
 _OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
-#: Families with NVMe disks of their own, for types that are newer than the catalogue: a d among the
-#: letters after the number, and these.
+#: Families with NVMe disks of their own, for types that are newer than the catalogue: those with a
+#: d among the letters after the number, and the families listed here.
 _NVME = re.compile(r"ml\.([a-z]+\d+[a-z]*d[a-z]*|g[567]e?|p[56][a-z]*(-\w+)?|trn\d+n?)\..+")
 _FRAMEWORK = re.compile(r".*/(pytorch|tensorflow)-training:(\d+)\.(\d+).*")
 _FIRST_WITH_GROUPS = {"pytorch": (1, 10), "tensorflow": (2, 6)}
 
 
 def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """A type and a count, or groups (or preferences, which have a rule of their own)."""
+    """Require either a type and a count, or groups; preferences have a rule of their own."""
     resources = request.get(_RESOURCES)
     if resources is None or SERVERLESS in request:
         return
@@ -49,7 +49,7 @@ def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """The model allows a count of 0, and no groups at all."""
+    """Find a count of 0 and an empty list of groups, both of which the model allows."""
     resources = request.get(_RESOURCES, {})
     counted: dict[RequestPath, Any] = {(_RESOURCES,): resources}
     for part in (_GROUPS, _PREFERENCES):
@@ -63,6 +63,7 @@ def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def have_groups_of_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find group names that are used twice."""
     seen = Counter[str]()
     for index, group in enumerate(request.get(_RESOURCES, {}).get(_GROUPS, ())):
         name = group.get("InstanceGroupName", "")
@@ -77,7 +78,7 @@ def have_groups_of_different_names(request: Mapping[str, Any]) -> Iterator[Viola
 
 
 def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """Preferences exclude every other choice of machines, and count hosts in one place."""
+    """Check that preferences exclude other choices of machines and count hosts in one place."""
     resources = request.get(_RESOURCES, {})
     preferences = resources.get(_PREFERENCES)
     if preferences is None:
@@ -100,6 +101,7 @@ def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find fields that only AWS's responses have."""
     for name in ("SelectedInstanceType", "SelectedInstanceCount"):
         if (value := request.get(_RESOURCES, {}).get(name)) is not None:
             path = (_RESOURCES, name)
@@ -112,6 +114,7 @@ def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]
 
 
 def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find a volume key for types with disks of their own, which it cannot encrypt."""
     resources = request.get(_RESOURCES, {})
     local = [name for name in _types(resources) if _has_own_disks(name)]
     if "VolumeKmsKeyId" in resources and local:
@@ -133,6 +136,7 @@ def _has_own_disks(instance_type: str) -> bool:
 
 
 def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find warm pools of groups; warn about warm pools of spot instances."""
     resources = request.get(_RESOURCES, {})
     if not resources.get(_KEEP):
         return
@@ -149,6 +153,7 @@ def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violatio
 
 
 def have_an_image(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Require exactly one of TrainingImage and AlgorithmName."""
     algorithm = request.get("AlgorithmSpecification")
     if algorithm is None or SERVERLESS in request:
         return
@@ -166,7 +171,7 @@ def have_an_image(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def have_an_image_that_knows_groups(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """AWS's own images came to know groups with a version; for others nothing is said."""
+    """Warn about AWS's own images too old for groups; other images are not checked."""
     image = request.get("AlgorithmSpecification", {}).get("TrainingImage", "")
     named = _FRAMEWORK.fullmatch(image)
     if not named or _GROUPS not in request.get(_RESOURCES, {}):

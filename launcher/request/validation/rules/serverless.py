@@ -1,7 +1,7 @@
-"""What a job on machines must say, and what a serverless job must not.
+"""Fields that a job on machines requires, and fields that a serverless job excludes.
 
-Source: the model marks these parts as optional only since it has ServerlessJobConfig; what a
-serverless job excludes is the list of Terraform's aws_sagemaker_training_job.
+Source: the model made the required fields optional only when it added ServerlessJobConfig; the
+excluded fields are those of Terraform's aws_sagemaker_training_job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXCLUDED = (
 
 
 def needs_its_parts(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """The parts that only a serverless job may leave out."""
+    """Find missing parts that only a serverless job may omit."""
     if SERVERLESS in request:
         return
     for part in _PARTS:
@@ -38,7 +38,7 @@ def needs_its_parts(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def excludes_what_it_chooses(request: Mapping[str, Any]) -> Iterator[Violation]:
-    """A serverless job has no machines, and nothing that is about them."""
+    """Find fields about machines in a serverless job, which has none."""
     if SERVERLESS not in request:
         return
     for name in _EXCLUDED:

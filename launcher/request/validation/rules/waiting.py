@@ -1,4 +1,4 @@
-"""How long a job may run and wait, and spot instances.
+"""Rules for a job's maximum run and wait times, and for spot instances.
 
 Source: the API page of StoppingCondition. The message of `is_for_spot_instances` is AWS's own.
 """
@@ -13,11 +13,12 @@ from launcher.request.validation.violations import Violation, constraint_message
 _RUN = ("StoppingCondition", "MaxRuntimeInSeconds")
 _WAIT = ("StoppingCondition", "MaxWaitTimeInSeconds")
 _SPOT = "EnableManagedSpotTraining"
-#: 28 days, and what AWS takes when the request says nothing.
+#: 28 days, and AWS's default if the request sets no limit (1 day).
 _MOST, _DEFAULT_RUN = 28 * 24 * 60 * 60, 24 * 60 * 60
 
 
 def ends_within_a_month(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find a maximum run time above 28 days."""
     run = _limits(request).get(_RUN[-1], 0)
     if run > _MOST:
         constraint = f"Member must have value less than or equal to {_MOST}"
@@ -30,6 +31,7 @@ def ends_within_a_month(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def is_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find a maximum wait time in a job without spot instances."""
     if _WAIT[-1] in _limits(request) and not request.get(_SPOT):
         yield Violation(
             path=_WAIT,
@@ -41,6 +43,7 @@ def is_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def is_given_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find spot instances without a maximum wait time."""
     if request.get(_SPOT) and _WAIT[-1] not in _limits(request):
         yield Violation(
             path=_WAIT,
@@ -52,6 +55,7 @@ def is_given_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violatio
 
 
 def lasts_as_long_as_the_job(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find a maximum wait time below the maximum run time."""
     limits = _limits(request)
     run = limits.get(_RUN[-1], _DEFAULT_RUN)
     wait = limits.get(_WAIT[-1], run)

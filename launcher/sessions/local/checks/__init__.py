@@ -1,4 +1,4 @@
-"""What a platform must refuse: requests that cannot run, found before anything is started."""
+"""Checks of a request before anything is started: find what the local platform must refuse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launcher.sessions.local.checks.inputs import check_inputs
 from launcher.sessions.local.checks.job import check_groups, check_job, not_done
 from launcher.sessions.local.isolation import Isolation
 
-#: The channel of SDK v3's programs; the name is reserved for them.
+#: The channel with SDK v3's programs; the name is reserved for them.
 _DRIVERS = "sm_drivers"
 
 __all__ = ["check_isolation", "check_request", "find_problems", "not_done"]
@@ -24,10 +24,10 @@ def check_request(
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Raise one PlatformError with everything this machine cannot do of a request.
+    """Raise one PlatformError with everything that this machine cannot do of a request.
 
-    uploads: the URIs of objects that will be there before the job starts. environment: what the
-    platform process has beside our variables.
+    uploads: the URIs of objects that will be stored before the job starts.
+    environment: the variables that the platform process has in addition to ours.
     """
     problems = find_problems(request, uploads, environment)
     if problems:
@@ -39,7 +39,7 @@ def find_problems(
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Problem]:
-    """Everything this machine cannot do of a request; the other arguments: see `check_request`."""
+    """Return everything that this machine cannot do of a request; arguments as `check_request`."""
     return list(check_fields(request)) or [
         *check_job(request),
         *check_groups(request["ResourceConfig"]),
@@ -49,7 +49,7 @@ def find_problems(
 
 
 def check_isolation(request: Mapping[str, Any], isolation: Isolation) -> None:
-    """Raise PlatformError for a request whose programs have /opt/ml written in, where it is not."""
+    """Raise PlatformError if a request's programs need /opt/ml and the isolation has none."""
     names = {channel["ChannelName"] for channel in request.get("InputDataConfig", ())}
     if isolation is Isolation.PROCESS and _DRIVERS in names:
         raise PlatformError(

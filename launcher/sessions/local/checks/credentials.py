@@ -1,4 +1,4 @@
-"""Whether a job that has something in S3 comes with the keys to it."""
+"""Check that AWS credentials exist for a job that uses S3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEY = "AWS_ACCESS_KEY_ID"
 def check_credentials(
     request: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """A problem for the first place in S3, when no AWS credentials are found for it."""
+    """Yield a problem for the first S3 location, if no AWS credentials are found."""
     places = [(where, uri) for where, uri in uris_of(request) if is_s3(uri)]
     if not places or _KEY in environment or _are_found():
         return
@@ -29,7 +29,7 @@ def check_credentials(
 
 
 def _are_found() -> bool:
-    """As boto3 finds them: in variables, in files, in an instance's role."""
-    import boto3  # only jobs with something in S3 wait for it
+    """Return whether boto3 finds credentials: in variables, in files or in an instance's role."""
+    import boto3  # slow to import; only jobs that use S3 need it
 
     return boto3.Session().get_credentials() is not None

@@ -1,4 +1,4 @@
-"""The fields without which a request cannot be looked at further."""
+"""Check for the required fields, without which a request cannot be checked further."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _METRIC = ("Name", "Regex")
 
 
 def check_fields(request: Mapping[str, Any]) -> Iterator[Problem]:
-    """A problem for each required field that is absent."""
+    """Yield a problem for each required field that is absent."""
     yield from _absent([request], _REQUEST, "the request")
     algorithm = request.get("AlgorithmSpecification", {})
     resources = request.get("ResourceConfig", {})

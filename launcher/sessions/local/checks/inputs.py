@@ -1,4 +1,4 @@
-"""Checks of the input channels: names, routing, kinds, and that there are files."""
+"""Checks of the input channels: their names, routing and kinds, and that their files exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def check_inputs(request: Mapping[str, Any], uploads: Collection[str]) -> Iterator[Problem]:
-    """Everything about InputDataConfig; the objects of `uploads` count as files that are there."""
+    """Yield the problems of InputDataConfig; the objects of `uploads` count as existing files."""
     channels = request.get("InputDataConfig", ())
     for name, times in Counter(channel["ChannelName"] for channel in channels).items():
         if times > 1:
@@ -33,7 +33,7 @@ def check_inputs(request: Mapping[str, Any], uploads: Collection[str]) -> Iterat
 
 
 def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
-    """SageMaker's rule, in SageMaker's words: all channels are routed to groups, or none."""
+    """Apply SageMaker's rule, in its wording: either all channels are routed to groups, or none."""
     is_routed = {
         channel["ChannelName"]: bool(_source(channel).get("InstanceGroupNames"))
         for channel in channels
@@ -78,7 +78,7 @@ def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> It
 def _check_kind(
     channel: Mapping[str, Any], source: Mapping[str, Any], default_mode: str, where: str
 ) -> Iterator[Problem]:
-    """Forms of input that a local job does not have; FastFile looks the same as File."""
+    """Yield a problem for each input option that local jobs lack; FastFile works like File."""
     kinds = {
         "InputMode": (channel.get("InputMode", default_mode), ("File", "FastFile")),
         "S3DataType": (source.get("S3DataType", "S3Prefix"), _data_types(source)),
@@ -103,7 +103,7 @@ def _data_types(source: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_files(uri: str, uploads: Collection[str], where: str) -> Iterator[Problem]:
-    """Files of this machine must be there; for S3 the job finds out, as on SageMaker."""
+    """Check that local files exist; for S3 the job finds out, as on SageMaker."""
     if is_s3(uri):
         return
     try:

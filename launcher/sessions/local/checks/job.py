@@ -18,7 +18,7 @@ from launcher.sessions.s3_uris import is_s3
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _MAX_GROUPS = 5
-#: What a request may ask of SageMaker and this machine does not do, and says so.
+#: Request fields that have no effect on this machine; the job's notes list those it uses.
 _NOT_DONE = (
     "VpcConfig",
     "EnableNetworkIsolation",
@@ -48,7 +48,7 @@ _IMAGE_IS_PLAYED = (
 
 
 def not_done(request: Mapping[str, Any]) -> list[str]:
-    """A note for each part of the request that a local job ignores."""
+    """Return a note for each part of the request that a local job ignores."""
     notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
     return [*notes, _IMAGE_IS_PLAYED] if is_script_mode(request) else notes
 
@@ -59,7 +59,7 @@ def _at(request: Mapping[str, Any], field: str) -> Any:
 
 
 def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
-    """Name, command, metrics, output, time limit, and the types of values."""
+    """Check name, command, metrics, output, time limit, and the types of values."""
     name = request["TrainingJobName"]
     if not _JOB_NAME.fullmatch(name):
         yield Problem(
@@ -93,7 +93,7 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def check_groups(resources: Mapping[str, Any]) -> Iterator[Problem]:
-    """Either groups or one type and count; names that differ; counts of at least 1."""
+    """Check for either groups or one type and count, for unique names, and for counts above 0."""
     groups = resources.get("InstanceGroups") or []
     plain = {"InstanceType", "InstanceCount"} & set(resources)
     if groups and plain:
@@ -150,7 +150,7 @@ def _check_metric(metric: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _check_place(uri: str, where: str) -> Iterator[Problem]:
-    """A folder that the job will write to and that may not be there yet, or a prefix in S3."""
+    """Check a location that the job writes to: in S3, or a local folder that may not exist yet."""
     if is_s3(uri):
         return
     try:

@@ -1,4 +1,4 @@
-"""What stands between the hosts of a local job, and how a host is started behind it."""
+"""Isolation of a local job's hosts from each other, and how an isolated host is started."""
 
 from __future__ import annotations
 

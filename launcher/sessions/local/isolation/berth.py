@@ -1,4 +1,4 @@
-"""What a host needs in order to start, whichever isolation starts it."""
+"""Launch specification of a host, whichever isolation is used."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from launcher.sessions.local.opt_ml import HostTree
 
 @dataclass(frozen=True, kw_only=True)
 class Berth:
-    """One host before its start.
+    """Launch specification of one host.
 
-    command: the container's entry point and arguments; environment: as in its container.
-    scratch: its temporary folder, short since Unix sockets in it have at most 108 characters.
+    command: the container's entry point and arguments.
+    environment: the variables that its container would have.
+    scratch: its temporary folder, whose path must be short: a Unix socket's path is limited to 108
+        characters.
     """
 
     host: Host
@@ -33,10 +35,10 @@ class Berth:
 
 @dataclass(frozen=True, kw_only=True)
 class StartPlan:
-    """A process of this machine that is a host.
+    """The process of this machine that will run as a host.
 
-    before: what the new process does first, before it becomes the command.
-    wrappers: how many processes at the top of its tree are not the host's own.
+    before: called in the new process before it executes the command.
+    wrappers: the number of processes at the top of its tree that are not the host's own.
     """
 
     command: Sequence[str]
@@ -47,27 +49,27 @@ class StartPlan:
 
 
 def with_running_python(command: Sequence[str]) -> list[str]:
-    """The command, its python being the one that runs us: a local job has no image."""
+    """Replace the command's python by the running interpreter: a local job has no image."""
     first, *rest = command
     return [sys.executable if first in ("python", "python3") else first, *rest]
 
 
 def place_copies(folder: Path, files: Mapping[str, Path]) -> None:
-    """A folder of the single files themselves, by their names in the channel.
+    """Fill a folder with single files, by their names in the channel.
 
-    They are hard links, which take no room; a file of another file system is copied.
+    The files are hard links, which take no space; a file of another file system is copied.
     """
     for name, path in files.items():
         copy = folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(path.resolve(), copy)
-        except OSError:  # another file system, or a file that is not ours to link
+        except OSError:  # another file system, or a file that we may not link
             shutil.copyfile(path, copy)
 
 
 def place_links(folder: Path, files: Mapping[str, Path]) -> None:
-    """A folder of links to single files, by their names in the channel."""
+    """Fill a folder with symbolic links to single files, by their names in the channel."""
     for name, path in files.items():
         link = folder / name
         link.parent.mkdir(parents=True, exist_ok=True)

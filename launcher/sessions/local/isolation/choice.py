@@ -1,4 +1,4 @@
-"""How far apart the hosts of a local job are; fidelity, not security."""
+"""The levels of isolation between the hosts of a local job; for fidelity, not security."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from launcher.sessions.local.isolation.berth import Berth, StartPlan
 
 
 class Isolation(str, enum.Enum):
-    """What stands between the hosts of a job.
+    """The isolation between the hosts of a job.
 
-    PROCESS: a process tree and folders of its own; /opt/ml is elsewhere, peers have addresses.
+    PROCESS: its own process tree and folders; /opt/ml is elsewhere, and hosts use peer addresses.
     SANDBOX: also its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm.
     NETWORK: also its own network stack with an eth0; nothing outside of the job can be reached.
     """
@@ -36,14 +36,14 @@ _PLANNERS: dict[Isolation, Callable[[Berth], StartPlan]] = {
 
 
 def obstacles() -> dict[Isolation, str | None]:
-    """Why each isolation does not work on this machine and what may help; None: it works."""
+    """Return why each isolation does not work on this machine and what may help; None: it works."""
     return {isolation: find() for isolation, find in _FINDERS.items()}
 
 
 def choose_isolation(wanted: str | None) -> Isolation:
-    """The isolation of a new job: as wanted, or by default sandbox where it works.
+    """Return the isolation of a new job: as wanted, or by default sandbox where it works.
 
-    Raises PlatformError for an unknown word, and when what is wanted does not work here.
+    Raises PlatformError for an unknown word, and when the wanted isolation does not work here.
     """
     if wanted is None:
         return Isolation.PROCESS if sandbox.find_obstacle() else Isolation.SANDBOX
@@ -59,7 +59,7 @@ def choose_isolation(wanted: str | None) -> Isolation:
 
 
 def why_not_sandboxed() -> str:
-    """For the user of a job whose hosts are plain processes though nobody asked for that."""
+    """Return the note for a job that runs in plain processes although nobody asked for that."""
     return (
         "hosts are plain processes with folders of their own, since no sandbox works here: "
         f"{sandbox.find_obstacle()}"
@@ -67,5 +67,5 @@ def why_not_sandboxed() -> str:
 
 
 def plan_start(berth: Berth, isolation: Isolation) -> StartPlan:
-    """Put a host's channels in place and say which process of this machine the host is."""
+    """Put a host's channels in place and return the process to start as the host."""
     return _PLANNERS[isolation](berth)

@@ -1,7 +1,7 @@
-"""The cables between the hosts of a running job in isolation `network`: cut, mended and slow.
+"""Fault injection for isolation `network`: cut, restore or slow a running host's cable.
 
-A cut cable is pulled out at the bridge: the host keeps its address, what it sends is lost without
-a word, and nothing reaches it. For tests of what programs do then.
+A cable is cut at the bridge: the host keeps its address, what it sends is lost silently, and
+nothing reaches it. For tests of how programs react.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from launcher.sessions.local.processes import living_children, marked
 
 
 def cut(folder: JobFolder, host: str) -> None:
-    """Cut a running host ("algo-1") off from all others; PlatformError where there is no cable."""
+    """Cut a running host ("algo-1") off from all others; raise PlatformError if it has no cable."""
     _change(folder, "ip", "link", "set", host, "down")
 
 
 def mend(folder: JobFolder, host: str) -> None:
-    """Connect a host again that was cut off."""
+    """Reconnect a host that was cut off."""
     _change(folder, "ip", "link", "set", host, "up")
 
 
 def slow(folder: JobFolder, host: str, *, megabits: float) -> None:
-    """From now on a host receives so many megabits per second, and loses what would wait long."""
+    """Limit the rate at which a host receives; packets that would queue over 200 ms are dropped."""
     shape = ("tbf", "rate", f"{round(1e6 * megabits)}bit", "burst", "32kbit", "latency", "200ms")
     _change(folder, "tc", "qdisc", "replace", "dev", host, "root", *shape)
 
 
 def _change(folder: JobFolder, *command: str) -> None:
-    """Run a command of iproute2 in the job's outer network."""
+    """Run an iproute2 command in the job's outer network."""
     result = subprocess.run(
         command,
         capture_output=True,
@@ -48,7 +48,7 @@ def _change(folder: JobFolder, *command: str) -> None:
 
 
 def _platform_of(folder: JobFolder) -> int:
-    """The process that started the job's hosts: it is in the outer network."""
+    """Return the process that started the job's hosts; it is in the outer network."""
     hosts = set(marked(folder.hosts))
     for parent, children in living_children().items():
         if parent not in hosts and hosts.intersection(children):
@@ -59,6 +59,6 @@ def _platform_of(folder: JobFolder) -> int:
 def _join_network_of(pid: int) -> None:
     own, theirs = Path("/proc/self/ns/user"), Path(f"/proc/{pid}/ns/user")
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    if own.readlink() != theirs.readlink():  # root has made none, and the kernel lets none re-enter
+    if own.readlink() != theirs.readlink():  # root created none; re-entering one's own is refused
         namespaces.join(os.open(theirs, os.O_RDONLY), Namespace.USER)
     namespaces.join(network, Namespace.NET)

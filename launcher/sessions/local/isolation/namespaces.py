@@ -1,6 +1,6 @@
-"""Linux namespaces and mounts, by the C library: Python has os.unshare and os.setns from 3.12 on.
+"""Linux namespaces and mounts, through the C library: os.unshare and os.setns need Python 3.12.
 
-Moving to another user namespace needs a process with one thread.
+Moving to another user namespace requires a process with one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MS_PLAIN = 0x2 | 0x4 | 0x8  # no set-user-id bits, no devices, no programs: for
 
 
 class Namespace(enum.IntFlag):
-    """What a process can have of its own (linux/sched.h); the value names are those in /proc."""
+    """Kinds of namespaces (linux/sched.h); the value names are those in /proc."""
 
     MOUNTS = 0x00020000
     USER = 0x10000000
@@ -26,7 +26,7 @@ class Namespace(enum.IntFlag):
 
 
 def unshare(kinds: Namespace) -> None:
-    """Move this process to new namespaces; raises OSError (PermissionError: not privileged)."""
+    """Move this process to new namespaces; raise OSError (PermissionError: not privileged)."""
     libc.call("unshare", int(kinds))
 
 
@@ -36,17 +36,17 @@ def join(descriptor: int, kind: Namespace) -> None:
 
 
 def keep_mounts_here() -> None:
-    """What is mounted from now on in this mount namespace is seen in no other."""
+    """Hide later mounts in this mount namespace from all other namespaces."""
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
 
 
 def mount_sys() -> None:
-    """A /sys of the network that this process is in; raises OSError where that is forbidden."""
+    """Mount a /sys that shows this process's network; raise OSError where that is forbidden."""
     _mount("sysfs", "/sys", "sysfs", _MS_PLAIN)
 
 
 def bind(descriptor: int, target: str) -> None:
-    """Show an open folder, and all that is mounted below it, at another place."""
+    """Mount an open folder, and all that is mounted below it, at another path."""
     _mount(f"/proc/self/fd/{descriptor}", target, None, _MS_BIND | _MS_REC)
 
 

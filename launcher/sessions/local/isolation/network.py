@@ -1,11 +1,11 @@
-"""Isolation `network`: a sandbox whose every host has a network stack of its own.
+"""Isolation `network`: a sandbox in which every host has its own network stack.
 
-    outer network   a bridge, `hosts`, and on it one end of a cable per host: `algo-1`, ...
-    host network    the other end, `eth0`, and a loopback of its own; no way to anywhere else
+    outer network   a bridge, `hosts`, and one end of a cable per host: `algo-1`, ...
+    host network    the other end, `eth0`, and its own loopback; no route to anywhere else
 
-The job's platform process moves to the outer network before it starts hosts, and the networks are
-held by its open descriptors alone: the kernel takes all of them down with the last process that
-is in them, however it ends. Nothing is mounted, named or left anywhere.
+The job's platform process moves to the outer network before it starts hosts. Only its open
+descriptors hold the networks: the kernel removes all of them with the last process in them,
+however it ends. Nothing is mounted, named or left anywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from launcher.sessions.local.isolation.berth import Berth, StartPlan
 from launcher.sessions.local.isolation.namespaces import Namespace
 
 INTERFACE = "eth0"
-#: Every job has this network to itself, so that all can have the same: 10.0.0.0/16.
+#: First half of the addresses, 10.0.0.0/16. Networks are isolated, so all jobs can use the same.
 PREFIX = "10.0"
 
 _BRIDGE = "hosts"
@@ -38,11 +38,11 @@ _TRIAL_SECONDS = 30
 
 
 def enter() -> None:
-    """Move this process, for good, to an outer network without hosts yet.
+    """Move this process permanently to a new outer network without hosts.
 
-    Root needs no more. Others become root of a user namespace in which they alone exist: their
-    files and processes stay theirs, seen from outside. Raises PlatformError where the kernel
-    refuses; for a process with one thread.
+    Root can do this directly. Other users become root of a new user namespace that contains only
+    them; from outside, their files and processes still belong to them. Raises PlatformError where
+    the kernel refuses. Requires a process with one thread.
     """
     try:
         _unshare_network()
@@ -52,16 +52,16 @@ def enter() -> None:
 
 
 def plan_start(berth: Berth) -> StartPlan:
-    """Put the host's channels in place, its network on the bridge, and say what to run.
+    """Put the host's channels in place, connect its network to the bridge, and return what to run.
 
-    For a process that has entered an outer network.
+    Requires a process that has entered an outer network.
     """
     plan = sandbox.plan_start(berth, more_walls=[*_own_user(), *_no_name_server(berth)])
     return replace(plan, before=partial(_move_in, _connected_network(berth.host)))
 
 
 def find_obstacle() -> str | None:
-    """Why this isolation does not work on this machine, or None: a host is started to see."""
+    """Start a trial host; return why this isolation does not work on this machine, or None."""
     if shutil.which("ip") is None:
         return "there is no ip on PATH: on Debian and Ubuntu, apt-get install iproute2"
     if obstacle := sandbox.find_obstacle():
@@ -91,16 +91,16 @@ def _unshare_network() -> None:
         namespaces.unshare(Namespace.NET)
     except PermissionError:
         namespaces.unshare(Namespace.USER | Namespace.NET)
-        # user_namespaces(7): the one mapping that needs no privilege, and what it asks for.
+        # user_namespaces(7): the only mapping that needs no privilege, and its precondition.
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
 
 
 def _connected_network(host: Host) -> int:
-    """A descriptor of a new network for a host, on the bridge."""
+    """Return a descriptor of a new network for a host, connected to the bridge."""
     if host.name in (name for _, name in socket.if_nameindex()):
-        _configure(f"link delete {host.name}")  # of an earlier attempt
+        _configure(f"link delete {host.name}")  # left by an earlier attempt
     inside = _new_network()
     _configure(
         f"link add {host.name} type veth peer name {INTERFACE} "
@@ -128,7 +128,7 @@ def _new_network() -> int:
 
 
 def _configure(*commands: str, network: int | None = None) -> None:
-    """Let `ip` do commands in this network or another; raises PlatformError with what it says."""
+    """Run `ip` commands in this network or another; raise PlatformError with its error output."""
     result = subprocess.run(
         ["ip", "-batch", "-"],
         input="\n".join(commands),
@@ -145,11 +145,11 @@ def _configure(*commands: str, network: int | None = None) -> None:
 
 
 def _move_in(network: int) -> None:
-    """The first thing that a host's process does: be in its network, and see it in /sys."""
+    """Enter the host's network and show it in /sys; runs first in a host's process."""
     namespaces.join(network, Namespace.NET)
     namespaces.unshare(Namespace.MOUNTS)
     namespaces.keep_mounts_here()
-    # Where the machine masks parts of its own /sys (a container does), hosts see that one.
+    # Where parts of the machine's /sys are masked (in a container), hosts see the machine's /sys.
     with contextlib.suppress(OSError):
         control_groups = os.open("/sys/fs/cgroup", os.O_PATH)
         namespaces.mount_sys()
@@ -157,17 +157,17 @@ def _move_in(network: int) -> None:
 
 
 def _own_user() -> Sequence[str]:
-    """In the sandbox the caller is who they are, though they are root of the outer network."""
+    """Return the bwrap options that restore the caller's user, who is root in the outer network."""
     user, group = (Path(f"/proc/self/{kind}_map").read_text().split()[1] for kind in ("uid", "gid"))
     return () if user == "0" else ("--unshare-user", "--uid", user, "--gid", group)
 
 
 def _no_name_server(berth: Berth) -> Iterator[str]:
-    """Names that are not in /etc/hosts are unknown at once: the machine's server is out of reach.
+    """Yield bwrap options that make names outside /etc/hosts fail at once; no server is reachable.
 
-    Where the table alone is asked, they do not exist; a server that refuses would be out of order
-    for the moment only, which torch complains of at every connection. The resolver of programs that
-    know no nsswitch.conf asks the host itself, which refuses.
+    With /etc/hosts as the only source, such names do not exist. A server that refuses would be a
+    temporary failure, which torch reports at every connection. The resolver of programs that do not
+    read nsswitch.conf asks the host itself, which refuses.
     """
     reason = "# This host reaches the other hosts of its job, and nobody else.\n"
     for place, rule in (("/etc/resolv.conf", ""), ("/etc/nsswitch.conf", "hosts: files\n")):

@@ -1,6 +1,6 @@
 """Isolation `process`: a host is a process tree with its own folders, and nothing is hidden.
 
-Its /opt/ml is a folder that SAGEMAKER_BASE_DIR names, and channels are links to the user's data.
+Its /opt/ml is the folder named by SAGEMAKER_BASE_DIR, and channels are links to the user's data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")
 
 
 def plan_start(berth: Berth) -> StartPlan:
-    """Put the host's channels in place and say what to run."""
+    """Put the host's channels in place and return what to run."""
     root = berth.tree.ml.root
     _place_channels(berth)
     return StartPlan(
@@ -39,7 +39,7 @@ def plan_start(berth: Berth) -> StartPlan:
 
 
 def find_obstacle() -> None:
-    """Nothing stands in the way of processes."""
+    """Return None: processes work everywhere."""
 
 
 def _place_channels(berth: Berth) -> None:
@@ -53,5 +53,5 @@ def _place_channels(berth: Berth) -> None:
 
 
 def _moved(word: str, root: Path) -> str:
-    """A word of the command in which /opt/ml is where it really is."""
+    """Replace /opt/ml in a word of the command by the host's real folder."""
     return _ML_ROOT.sub(lambda _: str(root), word)

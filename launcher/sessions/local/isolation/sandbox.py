@@ -1,7 +1,7 @@
-"""Isolation `sandbox`: a host sees itself as a container does, by bubblewrap.
+"""Isolation `sandbox`: a host sees itself as in a container, through bubblewrap.
 
 It has its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm; the rest of the
-machine is there, read-only. The network is the machine's: each host has a loopback address.
+machine is visible, read-only. The network is the machine's, and each host has a loopback address.
 Isolation `network` adds a network to this.
 """
 
@@ -38,7 +38,7 @@ _NAMESPACES = (
 
 
 def plan_start(berth: Berth, *, more_walls: Sequence[str] = ()) -> StartPlan:
-    """Put the host's channels in place and say what to run; more_walls: options for bwrap."""
+    """Put the host's channels in place and return what to run; `more_walls`: options for bwrap."""
     _place_shards(berth)
     hosts_file = berth.tree.path / "etc-hosts"
     hosts_file.write_text(hosts_table(berth.hosts))
@@ -52,25 +52,25 @@ def plan_start(berth: Berth, *, more_walls: Sequence[str] = ()) -> StartPlan:
         ],
         environment={**berth.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
         folder=Path("/"),
-        wrappers=2,  # bwrap, and its reaper: process 1 of the sandbox
+        wrappers=2,  # bwrap and its reaper, process 1 of the sandbox
     )
 
 
 def hosts_table(hosts: Sequence[Host]) -> str:
-    """/etc/hosts of a job."""
+    """Return the content of a job's /etc/hosts."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
     return "\n".join(lines + [f"{host.address} {host.name}" for host in hosts]) + "\n"
 
 
 def find_obstacle() -> str | None:
-    """Why a sandbox does not work on this machine, or None: a small one is started to see."""
+    """Start a small sandbox; return why it does not work on this machine, or None."""
     if shutil.which("bwrap") is None:
         return "there is no bwrap on PATH: on Debian and Ubuntu, apt-get install bubblewrap"
     return try_host(plan_start)
 
 
 def try_host(plan_start: Callable[[Berth], StartPlan]) -> str | None:
-    """Start a host that does nothing; what it complains of, or None."""
+    """Start a host that does nothing; return its error, or None."""
     host = Host(number=1, group="trial", instance_type="local", address="127.0.0.1", interface="lo")
     with tempfile.TemporaryDirectory(prefix="launcher-") as folder:
         tree, scratch = HostTree(Path(folder, "host")), Path(folder, "scratch")
@@ -103,7 +103,7 @@ def try_host(plan_start: Callable[[Berth], StartPlan]) -> str | None:
 
 
 def complaint_of(trial: subprocess.CompletedProcess[str]) -> str | None:
-    """The last words of a trial that failed, and what may help; None of one that did not."""
+    """Return the last line of a failed trial's errors, and what may help; None if it succeeded."""
     if trial.returncode == 0:
         return None
     words = trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"]
@@ -111,7 +111,7 @@ def complaint_of(trial: subprocess.CompletedProcess[str]) -> str | None:
 
 
 def _walls(berth: Berth, hosts_file: Path) -> list[str]:
-    """The bwrap command that makes a host, without its channels; later mounts cover earlier."""
+    """Return the bwrap command of a host, without its channels; later mounts cover earlier ones."""
     return [
         *(shutil.which("bwrap") or "bwrap", "--die-with-parent"),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", berth.host.name),
@@ -128,7 +128,7 @@ def _walls(berth: Berth, hosts_file: Path) -> list[str]:
 
 
 def _other_children_of_opt() -> Iterator[str]:
-    """What the machine itself has in /opt (CUDA, MPI, conda) stays visible."""
+    """Yield the options that keep the machine's own /opt visible (CUDA, MPI, conda)."""
     opt = _INSIDE.root.parent
     for child in sorted(opt.iterdir()) if opt.is_dir() else ():
         if child in (_INSIDE.root, _HOME):
@@ -140,7 +140,7 @@ def _other_children_of_opt() -> Iterator[str]:
 
 
 def _interpreter_mounts() -> Iterator[str]:
-    """The running Python and its packages, where /tmp or /dev/shm of the host would hide them."""
+    """Yield mounts for the running Python and its packages if /tmp or /dev/shm would hide them."""
     needed = {sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), *sys.path}
     for path in sorted(map(Path, filter(os.path.isabs, needed))):
         if path.exists() and (_TMP in path.parents or _SHM in path.parents):
@@ -148,7 +148,7 @@ def _interpreter_mounts() -> Iterator[str]:
 
 
 def _place_shards(berth: Berth) -> None:
-    """Single files of a channel: hard links, since a link would point to what the host hides."""
+    """Create hard links to a channel's single files; targets of symbolic links would be hidden."""
     for supply in berth.supplies:
         place = berth.tree.ml.channels / supply.channel.name
         place.mkdir()
@@ -156,7 +156,10 @@ def _place_shards(berth: Berth) -> None:
 
 
 def _channel_mounts(berth: Berth) -> Iterator[str]:
-    """The channels, read-only: a job cannot change the user's data, but what was fetched for it."""
+    """Yield read-only mounts of the channels, except for those that were fetched for this job.
+
+    A job cannot change the user's data.
+    """
     for supply in berth.supplies:
         if supply.is_own:
             continue

@@ -1,6 +1,6 @@
-"""A trial of isolation `network` by a host of no job: `python -m` this module; 0 when it works.
+"""Trial of isolation `network` with a host of no job; exits with 0 if the isolation works.
 
-In a process of its own, since there is no way back from an outer network.
+Run with `python -m`, in its own process, since a process cannot leave an outer network.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from launcher.sessions.local.isolation import network, sandbox
 
 
 def main() -> int:
+    """Run the trial; return the exit code."""
     try:
         network.enter()
         complaint = sandbox.try_host(network.plan_start)
