@@ -20,7 +20,7 @@ STATEMENTS = {
     "boto3": "import boto3",
     "launcher": "import launcher",
     "Estimator": "from launcher import Estimator, InstanceGroup, TrainingInput",
-    "command line": "import launcher.cli",
+    "command line": "import launcher.client.cli",
 }
 
 

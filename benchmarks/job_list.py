@@ -48,7 +48,7 @@ def make_jobs(folder: Path, count: int) -> None:
 
 def launcher(folder: Path, *arguments: str) -> None:
     subprocess.run(
-        [sys.executable, "-m", "launcher.cli", *arguments],
+        [sys.executable, "-m", "launcher", *arguments],
         env={**os.environ, "LAUNCHER_HOME": str(folder / "home")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -27,8 +27,8 @@ from typing import Any
 import boto3
 
 from launcher import Job
-from launcher.sessions.aws import AwsSession
-from launcher.sessions.aws.logs import GROUP
+from launcher.client.sessions.aws import AwsSession
+from launcher.client.sessions.aws.cloudwatch_logs import GROUP
 
 JOB = "many-hosts"
 HOSTS = 300

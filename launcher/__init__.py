@@ -10,6 +10,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from launcher.client.estimator import Estimator, PyTorch, TensorFlow
+    from launcher.client.jobs.job import Job
+    from launcher.client.jobs.log_line import LogLine
+    from launcher.client.planning.partitioner import partition
+    from launcher.client.sessions.aws import AwsSession
+    from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
+    from launcher.client.sessions.local import LocalSession
+    from launcher.client.spec import (
+        CapacityRetry,
+        DataParallel,
+        DataService,
+        FileSystemInput,
+        InstanceGroup,
+        JobSpec,
+        MetricDefinition,
+        ModelParallel,
+        Mpi,
+        Ready,
+        Toolkit,
+        TrainingInput,
+    )
     from launcher.errors import (
         CapacityError,
         CloudError,
@@ -26,55 +47,34 @@ if TYPE_CHECKING:
         SpecError,
         Unreachable,
     )
-    from launcher.estimator import Estimator, PyTorch, TensorFlow
-    from launcher.following.lines import LogLine
-    from launcher.job import Job
-    from launcher.partitioner import partition
-    from launcher.partitions import Partition
-    from launcher.sessions.aws import AwsSession
-    from launcher.sessions.aws.notebook import Session, get_execution_role
-    from launcher.sessions.local import LocalSession
-    from launcher.spec import (
-        CapacityRetry,
-        DataParallel,
-        DataService,
-        FileSystemInput,
-        InstanceGroup,
-        JobSpec,
-        MetricDefinition,
-        ModelParallel,
-        Mpi,
-        Ready,
-        Toolkit,
-        TrainingInput,
-    )
+    from launcher.shared.partitions import Partition
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Estimator": "estimator",
-    "PyTorch": "estimator",
-    "TensorFlow": "estimator",
-    "InstanceGroup": "spec",
-    "CapacityRetry": "spec",
-    "Ready": "spec",
-    "TrainingInput": "spec",
-    "FileSystemInput": "spec",
-    "DataParallel": "spec",
-    "ModelParallel": "spec",
-    "Mpi": "spec",
-    "Toolkit": "spec",
-    "DataService": "spec",
-    "MetricDefinition": "spec",
-    "JobSpec": "spec",
-    "Job": "job",
-    "LogLine": "following.lines",
-    "partition": "partitioner",
-    "Partition": "partitions",
-    "LocalSession": "sessions.local",
-    "AwsSession": "sessions.aws",
-    "Session": "sessions.aws.notebook",
-    "get_execution_role": "sessions.aws.notebook",
+    "Estimator": "client.estimator",
+    "PyTorch": "client.estimator",
+    "TensorFlow": "client.estimator",
+    "InstanceGroup": "client.spec",
+    "CapacityRetry": "client.spec",
+    "Ready": "client.spec",
+    "TrainingInput": "client.spec",
+    "FileSystemInput": "client.spec",
+    "DataParallel": "client.spec",
+    "ModelParallel": "client.spec",
+    "Mpi": "client.spec",
+    "Toolkit": "client.spec",
+    "DataService": "client.spec",
+    "MetricDefinition": "client.spec",
+    "JobSpec": "client.spec",
+    "Job": "client.jobs.job",
+    "LogLine": "client.jobs.log_line",
+    "partition": "client.planning.partitioner",
+    "Partition": "shared.partitions",
+    "LocalSession": "client.sessions.local",
+    "AwsSession": "client.sessions.aws",
+    "Session": "client.sessions.aws.sdk_v2_session",
+    "get_execution_role": "client.sessions.aws.sdk_v2_session",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",

@@ -8,7 +8,7 @@ from typing import Any
 
 from waiting import wait_until
 
-from launcher.endpoint import ServedEndpoint
+from launcher.client.endpoint import ServedEndpoint
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 BUCKET = "training-bucket"

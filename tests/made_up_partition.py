@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.partitions import Partition
-from launcher.partitions.costs import Link, ModuleCost
-from launcher.partitions.partition import Choice, Fingerprint, StagePrediction
+from launcher.shared.partitions import Partition
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice, StagePrediction
+from launcher.shared.partitions.stage_costs import Link, ModuleCost
 
 MIB = 2**20
 
@@ -45,8 +45,12 @@ def made_up(**changes: Any) -> Partition:
         "step": 0.155,
         "spread": 0.002,
         "choices": (
-            Choice(objective="memory", partitions=2, microbatches=4, step=0.17, memory=280 * MIB),
-            Choice(objective="speed", partitions=4, microbatches=4, step=None, memory=None),
+            PartitionChoice(
+                objective="memory", partitions=2, microbatches=4, step=0.17, memory=280 * MIB
+            ),
+            PartitionChoice(
+                objective="speed", partitions=4, microbatches=4, step=None, memory=None
+            ),
         ),
     }
     return Partition(**{**given, **changes})

@@ -26,7 +26,7 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS / "job_world")]
 
 from hosts import Hosts, running  # noqa: E402 - found beside the package
 
-from launcher.contract import DataPart, JobDocument, Launch, Role, TrainerPart  # noqa: E402
+from launcher.shared import DataPart, JobDocument, Launch, Role, TrainerPart  # noqa: E402
 
 #: Part of the time in which caches and pools may fill.
 WARM_UP = 0.3

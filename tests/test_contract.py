@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.contract import (
+from launcher.errors import ContractError
+from launcher.shared import (
     PARALLEL_VARIABLE,
     CommandPart,
     DataPart,
@@ -21,7 +22,6 @@ from launcher.contract import (
     format_event,
     parse_event,
 )
-from launcher.errors import ContractError
 
 DOCUMENT = JobDocument(
     roles={"data_group": Role.DATA, "train_group": Role.TRAIN},

@@ -10,7 +10,7 @@ import pytest
 from cut_model import PARTITION, partition
 
 from launcher.errors import ParallelError
-from launcher.partitions import Partition
+from launcher.shared.partitions import Partition
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.data.control import messages as m
-from launcher.data.order.plan import Plan, StreamSpec
-from launcher.runtime import lines
+from launcher.data.order.batch_plan import BatchPlan, StreamSpec
+from launcher.runtime import jsonl_socket
 
 #: A worker says that a batch takes it so long: it is leased blocks of 8 and more.
 _BATCH_SECONDS = 0.001
@@ -88,22 +88,26 @@ class Crowd:
 
     async def _join_worker(self, name: str, pid: int) -> None:
         line = await self._connect()
-        line.say(m.HelloWorker(worker=name, pid=pid, seconds=_BATCH_SECONDS))
+        line.say(m.RegisterWorker(worker=name, pid=pid, seconds=_BATCH_SECONDS))
         self._keep(self._take_leases(line, name))
         self._keep(self._beat(line))
 
     async def _join_receiver(self, host: str, ranks: range, world: int) -> None:
         line = await self._connect()
-        line.say(m.HelloReceiver(host=host, address=("127.0.0.1", 9)))
+        line.say(m.RegisterReceiver(host=host, address=("127.0.0.1", 9)))
         runs = {f"{rank}-0-crowd": rank for rank in ranks}
         for run, rank in runs.items():
-            plan = Plan(spec=self._spec, length=_STEPS * world, epoch=0, rank=rank, world=world)
+            plan = BatchPlan(
+                spec=self._spec, length=_STEPS * world, epoch=0, rank=rank, world=world
+            )
             line.say(m.OpenRun(run=run, rank=rank, plan=m.encode_plan(plan)))
         self._keep(self._report(line, list(runs)))
         self._keep(self._listen(line))
 
     async def _connect(self) -> _Line:
-        connection = lines.connect(self._address, self._token, patience=5.0, what="the dispatcher")
+        connection = jsonl_socket.connect(
+            self._address, self._token, patience=5.0, what="the dispatcher"
+        )
         connection.setblocking(False)
         return _Line(*await asyncio.open_connection(sock=connection, limit=1 << 20), self._tally)
 
@@ -122,7 +126,7 @@ class Crowd:
 
     async def _beat(self, line: _Line) -> None:
         while True:
-            line.say(m.Beat(seconds=_BATCH_SECONDS, done={}))
+            line.say(m.Heartbeat(seconds=_BATCH_SECONDS, done={}))
             await asyncio.sleep(_BEAT_SECONDS)
 
     async def _listen(self, line: _Line) -> None:
@@ -137,7 +141,7 @@ class Crowd:
             if reports:
                 arrived = {run: batches for run, (batches, _) in reports.items()}
                 taken = {run: steps for run, (_, steps) in reports.items() if steps}
-                line.say(m.Progress(arrived=arrived, taken=taken))
+                line.say(m.ProgressUpdate(arrived=arrived, taken=taken))
             await asyncio.sleep(_REPORT_SECONDS)
 
 
@@ -149,7 +153,7 @@ class _Line:
 
     def say(self, message: m.Message) -> None:
         self.tally.messages += 1
-        self.writer.write(lines.encode(message.encode()))
+        self.writer.write(jsonl_socket.encode(message.encode()))
 
     async def hear(self) -> dict[str, Any]:
         raw = await self.reader.readline()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from data_service_parts.processes import Tree, running_module
-from launcher.contract import DataPart, JobDocument, Ports, Role, TrainerPart
+from launcher.shared import DataPart, JobDocument, Ports, Role, TrainerPart
 from table.rows import Invalid
 
 _REPOSITORY = Path(__file__).parents[2]

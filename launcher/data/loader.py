@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 from weakref import WeakMethod, finalize
 
 from launcher.data.batches import structure
-from launcher.data.figures.meters import StreamMeter, epochs_so_far
+from launcher.data.loader_state import State, read_state, write_state
 from launcher.data.memory.pinning import open_pinning
-from launcher.data.order.plan import Place, Plan, make_plan
+from launcher.data.metrics.counters import StreamCounters, epochs_so_far
+from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
 from launcher.data.order.samples import Description
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.streams import OnError, StreamSpec, Uneven
-from launcher.data.reading import Reading
-from launcher.data.sources import Source, open_source
-from launcher.data.state import State, read_state, write_state
+from launcher.data.sources import BatchSource, open_source
+from launcher.data.stream_options import StreamOptions
 from launcher.errors import DataError
 
 
@@ -128,16 +128,16 @@ class DataLoader:
         self._assembly = structure.Assembly(tensors=tensors, types=tuple(types))
         self._pinning = open_pinning(pin_memory)
         self._process, self._forks = os.getpid(), _forks
-        self._source: Source | None = None
+        self._source: BatchSource | None = None
         self._dataset: Description | None = None
         # Weak, so that a loader that goes out of scope is closed at once: until it is closed, the
         # data hosts continue to prepare its next epoch.
         report = WeakMethod(self._report)
-        self._meter = StreamMeter(
+        self._meter = StreamCounters(
             epochs_so_far(self._spec.name), lambda figures: (say := report()) and say(figures)
         )
-        self._next = Place(epoch=0)  # where the next `for` starts
-        self._latest: Reading | None = None
+        self._next = ResumePoint(epoch=0)  # where the next `for` starts
+        self._latest: StreamOptions | None = None
         self._batches: Generator[Any, None, None] | None = None  # of `_latest`
 
     def __len__(self) -> int:
@@ -145,13 +145,13 @@ class DataLoader:
 
         Raises TypeError for an iterable dataset without a length, when steps= is not given.
         """
-        plan = self._plan(Place(epoch=self._place.epoch))
+        plan = self._plan(ResumePoint(epoch=self._place.epoch))
         return plan.known_steps() if isinstance(plan, ShardPlan) else plan.steps
 
     @property
     def samples(self) -> int:
         """Samples of an epoch over all ranks, each counted once; raises DataError if iterable."""
-        plan = self._plan(Place(epoch=self._place.epoch))
+        plan = self._plan(ResumePoint(epoch=self._place.epoch))
         if isinstance(plan, ShardPlan):
             raise DataError(f"{self._spec.dataset} is iterable: its samples cannot be counted")
         return plan.length
@@ -160,8 +160,8 @@ class DataLoader:
         plan = self._plan(self._next)
         if self._batches is not None:
             self._batches.close()
-        self._next = Place(epoch=plan.epoch + 1)
-        self._latest = Reading(plan, self._meter)
+        self._next = ResumePoint(epoch=plan.epoch + 1)
+        self._latest = StreamOptions(plan, self._meter)
         assert self._source is not None  # made with the plan
         self._batches = self._source.batches(plan)
         return self._read(self._latest, self._batches)
@@ -174,7 +174,7 @@ class DataLoader:
         """
         epoch = _whole("an epoch", epoch)
         if epoch != self._next.epoch:
-            self._next = Place(epoch=epoch)
+            self._next = ResumePoint(epoch=epoch)
         self._latest = None
 
     def state_dict(self) -> State:
@@ -203,11 +203,11 @@ class DataLoader:
     # ---------------------------------------------------------------------------------------
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> ResumePoint:
         """The point to resume from now."""
         return (self._latest and self._latest.progress.place) or self._next
 
-    def _plan(self, place: Place) -> Plan | ShardPlan:
+    def _plan(self, place: ResumePoint) -> BatchPlan | ShardPlan:
         self._check_process()
         if self._source is None:
             self._source = open_source(self._pinning)
@@ -225,7 +225,7 @@ class DataLoader:
             self._source.report(self._spec.name, figures)
 
     def _read(
-        self, reading: Reading, batches: Generator[Any, None, None]
+        self, reading: StreamOptions, batches: Generator[Any, None, None]
     ) -> Generator[Any, None, None]:
         try:
             for number in itertools.count():
@@ -242,7 +242,7 @@ class DataLoader:
                 if self._spec.on_error == "skip":
                     batch, skipped = batch
                 reading.note(step, skipped)
-                if number == 0 and isinstance(reading.plan, Plan):
+                if number == 0 and isinstance(reading.plan, BatchPlan):
                     self._prepare_next(reading.plan)
                 yield batch
                 del batch
@@ -252,14 +252,14 @@ class DataLoader:
                 batches.close()
                 reading.report()
 
-    def _prepare_next(self, plan: Plan) -> None:
+    def _prepare_next(self, plan: BatchPlan) -> None:
         """Let the data hosts prepare the next epoch once they have finished this one."""
         epoch = plan.epoch + 1
         if self._epochs is not None and epoch >= self._epochs:
             return
         with contextlib.suppress(DataError):  # raised again when that epoch is read
-            following = self._plan(Place(epoch=epoch))
-            if isinstance(following, Plan) and following.steps and self._source is not None:
+            following = self._plan(ResumePoint(epoch=epoch))
+            if isinstance(following, BatchPlan) and following.steps and self._source is not None:
                 self._source.prepare(following)
 
     def _check_process(self) -> None:

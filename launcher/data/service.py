@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
-from launcher.data.memory.borrower import Borrower
 from launcher.data.memory.pinning import Pinning
+from launcher.data.memory.receiver_client import ReceiverClient
 from launcher.data.memory.slabs import SlabViews
-from launcher.data.order.laps import End, Parts, Portion, Step, read_parts, unpack
-from launcher.data.order.plan import Plan
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Description
-from launcher.data.order.shards import LanePlan, ShardPlan
+from launcher.data.order.shard_passes import Parts, ShardBatch, ShardEnd, Step, read_parts, unpack
+from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
 _RECEIVER_PATIENCE = 60.0
@@ -41,11 +41,11 @@ _readings: collections.Counter[str] = collections.Counter()
 
 
 @dataclass(eq=False)
-class _Run:
+class _ReceivedRun:
     """An epoch read that this process has opened, and its messages that are not yet consumed."""
 
     name: str
-    plan: Plan | LanePlan
+    plan: BatchPlan | ShardReaderPlan
     awaited: str  # for the log
     batches: collections.deque[m.Batch] = field(default_factory=collections.deque)
     failed: m.RunFailed | None = None
@@ -69,9 +69,9 @@ class ServiceSource:
         # receiver reuses a slab when it is released, or when the connection has ended.
         self._views = SlabViews(self._released, pinning, owner=self)
         self._borrower = _connect(receiver, self._views)
-        self._runs: dict[str, _Run] = {}
-        self._current: _Run | None = None
-        self._prepared: _Run | None = None
+        self._runs: dict[str, _ReceivedRun] = {}
+        self._current: _ReceivedRun | None = None
+        self._prepared: _ReceivedRun | None = None
 
     def describe(self, dataset: str) -> Description:
         """Request the description of a dataset.
@@ -88,13 +88,13 @@ class ServiceSource:
             raise (DataServiceUnavailable if answer.unavailable else DataError)(answer.error)
         return Description(length=answer.length, iterable=answer.iterable)
 
-    def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+    def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Yield the steps of a plan and their batches.
 
         Raises SampleError, DataError or DataServiceUnavailable when the epoch read fails.
         """
         if isinstance(plan, ShardPlan):
-            yield from read_parts(plan, lambda lane: _ServiceLane(self, lane, plan.rank))
+            yield from read_parts(plan, lambda lane: _ServiceShardReader(self, lane, plan.rank))
             return
         _readings[plan.spec.name] += 1
         run = self._current = self._prepared_for(plan) or self._open(
@@ -108,7 +108,7 @@ class ServiceSource:
         finally:
             self._close(run)
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: BatchPlan) -> None:
         """Open the next epoch read; replaces the one prepared before."""
         self.close()  # what was prepared before
         self._prepared = self._open(plan, plan.rank, after=self._current)
@@ -128,11 +128,15 @@ class ServiceSource:
     # ---------------------------------------------------------------------------------------
 
     def _open(
-        self, plan: Plan | LanePlan, rank: int, after: _Run | None = None, reading: int = 0
-    ) -> _Run:
+        self,
+        plan: BatchPlan | ShardReaderPlan,
+        rank: int,
+        after: _ReceivedRun | None = None,
+        reading: int = 0,
+    ) -> _ReceivedRun:
         rank = int(os.environ.get("RANK", rank))
         name = f"{rank}-{plan.epoch}-{secrets.token_hex(6)}"
-        run = _Run(name, plan, f"a batch of {plan.spec.name}")
+        run = _ReceivedRun(name, plan, f"a batch of {plan.spec.name}")
         self._runs[run.name] = run
         self._say(
             m.OpenRun(
@@ -146,7 +150,7 @@ class ServiceSource:
         )
         return run
 
-    def _prepared_for(self, plan: Plan) -> _Run | None:
+    def _prepared_for(self, plan: BatchPlan) -> _ReceivedRun | None:
         """Return the epoch read that was prepared, if it has this plan; close it otherwise."""
         run, self._prepared = self._prepared, None
         if run is not None and run.plan != plan:
@@ -154,7 +158,7 @@ class ServiceSource:
             return None
         return run
 
-    def _close(self, run: _Run) -> None:
+    def _close(self, run: _ReceivedRun) -> None:
         if self._runs.pop(run.name, None) is None or os.getpid() != self._process:
             return  # a fork must not close its parent's epoch reads
         for batch in run.batches:
@@ -163,7 +167,7 @@ class ServiceSource:
         with contextlib.suppress(DataServiceUnavailable):  # already raised
             self._say(m.CloseRun(run=run.name))
 
-    def _next_batch(self, run: _Run) -> m.Batch:
+    def _next_batch(self, run: _ReceivedRun) -> m.Batch:
         if self._released:
             self._give_back()
         while not run.batches:
@@ -223,7 +227,7 @@ class ServiceSource:
         unsaid: dict[str, list[int]] = {}
         for batch in self._unsaid:
             unsaid.setdefault(batch.run, []).append(batch.step)
-        taken = [m.Taken(run=run, steps=steps) for run, steps in unsaid.items()]
+        taken = [m.Consumed(run=run, steps=steps) for run, steps in unsaid.items()]
         self._unsaid = []
         self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY
         try:
@@ -247,20 +251,20 @@ class ServiceSource:
             raise DataServiceUnavailable(_GONE) from error
 
 
-class _ServiceLane:
+class _ServiceShardReader:
     """Shard reader whose shard is an epoch read of its own, prepared by one worker at a time."""
 
-    def __init__(self, source: ServiceSource, plan: LanePlan, rank: int) -> None:
+    def __init__(self, source: ServiceSource, plan: ShardReaderPlan, rank: int) -> None:
         self._source = source
         self._run = source._open(plan, rank)
 
-    def __iter__(self) -> Iterator[Portion | End]:
+    def __iter__(self) -> Iterator[ShardBatch | ShardEnd]:
         return self
 
-    def __next__(self) -> Portion | End:
+    def __next__(self) -> ShardBatch | ShardEnd:
         batch = self._source._next_batch(self._run)
         item = unpack(*self._source._parts(batch))
-        if isinstance(item, Portion):
+        if isinstance(item, ShardBatch):
             self._source._take(batch)
         return item
 
@@ -268,11 +272,11 @@ class _ServiceLane:
         self._source._close(self._run)
 
 
-def _connect(receiver: str, views: SlabViews) -> Borrower:
+def _connect(receiver: str, views: SlabViews) -> ReceiverClient:
     deadline = time.monotonic() + _RECEIVER_PATIENCE
     while True:
         try:
-            return Borrower(receiver, views)
+            return ReceiverClient(receiver, views)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise DataServiceUnavailable(

@@ -6,33 +6,33 @@ import os
 from collections.abc import Generator, Mapping
 from typing import Protocol
 
-from launcher.contract import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 from launcher.data.batches import structure
 from launcher.data.batches.structure import Array
-from launcher.data.figures import alone
 from launcher.data.memory.pinning import Pinning
-from launcher.data.order import laps, samples, seeding
-from launcher.data.order.lanes import LocalLane
-from launcher.data.order.laps import Parts, Step
-from launcher.data.order.plan import Plan
+from launcher.data.metrics import in_process
+from launcher.data.order import samples, seeding, shard_passes
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Description
+from launcher.data.order.shard_passes import Parts, Step
+from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.data.service import ServiceSource
 from launcher.errors import DataServiceUnavailable
 from launcher.runtime.environment import RECEIVER_VARIABLE, paths_here
+from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Provides datasets' descriptions and the batches of plans."""
 
     def describe(self, dataset: str) -> Description:
         """Return the description of a dataset."""
 
-    def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+    def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Yield the steps of a plan and their batches, in order if its stream requires it."""
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: BatchPlan) -> None:
         """Start work on a plan that is likely to be read after the current one."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
@@ -42,7 +42,7 @@ class Source(Protocol):
         """Release the source; arrays that were returned stay valid."""
 
 
-def open_source(pinning: Pinning | None = None) -> Source:
+def open_source(pinning: Pinning | None = None) -> BatchSource:
     """Open the data service if the job declares one, else this process; never fall back.
 
     Raises DataServiceUnavailable when a declared service is not reachable from this process.
@@ -78,10 +78,10 @@ class LocalSource:
         """Build the dataset, if need be, and describe it."""
         return samples.describe(self._datasets[dataset])
 
-    def batches(self, plan: Plan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
+    def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
-            for portion, (tree, arrays) in laps.read_parts(plan, LocalLane):
+            for portion, (tree, arrays) in shard_passes.read_parts(plan, LocalShardReader):
                 yield portion, (tree, self._own(plan.spec, arrays))
             return
         if not self._has_checked:  # there is no other host to compare with
@@ -103,12 +103,12 @@ class LocalSource:
             return arrays  # samples were stacked, in new memory
         return [array.copy() for array in arrays]
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: BatchPlan) -> None:
         """Do nothing: this process is busy with the current plan."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         """Add the counters to the process's bottleneck report."""
-        alone.this_process().hear(stream, figures)
+        in_process.this_process().hear(stream, figures)
 
     def close(self) -> None:
         """Do nothing."""

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees, Placement
-from launcher.parallel.world import World, join
+from launcher.parallel.context import ParallelContext, join
+from launcher.parallel.dims import ParallelDims, RankPlacement
 
 __all__ = [
-    "Degrees",
-    "Placement",
-    "World",
+    "ParallelDims",
+    "RankPlacement",
+    "ParallelContext",
     "barrier",
     "device",
     "dp_rank",
@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 #: The context of this process, which can join once.
-_joined: list[World] = []
+_joined: list[ParallelContext] = []
 
 
-def init(**degrees: Any) -> World:
+def init(**degrees: Any) -> ParallelContext:
     """Join the other ranks; see `world.join` for the arguments. Raises ParallelError."""
     if _joined:
         raise ParallelError("launcher.parallel.init() was called before in this process")
@@ -55,7 +55,7 @@ def leave() -> None:
     _joined.clear()
 
 
-def world() -> World:
+def world() -> ParallelContext:
     """Return the parallel context of this process. Raises ParallelError before `init`."""
     if not _joined:
         raise ParallelError("launcher.parallel.init() was not called in this process")

@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from launcher.parallel.cuts import is_in, placed
 from launcher.parallel.graph import holds_tensors, trace
-from launcher.parallel.stages import Look
+from launcher.parallel.stages import StageInspection
 
 
 def boundaries(model: nn.Module, arguments: Mapping[str, Any]) -> list[str]:
@@ -23,7 +23,7 @@ def boundaries(model: nn.Module, arguments: Mapping[str, Any]) -> list[str]:
     ParallelError.
     """
     graph = trace(model)
-    values = Look(model, graph).at(arguments)
+    values = StageInspection(model, graph).at(arguments)
     names = list(_candidates(graph))
     stage_of = placed(graph, names, values)
     closed: set[int] = set()

@@ -12,7 +12,7 @@ from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel.graph import in_order, trace
-from launcher.partitions.partition import Fingerprint
+from launcher.shared.partitions.partition_file import Fingerprint
 
 
 def taken(model: nn.Module, arguments: Mapping[str, Any]) -> Fingerprint:

@@ -22,8 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from launcher.errors import ParallelError
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.sharding import Uses
-from launcher.parallel.world import World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ COMPRESSIONS = {
 
 
 def replicate(
-    model: nn.Module, world: World, *, compression: str | None = None, **options: Any
+    model: nn.Module, world: ParallelContext, *, compression: str | None = None, **options: Any
 ) -> DistributedDataParallel:
     """Move the model to this rank's device and average its gradients over all replicas.
 
@@ -106,7 +106,7 @@ def _accumulating_shares(model: FSDPModule, *, is_last: bool) -> Iterator[None]:
         uses.settle(model)
 
 
-def average(parameters: Iterable[nn.Parameter], world: World) -> None:
+def average(parameters: Iterable[nn.Parameter], world: ParallelContext) -> None:
     """Average the gradients over all replicas, in one message."""
     own = [each for each in parameters if each.requires_grad]
     if world.degrees.data == 1 or not own:
@@ -138,7 +138,7 @@ def fill(parameters: Sequence[nn.Parameter], group: dist.ProcessGroup) -> None:
 def clip(
     parameters: Iterable[nn.Parameter],
     max_norm: float,
-    world: World,
+    world: ParallelContext,
     *,
     counted: Iterable[nn.Parameter] | None = None,
 ) -> torch.Tensor:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.parallel.degrees import Degrees
+from launcher.parallel.dims import ParallelDims
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Activations:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thrift:
+class MemorySavings:
     """Settings that save memory besides the degrees, named as in a job's distribution."""
 
     sharded: bool = False
@@ -72,7 +72,7 @@ def under_way(microbatches: int, partitions: int, stage: int, *, simple: bool) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ends:
+class StageEnds:
     """Bytes of one microbatch that cross the boundaries of a stage.
 
     received, sent: activations. returned: gradients of what was sent.
@@ -84,7 +84,7 @@ class Ends:
 
 
 def of_stage(
-    held: Any, kept: Any, passing: Any, ends: Ends, *, waiting: int, microbatches: int
+    held: Any, kept: Any, passing: Any, ends: StageEnds, *, waiting: int, microbatches: int
 ) -> Any:
     """Return the bytes of a stage.
 
@@ -97,7 +97,9 @@ def of_stage(
     return held + waiting * (kept + ends.sent) + buffers + passing
 
 
-def need(model: Footprint, degrees: Degrees, thrift: Thrift, *, simple: bool = False) -> Need:
+def need(
+    model: Footprint, degrees: ParallelDims, thrift: MemorySavings, *, simple: bool = False
+) -> Need:
     """Return the bytes that a rank needs.
 
     simple: the schedule that keeps the activations of all microbatches.
@@ -115,7 +117,9 @@ def need(model: Footprint, degrees: Degrees, thrift: Thrift, *, simple: bool = F
     )
 
 
-def _activations(model: Footprint, degrees: Degrees, thrift: Thrift, *, simple: bool) -> int | None:
+def _activations(
+    model: Footprint, degrees: ParallelDims, thrift: MemorySavings, *, simple: bool
+) -> int | None:
     """Return the activation bytes of stage 0, which holds the most in-flight microbatches."""
     kept = model.activations.get((thrift.precision, thrift.recomputed))
     if kept is None or degrees.microbatch is None:

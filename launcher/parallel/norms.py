@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from launcher.errors import ParallelError
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
 
 #: Samples below which statistics of a batch are known to cost accuracy (Wu and He, "Group
 #: Normalization", arXiv 1803.08494, figure 1).
@@ -27,7 +27,7 @@ def warn_of_few(model: nn.Module, samples: int) -> None:
         )
 
 
-def synchronized(model: nn.Module, world: World) -> nn.Module:
+def synchronized(model: nn.Module, world: ParallelContext) -> nn.Module:
     """Replace batch norms by torch.nn.SyncBatchNorm, over the batches of all replicas.
 
     Call it before `replicate`. Raises ParallelError for stages, whose microbatches it would not see

@@ -16,14 +16,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
-from launcher.contract import Schedule
 from launcher.errors import ParallelError
 from launcher.parallel import planned
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.parallel.degrees import Degrees, named
+from launcher.parallel.dims import ParallelDims, named
 from launcher.parallel.gradients import average, clip
 from launcher.parallel.graph import in_order
-from launcher.parallel.holdings import settle, united
+from launcher.parallel.merge_stages import settle, united
 from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
@@ -33,7 +33,7 @@ from launcher.parallel.shapes import Shapes, reshaped, shapes
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
-from launcher.parallel.world import World
+from launcher.shared import Schedule
 
 
 class Pipeline:
@@ -54,7 +54,7 @@ class Pipeline:
     def __init__(
         self,
         model: nn.Module,
-        world: World,
+        world: ParallelContext,
         *,
         starts: Sequence[str] | Pins | None = None,
         example: Mapping[str, Any],
@@ -260,7 +260,7 @@ def _words(like: Shapes) -> str:
     return ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in like)
 
 
-def _check_count(count: int, starts: Sequence[str] | Pins, degrees: Degrees) -> None:
+def _check_count(count: int, starts: Sequence[str] | Pins, degrees: ParallelDims) -> None:
     if count == degrees.stages:
         return
     each = f" x {degrees.virtual_stages}" if degrees.virtual_stages > 1 else ""

@@ -13,14 +13,14 @@ from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.parallel.world import World
-from launcher.partitions.partition import Partition
+from launcher.shared.partitions.partition_file import Partition
 
 
 def starts(
     model: nn.Module,
-    world: World,
+    world: ParallelContext,
     example: Mapping[str, Any],
     *,
     loss: Callable[[Any, Any], torch.Tensor] | None = None,
@@ -40,13 +40,15 @@ def starts(
         return _of_file(model, world, example)
     if job.auto_partition and world.degrees.stages > 1:
         # Imported here because a job with a file does not need the profiler.
-        from launcher.parallel.partitioning.here import found
+        from launcher.parallel.partitioning.auto_partition import found
 
         return found(model, world, example, loss=loss, target=target, states=states).starts
     return job.starts
 
 
-def _of_file(model: nn.Module, world: World, example: Mapping[str, Any]) -> tuple[str, ...]:
+def _of_file(
+    model: nn.Module, world: ParallelContext, example: Mapping[str, Any]
+) -> tuple[str, ...]:
     path = Path(os.environ.get("SM_MODULE_DIR", "."), world.job.partition_file)
     partition = Partition.read(path)
     _check_degrees(partition, world, path)
@@ -58,7 +60,7 @@ def _of_file(model: nn.Module, world: World, example: Mapping[str, Any]) -> tupl
     return partition.starts
 
 
-def _check_degrees(partition: Partition, world: World, path: Path) -> None:
+def _check_degrees(partition: Partition, world: ParallelContext, path: Path) -> None:
     degrees = world.degrees
     for name, here in (
         ("partitions", degrees.pipeline),

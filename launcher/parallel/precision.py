@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
-from launcher.parallel.degrees import named
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
+from launcher.parallel.dims import named
 
 
 class Precision(str, enum.Enum):
@@ -39,7 +39,7 @@ def autocasting(
     return lambda: torch.autocast(device.type, dtype)
 
 
-def scaler(world: World, **options: Any) -> ShardedGradScaler:
+def scaler(world: ParallelContext, **options: Any) -> ShardedGradScaler:
     """Return a GradScaler with which all ranks skip the same steps.
 
     An inf in one stage counts for all stages. options: of torch.amp.GradScaler (init_scale,

@@ -13,15 +13,15 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 
-from launcher.contract import Schedule
-from launcher.parallel.degrees import Degrees
-from launcher.partitions.orders import Orders
+from launcher.parallel.dims import ParallelDims
+from launcher.shared import Schedule
+from launcher.shared.partitions.schedule_orders import Orders
 
 
 def scheduled(
     schedule: Schedule,
     stages: Sequence[PipelineStage],
-    degrees: Degrees,
+    degrees: ParallelDims,
     loss: Callable[[Any, Any], Any],
 ) -> Any:
     """Return a schedule over this rank's stages; gradients are sums over the microbatches.
@@ -41,7 +41,7 @@ def scheduled(
     return Schedule1F1B(several[0], many, **options)
 
 
-def check(schedule: Schedule, degrees: Degrees) -> None:
+def check(schedule: Schedule, degrees: ParallelDims) -> None:
     """Raise ParallelError for degrees that a schedule does not support."""
     Orders(
         schedule=schedule,

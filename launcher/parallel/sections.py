@@ -11,8 +11,8 @@ from torch import nn
 from torch.distributed.pipelining import PipelineStage
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.stages import Stage, Value
-from launcher.parallel.world import World
 
 
 class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
@@ -70,7 +70,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
         leaves, spec = self._left
         return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
 
-    def placed(self, world: World, like: Stage | None = None) -> PipelineStage:
+    def placed(self, world: ParallelContext, like: Stage | None = None) -> PipelineStage:
         """Return a PipelineStage with given shapes; torch would run it once more to infer them.
 
         like: the stage for other shapes.

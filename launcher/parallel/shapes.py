@@ -12,9 +12,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.graph import undrawn
 from launcher.parallel.stages import Stage, Value, on_meta
-from launcher.parallel.world import World
 
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
 
@@ -25,7 +25,7 @@ def shapes(arguments: Iterable[Any]) -> Shapes:
 
 
 def reshaped(
-    own: Mapping[int, Stage], arguments: Sequence[torch.Tensor], world: World
+    own: Mapping[int, Stage], arguments: Sequence[torch.Tensor], world: ParallelContext
 ) -> dict[int, Stage]:
     """Return this rank's stages, by number, for such arguments of one microbatch.
 
@@ -48,7 +48,7 @@ def reshaped(
     return found
 
 
-def _zeros(value: Value, world: World) -> torch.Tensor:
+def _zeros(value: Value, world: ParallelContext) -> torch.Tensor:
     zeros = torch.zeros_like(value.like, device=world.device)
     return zeros.requires_grad_(value.like.requires_grad)
 

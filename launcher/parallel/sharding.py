@@ -14,12 +14,14 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import named
+from launcher.parallel.context import ParallelContext
+from launcher.parallel.dims import named
 from launcher.parallel.precision import Precision
-from launcher.parallel.world import World
 
 
-def shard(model: nn.Module, world: World, *, precision: Precision | str | None = None) -> nn.Module:
+def shard(
+    model: nn.Module, world: ParallelContext, *, precision: Precision | str | None = None
+) -> nn.Module:
     """Move the model to this rank's device and shard it over the replicas, in place.
 
     Blocks, the entries of its ModuleLists, are gathered one by one when they run; the rest is

@@ -56,13 +56,13 @@ def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, An
         the random states are restored. Raises ParallelError.
     """
     graph = trace(model)
-    look = Look(model, graph)
+    look = StageInspection(model, graph)
     values = look.at(arguments)
     stage_of = placed(graph, cuts, values)
     return list(_Cutter(model, graph, stage_of, look).stages(max(stage_of.values()) + 1))
 
 
-class Look(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
+class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
     """Runs a model once and records the value of each node, with tensors on the meta device."""
 
     def __init__(self, model: nn.Module, graph: fx.Graph) -> None:
@@ -145,7 +145,7 @@ class _Cutter:
         model: nn.Module,
         graph: fx.Graph,
         stage_of: dict[fx.Node, int],
-        look: Look,
+        look: StageInspection,
     ) -> None:
         self._model = model
         self._graph = graph

@@ -8,15 +8,15 @@ import torch.distributed as dist
 from torch import nn
 
 from launcher.errors import ParallelError
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.gradients import fill
 from launcher.parallel.stages import Stage
-from launcher.parallel.world import World
 
 
 class Ties:
     """The tied parameters of a replica's stages. Created on all ranks, in the same order."""
 
-    def __init__(self, stages: Sequence[Stage], world: World) -> None:
+    def __init__(self, stages: Sequence[Stage], world: ParallelContext) -> None:
         _check_buffers(stages)
         self._groups: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
         self._later: set[int] = set()  # ids of parameters that an earlier rank has as well
@@ -55,7 +55,7 @@ def tied_names(model: nn.Module) -> dict[str, str]:
 
 
 def _shared(
-    stages: Sequence[Stage], world: World
+    stages: Sequence[Stage], world: ParallelContext
 ) -> Iterator[tuple[nn.Parameter, tuple[int, ...]]]:
     """Yield the parameters that more than one rank of a replica holds, with these ranks."""
     holders: dict[nn.Parameter, set[int]] = {}
@@ -67,7 +67,7 @@ def _shared(
             yield parameter, tuple(sorted(found))
 
 
-def _group(holders: tuple[int, ...], world: World) -> dist.ProcessGroup:
+def _group(holders: tuple[int, ...], world: ParallelContext) -> dist.ProcessGroup:
     """Return the group of this rank's replica; all ranks create the groups of all replicas."""
     own = None
     for replica in world.degrees.grid:

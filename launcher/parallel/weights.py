@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
 
 #: Counts the valid labels among some targets.
 Valid = Callable[[Any], "torch.Tensor | int"]
@@ -40,7 +40,7 @@ class MeanLoss:
         """Return the loss times its weight, and the weight."""
         return self._loss(output, target) / self._parts, 1 / self._parts
 
-    def divide(self, parameters: Iterable[nn.Parameter], world: World) -> None:
+    def divide(self, parameters: Iterable[nn.Parameter], world: ParallelContext) -> None:
         """Do nothing: the losses are already divided."""
 
     def uncounted(self) -> AbstractContextManager[None]:
@@ -76,7 +76,7 @@ class WeightedLoss:
         finally:
             self._count = before
 
-    def divide(self, parameters: Iterable[nn.Parameter], world: World) -> None:
+    def divide(self, parameters: Iterable[nn.Parameter], world: ParallelContext) -> None:
         """Divide gradients, which are means over the replicas, by the mean weight of a replica.
 
         All ranks must call it, once per optimizer step. Only those of the last stage know the

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.contract import HOMOGENEOUS_GROUP, Role
 from launcher.errors import ContractError
+from launcher.shared import HOMOGENEOUS_GROUP, Role
 
 
 def in_numeric_order(hosts: Iterable[str]) -> tuple[str, ...]:

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from launcher.contract import (
+from launcher.errors import ContractError
+from launcher.runtime import hyperparameters
+from launcher.runtime.cluster import Cluster
+from launcher.shared import (
     ADDRESSES_VARIABLE,
     CODE_CHANNEL,
     CPUS_VARIABLE,
@@ -26,9 +29,6 @@ from launcher.contract import (
     MlPaths,
     Ports,
 )
-from launcher.errors import ContractError
-from launcher.runtime import hyperparameters
-from launcher.runtime.cluster import Cluster
 
 #: The abstract Unix socket on which a train host's receiver serves its ranks and local workers.
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from launcher.runtime import stacks
-from launcher.runtime.events import emit
-from launcher.runtime.failure import Failure
-from launcher.runtime.host import Host
-from launcher.runtime.inquiry import Doing
+from launcher.runtime.event_log import emit
+from launcher.runtime.failure_file import Failure
+from launcher.runtime.hang_diagnosis import RankActivity
+from launcher.runtime.job_host import JobHost
 from launcher.runtime.reports import read_reports
 
 #: Seconds after which a host that reported a hang fails by itself, since the leader may be frozen.
@@ -28,7 +28,7 @@ _LOOK_EVERY = 0.5
 class HangWatch:
     """Forwards the hang reports of one train host's ranks and answers the leader's question."""
 
-    def __init__(self, host: Host, reports: Path) -> None:
+    def __init__(self, host: JobHost, reports: Path) -> None:
         self._host = host
         self._reports = reports
         self._reported: tuple[float, Failure] | None = None
@@ -61,7 +61,7 @@ class HangWatch:
             )
         return None
 
-    def _look_at_ranks(self) -> list[Doing]:
+    def _look_at_ranks(self) -> list[RankActivity]:
         cluster, code = self._host.environment.cluster, self._host.environment.paths.code
         dumps = stacks.collect(self._reports)
         for dump in dumps:
@@ -69,7 +69,7 @@ class HangWatch:
             with contextlib.suppress(OSError):  # a full disk
                 sys.stderr.write(dump.text)
         return [
-            Doing(
+            RankActivity(
                 rank=dump.rank,
                 host=cluster.host,
                 group=cluster.group.name,

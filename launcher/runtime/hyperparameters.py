@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.contract import TOOLKIT_NAMES, TOOLKIT_PREFIX
+from launcher.shared import TOOLKIT_NAMES, TOOLKIT_PREFIX
 
 #: The toolkit's parameters that it does not pass on to a framework.
 _KEPT = TOOLKIT_NAMES | {

@@ -8,25 +8,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from launcher.contract import HostFailure, MlPaths, Role
 from launcher.errors import LauncherError
-from launcher.runtime import board, command, failure, processes, serve, train
+from launcher.runtime import command_role, failure_file, job_coordination, processes, serve, train
 from launcher.runtime.environment import Environment
-from launcher.runtime.events import emit
-from launcher.runtime.host import (
-    FAILURE_GRACE,
-    Host,
-    HostFailed,
-    JobOver,
-    StopRequested,
-)
-from launcher.runtime.tally import SETTLE, End
-from launcher.runtime.variables import child_environment
+from launcher.runtime.event_log import emit
+from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
+from launcher.runtime.outcome_decider import SETTLE, HostEnd
+from launcher.runtime.toolkit_variables import child_environment
+from launcher.shared import HostFailure, MlPaths, Role
 
-ROLES: dict[Role, Callable[[Host], None]] = {
+ROLES: dict[Role, Callable[[JobHost], None]] = {
     Role.TRAIN: train.play,
     Role.DATA: serve.play,
-    Role.COMMAND: command.play,
+    Role.COMMAND: command_role.play,
 }
 
 #: A shell's exit code for a program that SIGTERM ended.
@@ -39,11 +33,11 @@ def run(root: Path) -> int:
     0: this host's part and the job ended well. 1: a failure here or elsewhere. 143: stopped.
     """
     paths = MlPaths(root)
-    failure.keep_room(paths)
+    failure_file.keep_room(paths)
     try:
         return _play(paths)
     finally:
-        failure.free_room(paths)
+        failure_file.free_room(paths)
 
 
 def _play(paths: MlPaths) -> int:
@@ -56,14 +50,14 @@ def _play(paths: MlPaths) -> int:
     os.environ.update(variables)  # our own event lines name this host too
     processes.become_subreaper()
     processes.raise_descriptor_limit()
-    host = Host(environment, board.join(environment), variables)
+    host = JobHost(environment, job_coordination.join(environment), variables)
     host.obey_signals()
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
     try:
         play(host)
     except HostFailed as error:
         return _fail(host, error)
-    except JobOver as over:
+    except JobEnded as over:
         return _leave(host, over.end)
     except StopRequested:
         emit("host_stopping")
@@ -80,7 +74,7 @@ def _farewell(environment: Environment) -> float:
     return min(patience, 30.0) if environment.host_failure is HostFailure.TOLERATE else patience
 
 
-def _role(environment: Environment) -> Callable[[Host], None]:
+def _role(environment: Environment) -> Callable[[JobHost], None]:
     role = environment.cluster.group.role
     if role is Role.COMMAND and environment.command is None:
         name = environment.cluster.group.name
@@ -92,7 +86,7 @@ def _role(environment: Environment) -> Callable[[Host], None]:
     return ROLES[role]
 
 
-def _leave(host: Host, end: End) -> int:
+def _leave(host: JobHost, end: HostEnd) -> int:
     """Exit because the job is over; write the failure file if the failure was found here."""
     found = end.failure
     name = host.environment.cluster.host
@@ -106,7 +100,7 @@ def _leave(host: Host, end: End) -> int:
     return 1
 
 
-def _fail(host: Host, error: HostFailed) -> int:
+def _fail(host: JobHost, error: HostFailed) -> int:
     """Report the failure; the host where it began writes the failure file."""
     end = host.board.failed(error.failure)
     emit("host_failed", cause=error.failure.cause, of_rank=error.failure.rank)
@@ -120,5 +114,5 @@ def _fail(host: Host, error: HostFailed) -> int:
 def _fail_early(paths: MlPaths, error: LauncherError) -> int:
     with contextlib.suppress(OSError):  # a full disk
         sys.stderr.write(f"{error}\n")
-    failure.write_reason(paths, str(error))
+    failure_file.write_reason(paths, str(error))
     return 1

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from launcher.errors import LauncherError
-from launcher.runtime import native, stacks, watch
+from launcher.runtime import gloo_threads, rank_watch, stacks
 from launcher.runtime.output import print_whole_lines
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
@@ -44,7 +44,7 @@ def run(program: Callable[[], object]) -> int:
     """Run this rank's program, report how it ended, and return the exit code."""
     print_whole_lines()
     _be_watched()
-    atexit.register(native.settle)  # runs after the program's own handlers
+    atexit.register(gloo_threads.settle)  # runs after the program's own handlers
     try:
         program()
     except SystemExit as stop:
@@ -64,7 +64,7 @@ def _be_watched() -> None:
         return
     stacks.offer(Path(folder), _rank())
     if timeout := float(os.environ.get(HANG_VARIABLE, "0")):
-        watch.start(timeout, Path(folder), _rank())
+        rank_watch.start(timeout, Path(folder), _rank())
 
 
 def _rank() -> int:

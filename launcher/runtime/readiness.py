@@ -8,28 +8,28 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.contract import Ready
 from launcher.runtime import processes
+from launcher.shared import Ready
 
 #: The state LISTEN in /proc/net/tcp (include/net/tcp_states.h).
 _LISTEN = "0A"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sign:
+class ReadinessProbe:
     """A readiness signal. is_shown: true once it is given; lack: what is missing until then."""
 
     is_shown: Callable[[], bool]
     lack: str
 
 
-def sign_of(ready: Ready | None, folder: Path) -> Sign:
+def sign_of(ready: Ready | None, folder: Path) -> ReadinessProbe:
     """Create the signal to wait for, before the program starts as a descendant of this process.
 
     folder: the base of a relative path.
     """
     if ready is None:
-        return Sign(is_shown=lambda: True, lack="")
+        return ReadinessProbe(is_shown=lambda: True, lack="")
     if ready.port is not None:
         return _port_sign(ready.port)
     if ready.file is not None:
@@ -37,26 +37,26 @@ def sign_of(ready: Ready | None, folder: Path) -> Sign:
     return _time_sign(ready.seconds or 0)
 
 
-def _port_sign(port: int) -> Sign:
+def _port_sign(port: int) -> ReadinessProbe:
     def is_shown() -> bool:
         listeners = _listeners(port)
         return bool(listeners) and not listeners.isdisjoint(
             _sockets(processes.descendants(os.getpid()))
         )
 
-    return Sign(is_shown=is_shown, lack=f"it does not listen on port {port}")
+    return ReadinessProbe(is_shown=is_shown, lack=f"it does not listen on port {port}")
 
 
-def _file_sign(path: Path) -> Sign:
+def _file_sign(path: Path) -> ReadinessProbe:
     before = _stamp(path)  # a file left by an earlier run does not count
-    return Sign(
+    return ReadinessProbe(
         is_shown=lambda: _stamp(path) not in (None, before), lack=f"it has not written {path}"
     )
 
 
-def _time_sign(seconds: int) -> Sign:
+def _time_sign(seconds: int) -> ReadinessProbe:
     start = time.monotonic()
-    return Sign(
+    return ReadinessProbe(
         is_shown=lambda: time.monotonic() - start >= seconds,
         lack=f"it has not run for {seconds} s",
     )

@@ -19,7 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import (
+from launcher.runtime import failure_file, hyperparameters, processes
+from launcher.runtime.environment import Environment, paths_here, read_config
+from launcher.runtime.event_log import emit
+from launcher.runtime.output import Output
+from launcher.runtime.toolkit_variables import child_environment, count_gpus, count_neurons
+from launcher.shared import (
     DEFAULT_ML_ROOT,
     FAILURE_REASON_LIMIT,
     JobDocument,
@@ -27,11 +32,6 @@ from launcher.contract import (
     Role,
     TrainerPart,
 )
-from launcher.runtime import failure, hyperparameters, processes
-from launcher.runtime.environment import Environment, paths_here, read_config
-from launcher.runtime.events import emit
-from launcher.runtime.output import Output
-from launcher.runtime.variables import child_environment, count_gpus, count_neurons
 
 #: Characters left for the script's own message, of the 1,024 of a reason.
 _WORDS_LIMIT = FAILURE_REASON_LIMIT - 300
@@ -55,7 +55,7 @@ def main(archive: str | None = None) -> int:
     try:
         code = _unpack(archive or submitted, paths)
     except (tarfile.TarError, OSError, EOFError) as error:
-        failure.write_reason(paths, f"the archive of the script cannot be unpacked: {error}")
+        failure_file.write_reason(paths, f"the archive of the script cannot be unpacked: {error}")
         return 1
     if (code / "requirements.txt").exists():
         emit("requirements_not_installed", why="a local job runs in this machine's Python as it is")
@@ -168,7 +168,7 @@ def _run(command: list[str], variables: Mapping[str, str], folder: Path, paths: 
         return 0
     if stopped:
         return _TERMINATED
-    failure.write_reason(paths, _reason(command, code, output.last_lines()))
+    failure_file.write_reason(paths, _reason(command, code, output.last_lines()))
     return 1
 
 

@@ -6,8 +6,8 @@ import subprocess
 import time
 
 from launcher.runtime import processes
-from launcher.runtime.events import emit
-from launcher.runtime.host import STOP_GRACE, Host, JobOver
+from launcher.runtime.event_log import emit
+from launcher.runtime.job_host import STOP_GRACE, JobEnded, JobHost
 from launcher.runtime.services import DEATH_WINDOW, with_this_death
 
 #: Deaths per worker within DEATH_WINDOW seconds after which restarting them would not help.
@@ -23,7 +23,7 @@ _VARIABLES = {
 }
 
 
-def play(host: Host) -> None:
+def play(host: JobHost) -> None:
     """Keep the workers of this data host running; return when training has ended, well or badly.
 
     A worker that dies is replaced; its leased batches go to others meanwhile. A worker that exits
@@ -48,11 +48,11 @@ def play(host: Host) -> None:
                     _tell_death(host, index, worker, len(deaths), CRASH_LIMIT * count)
                     workers[index] = _start(host, index)
             host.pause()
-    except JobOver:
+    except JobEnded:
         host.end_children(grace=2.0)
 
 
-def start_local_workers(host: Host) -> None:
+def start_local_workers(host: JobHost) -> None:
     """Start a train host's workers, which live as long as the trainer and are replaced if they die.
 
     Like all services they ignore SIGTERM, since the ranks, which receive it, may read on and save.
@@ -63,7 +63,7 @@ def start_local_workers(host: Host) -> None:
         )
 
 
-def stop_local_workers(host: Host) -> None:
+def stop_local_workers(host: JobHost) -> None:
     """Stop the local workers, after the ranks of this host have ended."""
     for index in range(host.environment.local_workers):
         host.close_service(_local_name(index))
@@ -73,12 +73,12 @@ def _local_name(index: int) -> str:
     return f"data worker {index}"
 
 
-def _start(host: Host, index: int) -> subprocess.Popen[bytes]:
+def _start(host: JobHost, index: int) -> subprocess.Popen[bytes]:
     return host.start(_MODULE, [str(index)], _VARIABLES)
 
 
 def _tell_death(
-    host: Host, index: int, worker: subprocess.Popen[bytes], deaths: int, limit: int
+    host: JobHost, index: int, worker: subprocess.Popen[bytes], deaths: int, limit: int
 ) -> None:
     """Log a worker's death; raise HostFailed when the recent deaths reach the limit.
 

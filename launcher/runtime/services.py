@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from launcher.runtime import processes
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 
 #: Seconds within which deaths are counted; beyond the limit, another restart would not help.
 DEATH_WINDOW = 30.0

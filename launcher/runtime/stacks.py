@@ -26,7 +26,7 @@ _ENTRY = ("launcher/runtime/rank.py", "run")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Files in which a process only waits for others.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
-_LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/memory/borrower.py")
+_LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/memory/receiver_client.py")
 #: Waits in the user's own lines, since a wait in C has no Python frame.
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
 _PATIENCE = 3.0
@@ -35,7 +35,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
-class Frame:
+class StackFrame:
     """One frame of a stack."""
 
     file: str
@@ -53,7 +53,7 @@ class Frame:
         return self.file.endswith(_LOADER_FILES)
 
 
-def is_wait(inside: Sequence[Frame]) -> bool:
+def is_wait(inside: Sequence[StackFrame]) -> bool:
     """Return true if a thread waits for other processes, given its frames, innermost first."""
     callers = (frame for frame in inside if not frame.file.endswith("/socket.py"))
     frame = next(callers, None)
@@ -77,7 +77,7 @@ class Dump:
     stopped: bool = False
 
     @property
-    def frames(self) -> list[Frame]:
+    def frames(self) -> list[StackFrame]:
         """The frames of the main thread, innermost first."""
         threads = [list(_frames(block)) for block in self.text.split("\n\n")]
         main = [frames for frames in threads if any(map(_is_entry, frames))]
@@ -164,18 +164,18 @@ def _read(path: Path, deadline: float) -> str:
         time.sleep(_POLL)
 
 
-def _frames(text: str) -> Iterator[Frame]:
+def _frames(text: str) -> Iterator[StackFrame]:
     for match in map(_FRAME.match, text.splitlines()):
         if match:
-            yield Frame(match["file"], int(match["line"]), match["function"])
+            yield StackFrame(match["file"], int(match["line"]), match["function"])
 
 
-def _is_entry(frame: Frame) -> bool:
+def _is_entry(frame: StackFrame) -> bool:
     file, function = _ENTRY
     return frame.file.endswith(file) and frame.function == function
 
 
-def _name(inside: Sequence[Frame]) -> str:
+def _name(inside: Sequence[StackFrame]) -> str:
     """Return the name of what the user's line called: the outermost frame that is not a wrapper."""
     if any(frame.is_loader for frame in inside):
         return "the data loader"

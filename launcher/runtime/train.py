@@ -12,17 +12,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from launcher.contract import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
 from launcher.runtime import processes
 from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.environment import RECEIVER_VARIABLE
 from launcher.runtime.hang import HangWatch
-from launcher.runtime.host import Host, HostFailed, JobOver
 from launcher.runtime.hyperparameters import as_arguments
+from launcher.runtime.job_host import HostFailed, JobEnded, JobHost
 from launcher.runtime.mpi import part as mpi
 from launcher.runtime.rank import HANG_VARIABLE
 from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
 from launcher.runtime.serve import start_local_workers, stop_local_workers
+from launcher.shared import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
 
 #: Extra seconds in which a command host can report why it is not ready, which is more specific.
 _PRECEDENCE = 5.0
@@ -34,7 +34,7 @@ _DISPATCHER_VARIABLES = dict.fromkeys(
 )
 
 
-def play(host: Host) -> None:
+def play(host: JobHost) -> None:
     """Run the train host's part to its end; raise HostFailed, JobOver or StopRequested."""
     _start_data_services(host)
     _wait_for_commands(host)
@@ -50,7 +50,7 @@ def play(host: Host) -> None:
     host.close_service("dispatcher")
 
 
-def _start_data_services(host: Host) -> None:
+def _start_data_services(host: JobHost) -> None:
     if not host.environment.has_data_service:
         return
     _need(host, "numpy", "the data service")
@@ -66,7 +66,7 @@ def _start_data_services(host: Host) -> None:
     start_local_workers(host)
 
 
-def _wait_for_commands(host: Host) -> None:
+def _wait_for_commands(host: JobHost) -> None:
     """Wait until the programs of all command hosts are ready, as scripts may use them at once."""
     awaited = frozenset(host.environment.cluster.command_hosts)
     patience = host.environment.document.start_timeout + _PRECEDENCE
@@ -79,7 +79,7 @@ def _wait_for_commands(host: Host) -> None:
         host.pause()
 
 
-def _train(host: Host, reports: Path) -> None:
+def _train(host: JobHost, reports: Path) -> None:
     environment = host.environment
     trainer = environment.document.trainer
     program = _program(host)
@@ -102,7 +102,7 @@ def _train(host: Host, reports: Path) -> None:
         raise _failure(host, code, reports)
 
 
-def _program(host: Host) -> list[str]:
+def _program(host: JobHost) -> list[str]:
     """Return the module that each rank runs and its arguments: the user's script or our trainer."""
     environment = host.environment
     trainer = environment.document.trainer
@@ -114,7 +114,7 @@ def _program(host: Host) -> list[str]:
     return ["launcher.runtime.rank", str(script), *as_arguments(environment.hyperparameters)]
 
 
-def _parallel(host: Host) -> dict[str, str]:
+def _parallel(host: JobHost) -> dict[str, str]:
     """Return the job's settings for each rank: how ranks share the model, and the task."""
     environment = host.environment
     trainer = environment.document.trainer
@@ -126,7 +126,7 @@ def _parallel(host: Host) -> dict[str, str]:
     return {PARALLEL_VARIABLE: part.to_json(), **task}
 
 
-def _need(host: Host, package: str, what: str) -> None:
+def _need(host: JobHost, package: str, what: str) -> None:
     """Raise HostFailed here rather than let a child fail with a bare exit code."""
     if importlib.util.find_spec(package) is None:
         raise host.failure(
@@ -135,7 +135,7 @@ def _need(host: Host, package: str, what: str) -> None:
         )
 
 
-def _torchrun_options(host: Host, reports: Path) -> list[str]:
+def _torchrun_options(host: JobHost, reports: Path) -> list[str]:
     """Return options for static rendezvous over the train group; the leader holds the store."""
     environment, cluster = host.environment, host.environment.cluster
     return [
@@ -152,7 +152,7 @@ def _torchrun_options(host: Host, reports: Path) -> list[str]:
     ]
 
 
-def _plain_ranks(host: Host) -> dict[str, str]:
+def _plain_ranks(host: JobHost) -> dict[str, str]:
     """Return the variables that torchrun would set, for one plain Python process per host."""
     environment, cluster = host.environment, host.environment.cluster
     return {
@@ -165,7 +165,7 @@ def _plain_ranks(host: Host) -> dict[str, str]:
     }
 
 
-def _failure(host: Host, code: int, reports: Path) -> HostFailed:
+def _failure(host: JobHost, code: int, reports: Path) -> HostFailed:
     """Return the first cause among this host's ranks: a signal, then an own error, then an echo."""
     failures = [
         host.failure(report["cause"], rank=report["rank"], detail=report["detail"])
@@ -184,7 +184,7 @@ def _failure(host: Host, code: int, reports: Path) -> HostFailed:
     return (causes or [host.failure(f"the trainer ended: {processes.describe_exit(code)}")])[0]
 
 
-def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
+def _exits(host: JobHost, code: int, reports: Path) -> dict[int, int]:
     """Return the exit status of this host's ranks, by rank."""
     if host.environment.document.trainer.launch is Launch.PYTHON:
         return {host.environment.cluster.host_rank: code}
@@ -196,13 +196,13 @@ def _exits(host: Host, code: int, reports: Path) -> dict[int, int]:
     }
 
 
-def _wait_for_others(host: Host) -> None:
+def _wait_for_others(host: JobHost) -> None:
     """Wait until every train host is done, which the job coordination reports."""
     try:
         while True:
             host.check()
             host.check_services()
             host.pause()
-    except JobOver as over:
+    except JobEnded as over:
         if over.end.failure is not None:
             raise

@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from launcher.contract import TASK_VARIABLE
 from launcher.errors import ContractError
 from launcher.runtime import rank
+from launcher.shared import TASK_VARIABLE
 
 
 def main() -> int:

@@ -10,14 +10,14 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.data import DataLoader
 from launcher.errors import ParallelError
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
 from launcher.trainers.task import Batch, Task
 
 
 class TrainingBatches:
     """One replica's training batches. All ranks of the replica read the same ones."""
 
-    def __init__(self, task: Task, world: World) -> None:
+    def __init__(self, task: Task, world: ParallelContext) -> None:
         self._split = task.split
         self._each = world.degrees.accumulation
         self.loader = DataLoader(
@@ -54,7 +54,7 @@ class TrainingBatches:
 class ValidationBatches:
     """One replica's validation batches. All replicas together read each sample once."""
 
-    def __init__(self, task: Task, world: World) -> None:
+    def __init__(self, task: Task, world: ParallelContext) -> None:
         self._split = task.split
         self._dp_rank = world.dp_rank
         self._loader = DataLoader(

@@ -10,13 +10,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
+from launcher.trainers.base import Trainer
 from launcher.trainers.batches import ValidationBatches, first
 from launcher.trainers.task import Measure, Task
-from launcher.trainers.trainer import Trainer
 
 
-class Tally:
+class MetricAccumulator:
     """Weighted sums of one evaluation's metrics, kept by the rank that sees the outputs."""
 
     def __init__(self, task: Task, device: torch.device) -> None:
@@ -47,13 +47,13 @@ class Tally:
 
 
 def evaluate(
-    trainer: Trainer, task: Task, batches: ValidationBatches, world: World
+    trainer: Trainer, task: Task, batches: ValidationBatches, world: ParallelContext
 ) -> dict[str, float]:
     """Return the task's loss and metrics on its validation data; training is not affected.
 
     Buffers (running means) are those of the first replica, which are the ones that are saved.
     """
-    tally = Tally(task, world.device)
+    tally = MetricAccumulator(task, world.device)
     trainer.train(False)
     with torch.no_grad(), _buffers_of_first(trainer.module, world):
         for batch, counted in batches:
@@ -63,7 +63,7 @@ def evaluate(
 
 
 @contextmanager
-def _buffers_of_first(module: nn.Module, world: World) -> Iterator[None]:
+def _buffers_of_first(module: nn.Module, world: ParallelContext) -> Iterator[None]:
     own = [(buffer, buffer.clone()) for buffer in module.buffers()]
     if world.degrees.data > 1:
         for buffer, _ in own:
@@ -75,7 +75,7 @@ def _buffers_of_first(module: nn.Module, world: World) -> Iterator[None]:
             buffer.copy_(before)
 
 
-class Patience:
+class EarlyStopping:
     """Early stopping: training ends after `patience` evaluations without a lower loss."""
 
     def __init__(self, patience: int | None) -> None:

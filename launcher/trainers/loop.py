@@ -7,20 +7,20 @@ from pathlib import Path
 import torch
 
 from launcher import parallel
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.precision import scaler as make_scaler
 from launcher.parallel.randomness import seed_at
-from launcher.parallel.world import World
+from launcher.trainers.base import Trainer
 from launcher.trainers.batches import TrainingBatches, ValidationBatches
-from launcher.trainers.evaluation import Patience, evaluate
+from launcher.trainers.checkpoint_manager import CheckpointManager
+from launcher.trainers.data_parallel_trainer import DataParallelTrainer
+from launcher.trainers.evaluation import EarlyStopping, evaluate
 from launcher.trainers.footprint import measure
-from launcher.trainers.journal import Journal
-from launcher.trainers.keeping import Keeping
-from launcher.trainers.replicas import Replicas
-from launcher.trainers.shortage import explained
-from launcher.trainers.stages import Stages
+from launcher.trainers.oom import explained
+from launcher.trainers.pipeline_trainer import PipelineTrainer
+from launcher.trainers.step_logger import StepLogger
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Task
-from launcher.trainers.trainer import Trainer
 
 
 def train(task: Task, model_folder: Path) -> None:
@@ -32,7 +32,7 @@ def train(task: Task, model_folder: Path) -> None:
     parallel.leave()
 
 
-def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch.Tensor]:
+def _learned(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[str, torch.Tensor]:
     """Run all epochs, or fewer with early stopping; return the model's state, on rank 0."""
     validation = ValidationBatches(task, world) if task.validation_data else None
     watch = Stopwatch(world)
@@ -40,8 +40,8 @@ def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch
     optimizer = task.optimizer(list(trainer.module.parameters()))
     scheduler = task.scheduler(optimizer) if task.scheduler else None
     scaler = make_scaler(world, enabled=world.job.precision == "fp16")
-    patience = Patience(task.patience)
-    keeping = Keeping(
+    patience = EarlyStopping(task.patience)
+    keeping = CheckpointManager(
         world,
         task,
         trainer,
@@ -51,7 +51,7 @@ def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch
         scaler=scaler,
         patience=patience,
     )
-    journal = Journal(watch, task, steps=task.epochs * data.steps)
+    journal = StepLogger(watch, task, steps=task.epochs * data.steps)
     step = keeping.resume()
     for epoch in range(step // data.steps, task.epochs):
         if patience.is_over:
@@ -80,14 +80,16 @@ def _learned(task: Task, world: World, data: TrainingBatches) -> dict[str, torch
     return trainer.state()
 
 
-def _trainer(task: Task, world: World, data: TrainingBatches, watch: Stopwatch) -> Trainer:
+def _trainer(
+    task: Task, world: ParallelContext, data: TrainingBatches, watch: Stopwatch
+) -> Trainer:
     """Create the trainer: a pipeline if there are several stages or microbatches."""
     seed_at(task.seed)
     torch.manual_seed(task.seed)  # determines the initial weights
     model = task.model()
     if world.degrees.stages * world.degrees.microbatches > 1:
-        return Stages(model, task, world, data.example(), watch)
-    return Replicas(model, task, world, watch)
+        return PipelineTrainer(model, task, world, data.example(), watch)
+    return DataParallelTrainer(model, task, world, watch)
 
 
 def _write(state: dict[str, torch.Tensor], folder: Path) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.autograd import Variable
 from torch.utils._pytree import tree_leaves
 
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
 
 
 class Stopwatch:
@@ -26,7 +26,7 @@ class Stopwatch:
     its work, which is why not every step is measured.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ParallelContext) -> None:
         self.world = world
         self._tells_apart = not (world.job.sharded or world.job.schedule == "zero_bubble")
         self._depth = 0

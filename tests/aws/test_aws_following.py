@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from front import Cut, Hold, Refuse
 
 from launcher import CredentialsExpired, Job
-from launcher.cli import main
-from launcher.cli.ctrl_c import Detached, obey_ctrl_c
-from launcher.sessions.submission import send
+from launcher.client.cli import main
+from launcher.client.cli.ctrl_c import Detached, obey_ctrl_c
+from launcher.client.submit import send
 
 JOB = """\
 entry_point: train.py

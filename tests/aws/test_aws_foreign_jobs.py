@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from front import Alter
 
 from launcher import Estimator, Job, LauncherError
-from launcher.cli import main
-from launcher.sessions.submission import send
+from launcher.client.cli import main
+from launcher.client.submit import send
 
 #: What DescribeTrainingJob says otherwise of such a job; None: nothing.
 DESCRIPTIONS = {

@@ -7,8 +7,8 @@ import pytest
 from front import Page, Refuse
 
 from launcher import AwsSession, CloudError, Refused, SpecError
-from launcher.sessions.aws import identity
-from launcher.sessions.aws.clients import Clients
+from launcher.client.sessions.aws import caller_identity
+from launcher.client.sessions.aws.clients import Clients
 
 ACCOUNT = "123456789012"
 BUCKET = f"sagemaker-eu-west-1-{ACCOUNT}"
@@ -107,7 +107,7 @@ def test_what_a_person_signs_in_with_is_no_role_for_jobs(front, make_role, assum
 def test_in_studio_the_role_is_in_the_metadata(front, tmp_path):
     metadata = tmp_path / "resource-metadata.json"
     metadata.write_text(json.dumps({"DomainId": "d-1", "ExecutionRoleArn": ARN}))
-    assert identity.role_arn(Clients(None), None, metadata) == ARN
+    assert caller_identity.role_arn(Clients(None), None, metadata) == ARN
     assert front.calls == []
 
 
@@ -117,7 +117,7 @@ def test_on_a_notebook_instance_the_role_is_the_instances(front, past, tmp_path)
     )
     metadata = tmp_path / "resource-metadata.json"
     metadata.write_text(json.dumps({"ResourceName": "mine"}))
-    assert identity.role_arn(Clients(None), None, metadata) == ARN
+    assert caller_identity.role_arn(Clients(None), None, metadata) == ARN
 
 
 # The default bucket -------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ import pytest
 from front import Alter, Cut, Hold, Page, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
-from launcher.sessions.aws import clients, identity
-from launcher.sessions.aws.creation import Creation, is_answered_by
-from launcher.sessions.aws.retries import Patience
+from launcher.client.sessions.aws import caller_identity, clients
+from launcher.client.sessions.aws.create_job import Creation, is_answered_by
+from launcher.client.sessions.aws.retries import RetryPolicy
 
 THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
 
@@ -148,7 +148,7 @@ def test_where_aws_is_gone_one_is_told_how_to_find_the_job(session, front, reque
     front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
     front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
     with pytest.raises(Unreachable, match="whether job job-1 was created is not known"):
-        Creation(session._clients, request_, print).run(Patience(seconds=2))
+        Creation(session._clients, request_, print).run(RetryPolicy(seconds=2))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, cre
 
 def test_an_endpoint_that_is_not_there_is_waited_for_aloud(credentials, monkeypatch):
     credentials.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setattr(identity, "_PATIENCE", Patience(seconds=2))
+    monkeypatch.setattr(caller_identity, "_PATIENCE", RetryPolicy(seconds=2))
     told = []
     with pytest.raises(Unreachable, match="start `launcher endpoint`"):
         AwsSession("eu-west-1", tell=told.append).role_arn("Training")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from launcher.cli import main
-from launcher.request.submission import redacted
+from launcher.client.cli import main
+from launcher.client.request.prepared import redacted
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
 SOURCES = {

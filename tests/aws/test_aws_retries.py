@@ -3,8 +3,8 @@
 import pytest
 
 from launcher import CloudError, Refused, Unreachable
-from launcher.sessions.aws.retries import (
-    Patience,
+from launcher.client.sessions.aws.retries import (
+    RetryPolicy,
     is_passing,
     is_propagating,
     is_throttled,
@@ -40,7 +40,7 @@ def failing(times, error):
 
 def run(call, patience=None, told=None, is_worth=is_throttled):
     clock = Clock()
-    patience = patience or Patience(seconds=60, first=1, longest=8)
+    patience = patience or RetryPolicy(seconds=60, first=1, longest=8)
     try:
         answer = retry(call, patience, is_worth, told, now=clock.now, sleep=clock.sleep)
     except CloudError as error:

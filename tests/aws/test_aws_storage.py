@@ -6,7 +6,7 @@ import pytest
 from front import Cut, Refuse
 
 from launcher import Refused, Session, SpecError
-from launcher.sessions.submission import send
+from launcher.client.submit import send
 
 BUCKET = "of-the-team"
 SHARED = f"s3://{BUCKET}/bundles/hash"

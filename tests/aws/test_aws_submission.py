@@ -9,8 +9,9 @@ import pytest
 from front import Refuse
 
 from launcher import AwsSession, PyTorch, Refused, SpecError
-from launcher.request.submission import prepare
-from launcher.sessions.submission import new_job_name, place, send
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.job_location import new_job_name, place
+from launcher.client.submit import send
 
 PLACES = {
     "image_uri": "123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:1",

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from launcher import InstanceGroup, LauncherError, LocalSession, PyTorch, SpecError, TrainingInput
-from launcher.cli import main
+from launcher.client.cli import main
 
 BAD = Path(__file__).parents[1] / "spec" / "bad"
 

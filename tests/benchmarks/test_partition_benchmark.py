@@ -16,7 +16,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "partition.py"
 sys.path.append(str(BENCHMARK.parent))
 
 from launcher.parallel.partitioning.chain import Chain  # noqa: E402
-from launcher.partitions.costs import ModuleCost  # noqa: E402
+from launcher.shared.partitions.stage_costs import ModuleCost  # noqa: E402
 from partition_parts.inside.rules import (  # noqa: E402 - they are no package
     by_count,
     by_layers,

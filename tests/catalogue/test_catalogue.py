@@ -10,7 +10,7 @@ import botocore.loaders
 import pytest
 from moto import mock_aws
 
-from launcher import catalogue
+from launcher.client import catalogue
 
 FAMILIES = {"c5", "c6i", "c7i", "m5", "g4dn", "g5", "g6", "p3", "p4d", "p5", "trn1"}
 LOCAL = {"local", "local_gpu"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher.catalogue import Price, PriceList
-from launcher.catalogue.cost import dollars_text, estimate, spot_saving
+from launcher.client.catalogue import Price, PriceList
+from launcher.client.catalogue.cost import dollars_text, estimate, spot_saving
 
 GROUPS = [("data", "ml.c5.9xlarge", 2), ("train", "ml.g5.12xlarge", 1)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launcher import catalogue
-from launcher.catalogue import Price
+from launcher.client import catalogue
+from launcher.client.catalogue import Price
 from launcher.errors import SpecError
 
 

@@ -9,8 +9,8 @@ import time
 import pytest
 from trust import TRUST
 
-from launcher.checkup import Level, cloud
-from launcher.spec import InstanceGroup, JobSpec
+from launcher.client.doctor import Level, cloud_checks
+from launcher.client.spec import InstanceGroup, JobSpec
 
 ACCOUNT = "123456789012"
 IMAGE = f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/team/train"
@@ -24,7 +24,7 @@ def spec(**fields):
 def look(job=None, **options):
     """The findings by subject."""
     found = {}
-    for finding in cloud.check(job, ask_instance=False, **options):
+    for finding in cloud_checks.check(job, ask_instance=False, **options):
         found.setdefault(finding.subject, []).append(finding)
     return found
 
@@ -103,7 +103,9 @@ def test_a_closed_network(credentials):
 
 
 def test_boto_is_imported_when_aws_is_asked():
-    program = "import sys, launcher.cli.check; print({'boto3', 'botocore'} & set(sys.modules))"
+    program = (
+        "import sys, launcher.client.cli.check; print({'boto3', 'botocore'} & set(sys.modules))"
+    )
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

@@ -8,11 +8,17 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from launcher.checkup import Level, isolations, jobfile, machine, packages
-from launcher.cli import main
-from launcher.sessions.local import LocalSession
-from launcher.sessions.local.isolation import Isolation, obstacles
-from launcher.spec import DataParallel, DataService, JobSpec, Mpi
+from launcher.client.cli import main
+from launcher.client.doctor import (
+    Level,
+    isolation_checks,
+    job_file_checks,
+    machine_checks,
+    package_checks,
+)
+from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.isolation import Isolation, obstacles
+from launcher.client.spec import DataParallel, DataService, JobSpec, Mpi
 
 ONE_HOST = "entry_point: train.py\nsource_dir: .\ninstance_type: local\ninstance_count: 1\n"
 
@@ -75,8 +81,10 @@ def test_with_cloud_the_lines_of_aws_count(offline, job):
 
 
 def of_job(path, *, cloud=False):
-    spec, unreadable = jobfile.read(path, ())
-    return unreadable or jobfile.judge(path, spec, lambda: None if cloud else LocalSession())
+    spec, unreadable = job_file_checks.read(path, ())
+    return unreadable or job_file_checks.judge(
+        path, spec, lambda: None if cloud else LocalSession()
+    )
 
 
 def test_every_problem_of_the_job_file_is_told(offline, job):
@@ -114,13 +122,13 @@ def test_a_job_file_that_is_not_there(offline, tmp_path):
 
 
 def test_an_old_python_is_a_problem():
-    assert machine.check_python((3, 9)).level is Level.PROBLEM
-    assert machine.check_python((3, 10)).level is Level.OK
+    assert machine_checks.check_python((3, 9)).level is Level.PROBLEM
+    assert machine_checks.check_python((3, 10)).level is Level.OK
 
 
 def test_the_place_of_jobs(monkeypatch, tmp_path):
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "a" / "b"))
-    finding = machine.check_home()
+    finding = machine_checks.check_home()
     assert finding.level in (Level.OK, Level.WARNING)  # how much is free is the machine's
     assert str(tmp_path / "a" / "b") in finding.what
     assert not (tmp_path / "a").exists()
@@ -129,7 +137,7 @@ def test_the_place_of_jobs(monkeypatch, tmp_path):
 def test_a_place_that_is_a_file(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "file"))
-    finding = machine.check_home()
+    finding = machine_checks.check_home()
     assert finding.level is Level.PROBLEM
     assert "LAUNCHER_HOME" in finding.fix
 
@@ -137,7 +145,7 @@ def test_a_place_that_is_a_file(monkeypatch, tmp_path):
 def test_a_place_that_is_not_ours(monkeypatch):
     """/proc takes no files, whoever asks."""
     monkeypatch.setenv("LAUNCHER_HOME", "/proc/launcher")
-    assert machine.check_home().level is Level.PROBLEM
+    assert machine_checks.check_home().level is Level.PROBLEM
 
 
 @pytest.fixture
@@ -151,7 +159,7 @@ def bare(tmp_path):
     packages_folder.mkdir()
     for module in (click, pathspec, yaml):
         (packages_folder / module.__name__).symlink_to(os.path.dirname(module.__file__))  # noqa: PTH120
-    source = os.path.dirname(os.path.dirname(machine.__file__))  # noqa: PTH120
+    source = os.path.dirname(os.path.dirname(machine_checks.__file__))  # noqa: PTH120
     (packages_folder / "launcher").symlink_to(source)
     return packages_folder
 
@@ -159,8 +167,8 @@ def bare(tmp_path):
 def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
     program = (
         "import json\n"
-        "from launcher.checkup import packages\n"
-        "from launcher.spec import DataParallel, DataService, JobSpec\n"
+        "from launcher.client.doctor import packages\n"
+        "from launcher.client.spec import DataParallel, DataService, JobSpec\n"
         "plain = JobSpec(entry_point='a.py')\n"
         "jobs = [None, plain, plain.replace(distribution=DataParallel()),\n"
         "        plain.replace(data_service=DataService(datasets=['a:b']))]\n"
@@ -191,10 +199,10 @@ def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
 def test_mpirun_is_looked_for_when_a_job_needs_it(monkeypatch, tmp_path):
     job = JobSpec(entry_point="a.py", distribution=Mpi())
     monkeypatch.setenv("PATH", str(tmp_path))
-    *_, absent = packages.check(job)
+    *_, absent = package_checks.check(job)
     assert (absent.subject, absent.level) == ("mpirun", Level.PROBLEM)
     (tmp_path / "mpirun").touch(mode=0o755)
-    *_, there = packages.check(job)
+    *_, there = package_checks.check(job)
     assert (there.level, there.what) == (Level.OK, str(tmp_path / "mpirun"))
 
 
@@ -203,7 +211,7 @@ def test_a_torch_that_cannot_be_imported(monkeypatch, tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('libcudart.so.12 is missing')\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     job = JobSpec(entry_point="a.py", distribution=DataParallel())
-    torch, numpy = packages.check(job)
+    torch, numpy = package_checks.check(job)
     assert torch.level is Level.PROBLEM
     assert "libcudart.so.12 is missing" in torch.what
     assert numpy.level is Level.OK
@@ -214,7 +222,7 @@ def test_torch_and_numpy_as_they_are():
     job = JobSpec(
         entry_point="a.py", distribution=DataParallel(), data_service=DataService(datasets=["a:b"])
     )
-    torch, numpy = packages.check(job)
+    torch, numpy = package_checks.check(job)
     assert torch.level is numpy.level is Level.OK
     assert "CUDA" in torch.what
 
@@ -224,7 +232,7 @@ def test_torch_is_not_imported_by_the_side_that_asks(offline):
         [
             sys.executable,
             "-c",
-            "import sys\nfrom launcher.checkup import examine\nexamine(None)\n"
+            "import sys\nfrom launcher.client.doctor import examine\nexamine(None)\n"
             "print('torch' in sys.modules, 'numpy' in sys.modules)",
         ],
         capture_output=True,
@@ -243,7 +251,7 @@ def test_every_isolation_is_there_and_process_works():
 
 def test_a_machine_without_bubblewrap(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    by_subject = {finding.subject: finding for finding in isolations.check()}
+    by_subject = {finding.subject: finding for finding in isolation_checks.check()}
     assert by_subject["isolation process"].level is Level.OK
     sandbox = by_subject["isolation sandbox"]
     assert sandbox.level is Level.WARNING

@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 from click.testing import CliRunner, Result
 
-from launcher.cli import main
+from launcher.client.cli import main
 
 #: One host of this machine runs train.py.
 ONE_HOST = """\
@@ -36,7 +36,7 @@ class Terminal:
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "launcher.cli", *map(str, arguments)],
+            [sys.executable, "-m", "launcher", *map(str, arguments)],
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

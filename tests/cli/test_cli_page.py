@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from launcher.cli.verbs import VERBS
+from launcher.client.cli.verbs import VERBS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 SECTIONS = dict(re.findall(r"^## launcher (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from launcher.cli import main
-from launcher.cli.verbs import VERBS
-from launcher.job import Job
-from launcher.sessions.local import LocalSession
+from launcher.client.cli import main
+from launcher.client.cli.verbs import VERBS
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.local import LocalSession
 
 SECONDS = 60
 
@@ -59,7 +59,7 @@ def ask(terminal, shell, *words):
         "fish": {"COMP_WORDS": " ".join(["launcher", *before, last]), "COMP_CWORD": last},
     }[shell]
     answer = subprocess.run(
-        [sys.executable, "-m", "launcher.cli"],
+        [sys.executable, "-m", "launcher"],
         env={
             **os.environ,
             **terminal.environment,
@@ -169,7 +169,7 @@ def test_completing_loads_nothing_heavy(terminal, jobs):
     """Import costs are what a TAB takes: the modules are counted, not the seconds."""
     program = (
         "import sys, json\n"
-        "from launcher.cli import main\n"
+        "from launcher.client.cli import main\n"
         "from click.shell_completion import BashComplete\n"
         "complete = BashComplete(main, {}, 'launcher', 'X').get_completions\n"
         "found = [item.value for item in complete(sys.argv[1:-1], sys.argv[-1])]\n"
@@ -189,8 +189,8 @@ def test_completing_loads_nothing_heavy(terminal, jobs):
 
     found, modules = loaded("st")
     assert found == ["status", "stop"]
-    assert not {name for name in modules if name.startswith("launcher.cli.")} - {
-        "launcher.cli.verbs"
+    assert not {name for name in modules if name.startswith("launcher.client.cli.")} - {
+        "launcher.client.cli.verbs"
     }
     _, modules = loaded("run", "")
     assert not set(modules) & {"boto3", "botocore", "torch", "numpy", "rich"}
@@ -207,7 +207,7 @@ def on_path(terminal, tmp_path):
     """The environment of a shell that has `launcher` on its PATH."""
     command = tmp_path / "bin" / "launcher"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher.client.cli "$@"\n')
     command.chmod(0o755)
     return {
         **os.environ,

@@ -18,10 +18,10 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from launcher import catalogue
-from launcher.probe.inside.redaction import redacted
-from launcher.probe.submission import probe_spec, program
-from launcher.sessions.local.isolation import obstacles
+from launcher.client import catalogue
+from launcher.client.probe.inside.redaction import redacted
+from launcher.client.probe.probe_job import probe_spec, program
+from launcher.client.sessions.local.isolation import obstacles
 
 PINNED = Path(__file__).parent / "probe" / "local.json"
 PLACES = (
@@ -36,7 +36,7 @@ def probed(tmp_path_factory):
     """One real run in every isolation that works here: the process, its file, its home."""
     folder = tmp_path_factory.mktemp("probe")
     run = subprocess.run(
-        [sys.executable, "-m", "launcher.cli", "probe", "--local"],
+        [sys.executable, "-m", "launcher", "probe", "--local"],
         cwd=folder,
         env={**os.environ, "LAUNCHER_HOME": str(folder / "home"), "NO_COLOR": "1"},
         capture_output=True,

@@ -1,6 +1,6 @@
 """A summary as a person reads it, while the job runs."""
 
-from launcher.cli.screen import summary_screen
+from launcher.client.cli.screen import summary_screen
 
 RUNNING = {
     "name": "rings-1",

@@ -151,7 +151,7 @@ class Screen:
     def __init__(self, terminal, *arguments):
         self.end, inside = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "launcher.cli", "run", *map(str, arguments)],
+            [sys.executable, "-m", "launcher", "run", *map(str, arguments)],
             env={**os.environ, **terminal.environment, "COLUMNS": "60"},
             stdin=inside,
             stdout=subprocess.PIPE,

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from launcher import AwsSession, Job, JobSpec, LocalSession
-from launcher.endpoint import serve
-from launcher.request.submission import prepare
-from launcher.sessions.base import Session
-from launcher.sessions.submission import new_job_name, place, send
+from launcher.client.endpoint import serve
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.job_location import new_job_name, place
+from launcher.client.submit import send
 
 BUCKET = "conformance-data"
 
@@ -24,7 +25,7 @@ BUCKET = "conformance-data"
 class Platform:
     """A session, the local session that does its work, and a way to put data where it reads."""
 
-    session: Session
+    session: PlatformSession
     worker: LocalSession
     put: Callable[[str, bytes], str]
 

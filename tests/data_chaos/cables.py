@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from launcher.sessions.local.isolation import namespaces, network
-from launcher.sessions.local.isolation.namespaces import Namespace
+from launcher.client.sessions.local.isolation import namespaces, network_isolation
+from launcher.client.sessions.local.isolation.namespaces import Namespace
 
 #: What tbf may send at once, and how long anything may wait in it before it is lost.
 _BUFFER = ("burst", "32kbit", "latency", "200ms")
@@ -33,7 +33,7 @@ class Cables:
 
         Raises PlatformError where the kernel refuses; for a process with one thread.
         """
-        network.enter()
+        network_isolation.enter()
         addresses = {host: f"10.0.0.{number}" for number, host in enumerate(hosts, 1)}
         return cls(addresses, {host: _connect(host, at) for host, at in addresses.items()})
 

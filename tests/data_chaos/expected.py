@@ -15,7 +15,7 @@ from portions import left_over, portions_of
 from schedule import Reading, Schedule
 
 from launcher.data.order import seeding
-from launcher.data.order.plan import Place, Plan, make_plan
+from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
 from launcher.data.order.streams import StreamSpec
 
 
@@ -59,15 +59,15 @@ class Epoch:
         }
 
 
-def epochs_of(schedule: Schedule, rank: int, world: int, place: Place) -> Iterator[Epoch]:
+def epochs_of(schedule: Schedule, rank: int, world: int, place: ResumePoint) -> Iterator[Epoch]:
     """What a rank reads from a place to the end of the last epoch."""
     read = _in_shards if schedule.reading is Reading.SHARDS else _by_index
     for number in range(place.epoch, schedule.epochs):
-        here = place if number == place.epoch else Place(epoch=number)
+        here = place if number == place.epoch else ResumePoint(epoch=number)
         yield read(schedule, rank, world, here)
 
 
-def steps_from(schedule: Schedule, rank: int, world: int, place: Place) -> int:
+def steps_from(schedule: Schedule, rank: int, world: int, place: ResumePoint) -> int:
     """Steps of a rank from a place to the end of the last epoch."""
     return sum(len(epoch.batches) for epoch in epochs_of(schedule, rank, world, place))
 
@@ -92,7 +92,7 @@ def _sound(schedule: Schedule, ids: Sequence[int]) -> list[int]:
 # By index --------------------------------------------------------------------------------------
 
 
-def _by_index(schedule: Schedule, rank: int, world: int, place: Place) -> Epoch:
+def _by_index(schedule: Schedule, rank: int, world: int, place: ResumePoint) -> Epoch:
     spec = StreamSpec(name="by index", **schedule.stream)
     plan = make_plan(spec, schedule.length, place, rank=rank, world=world)
     return Epoch(
@@ -104,7 +104,7 @@ def _by_index(schedule: Schedule, rank: int, world: int, place: Place) -> Epoch:
     )
 
 
-def _batch(schedule: Schedule, plan: Plan, step: int) -> Batch:
+def _batch(schedule: Schedule, plan: BatchPlan, step: int) -> Batch:
     samples = plan.samples(step)
     ids = _sound(schedule, [index for _, index in samples])
     pads = _ids(plan, [at for at in plan.positions(step) if at >= plan.length])
@@ -116,7 +116,7 @@ def _batch(schedule: Schedule, plan: Plan, step: int) -> Batch:
     )
 
 
-def _ids(plan: Plan, positions: Sequence[int]) -> list[int]:
+def _ids(plan: BatchPlan, positions: Sequence[int]) -> list[int]:
     return [index for _, index in plan.order.samples(positions)]
 
 
@@ -136,7 +136,7 @@ def _noise(seed: int, epoch: int, position: int, size: int) -> bytes:
 # In shards -------------------------------------------------------------------------------------
 
 
-def _in_shards(schedule: Schedule, rank: int, world: int, place: Place) -> Epoch:
+def _in_shards(schedule: Schedule, rank: int, world: int, place: ResumePoint) -> Epoch:
     portions = portions_of(schedule, place.epoch, rank, world)[place.taken :]
     batches = [
         Batch(

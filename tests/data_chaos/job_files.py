@@ -11,7 +11,8 @@ from pathlib import Path
 
 from schedule import Schedule
 
-from launcher.contract import (
+from launcher.runtime.environment import RECEIVER_VARIABLE
+from launcher.shared import (
     ADDRESSES_VARIABLE,
     DOCUMENT_FILE,
     ML_ROOT_VARIABLE,
@@ -22,7 +23,6 @@ from launcher.contract import (
     Role,
     TrainerPart,
 )
-from launcher.runtime.environment import RECEIVER_VARIABLE
 
 TRAINER = "noting_trainer.py"
 _DATASETS = "noisy_samples.py"

@@ -8,9 +8,9 @@ from expected import Epoch, epochs_of
 from received import Received
 from schedule import Reading, Schedule, draw, reading_of
 
-from launcher.data.order.plan import Place
+from launcher.data.order.batch_plan import ResumePoint
 
-START = Place(epoch=0)
+START = ResumePoint(epoch=0)
 Life = list[list[Received]]
 
 
@@ -26,7 +26,7 @@ def small(reading: Reading) -> Schedule:
 def ranks(
     schedule: Schedule,
     world: int,
-    place: Place,
+    place: ResumePoint,
     *,
     since: tuple[int, int] | None = None,
     steps: int | None = None,
@@ -39,7 +39,7 @@ def ranks(
 
 
 def _rank(
-    epochs: list[Epoch], place: Place, since: tuple[int, int] | None, steps: int | None
+    epochs: list[Epoch], place: ResumePoint, since: tuple[int, int] | None, steps: int | None
 ) -> Received:
     batches = [(batch.ids, batch.hash) for epoch in epochs for batch in epoch.batches]
     return Received(
@@ -53,7 +53,7 @@ def _rank(
 
 def life(schedule: Schedule) -> Life:
     """Three generations of changing worlds, the first two of which received more than was kept."""
-    second, third = Place(epoch=0, position=24), Place(epoch=1, position=12)
+    second, third = ResumePoint(epoch=0, position=24), ResumePoint(epoch=1, position=12)
     return [
         ranks(schedule, 2, START, steps=5),
         ranks(schedule, 3, second, since=(0, 3), steps=5),
@@ -64,10 +64,10 @@ def life(schedule: Schedule) -> Life:
 def life_in_one_world(schedule: Schedule) -> Life:
     """Two generations, the first of which received more than was kept."""
     places = {
-        Reading.SHARDS: Place(epoch=0, taken=3),
-        Reading.ANY_ORDER: Place(epoch=0, done=((0, 3),)),
+        Reading.SHARDS: ResumePoint(epoch=0, taken=3),
+        Reading.ANY_ORDER: ResumePoint(epoch=0, done=((0, 3),)),
     }
-    in_order = Place(epoch=0, position=3 * 2 * schedule.batch_size)
+    in_order = ResumePoint(epoch=0, position=3 * 2 * schedule.batch_size)
     return [
         ranks(schedule, 2, START, steps=5),
         ranks(schedule, 2, places.get(schedule.reading, in_order), since=(0, 3)),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import parse_event
-from launcher.data.order.plan import Place
+from launcher.data.order.batch_plan import ResumePoint
+from launcher.shared import parse_event
 
 #: Of the loader's line at the end of an epoch.
 COUNTED = ("epoch", "steps", "samples", "pads", "drops", "skipped")
@@ -22,7 +22,7 @@ class Received:
     end. epochs: what was counted in each epoch that it has read to the end.
     """
 
-    place: Place | None
+    place: ResumePoint | None
     since: tuple[int, int] | None
     batches: tuple[tuple[list[int], str], ...]
     ended: bool
@@ -47,9 +47,9 @@ def _whole_lines(path: Path) -> list[str]:
     return [line for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
 
-def _place(state: Mapping[str, Any]) -> Place:
+def _place(state: Mapping[str, Any]) -> ResumePoint:
     """Written as it is in a state; the length that it was saved with is no matter here."""
-    return Place(
+    return ResumePoint(
         epoch=state["epoch"],
         taken=state.get("taken", 0),
         position=state["position"],

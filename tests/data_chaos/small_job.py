@@ -17,8 +17,8 @@ from players import Player
 from received import Received
 from schedule import Schedule
 
-from launcher.contract import parse_event
 from launcher.runtime.processes import CLOSE_SIGNAL
+from launcher.shared import parse_event
 
 DATA_HOSTS = ("algo-1", "algo-2", "algo-3")
 TRAIN_HOSTS = ("algo-4", "algo-5")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from schedule import Kind, Reading
 
-from launcher.sessions.local.isolation import Isolation, obstacles
+from launcher.client.sessions.local.isolation import Isolation, obstacles
 
 SCHEDULES = 200
 #: Of each kind of fault, over all schedules.

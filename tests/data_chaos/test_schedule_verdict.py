@@ -12,7 +12,7 @@ from received import Received
 from schedule import Reading
 from verdict import objections
 
-from launcher.data.order.plan import Place
+from launcher.data.order.batch_plan import ResumePoint
 
 PLAIN = small(Reading.PLAIN)
 
@@ -20,7 +20,7 @@ PLAIN = small(Reading.PLAIN)
 def test_what_the_plan_says_is_not_objected_to() -> None:
     assert objections(PLAIN, life(PLAIN)) == []
     (last,) = life(PLAIN)[2]
-    assert steps_from(PLAIN, 0, 1, Place(epoch=1, position=12)) == len(last.batches) == 10
+    assert steps_from(PLAIN, 0, 1, ResumePoint(epoch=1, position=12)) == len(last.batches) == 10
 
 
 @pytest.mark.parametrize("reading", Reading)
@@ -134,7 +134,7 @@ def test_a_rank_that_did_not_come_to_its_end_is_objected_to() -> None:
 
 
 def test_samples_that_are_lost_between_generations_are_named() -> None:
-    place = Place(epoch=0, position=28)
+    place = ResumePoint(epoch=0, position=28)
     first, second = ranks(PLAIN, 2, START, steps=5), ranks(PLAIN, 1, place, since=(0, 3))
     (words,) = objections(PLAIN, [first, second])
     lost = first[0].batches[3][0]

@@ -37,7 +37,7 @@ _IMPORTS = (
     "asyncio",
     "numpy.random",
     "launcher.data.control.connection",
-    "launcher.data.dispatcher.ledger",
+    "launcher.data.dispatcher.lease_scheduler",
     "launcher.data.loader",
     "launcher.data.memory.slabs",
 )

@@ -45,7 +45,7 @@ class Example:
         self.environment = {**os.environ, "LAUNCHER_HOME": str(home), "NO_COLOR": "1"}
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "launcher.cli", *arguments]
+        return [sys.executable, "-m", "launcher", *arguments]
 
     def start(self, job: str, *options: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

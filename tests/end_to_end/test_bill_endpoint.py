@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.endpoint import serve
+from launcher.client.endpoint import serve
 
 JOB = """\
 entry_point: train.py
@@ -32,7 +32,7 @@ role: arn:aws:iam::123456789012:role/LauncherLocalRole
 def test_a_job_that_was_sent_and_followed_is_billed_by_group(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('hello', flush=True)\n")
     (tmp_path / "job.yaml").write_text(JOB)
-    command = [sys.executable, "-m", "launcher.cli", "run", str(tmp_path / "job.yaml")]
+    command = [sys.executable, "-m", "launcher", "run", str(tmp_path / "job.yaml")]
     with serve(tmp_path / "endpoint", isolation="process") as endpoint:
         finished = subprocess.run(
             [*command, "--yes", "--max-cost", "2", "-o", "json"],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from digits_example import Example, Run, finish
 
-from launcher.endpoint import ServedEndpoint, serve
+from launcher.client.endpoint import ServedEndpoint, serve
 
 BUCKET = "digits-bucket"
 IMAGES = 300

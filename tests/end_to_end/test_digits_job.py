@@ -15,7 +15,7 @@ import pytest
 from digits_example import Example, Run, finish
 from waiting import wait_until
 
-from launcher.contract import parse_event
+from launcher.shared import parse_event
 
 #: The example shortened to what shows that two runs are the same.
 SHORT = ("--set", "hyperparameters.epochs=2", "--set", "entry_point=witness.py")

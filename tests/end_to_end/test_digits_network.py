@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from digits_example import Example
 
+from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import choose_isolation
 
 SHORT = ("--set", "hyperparameters.epochs=1", "--set", "entry_point=witness.py")
 

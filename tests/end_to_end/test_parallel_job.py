@@ -12,7 +12,7 @@ import pytest
 from cut_model import PARTITION
 from digits_example import Example
 
-from launcher.partitions import Partition
+from launcher.shared.partitions import Partition
 
 JOB = """\
 entry_point: train.py
@@ -194,5 +194,5 @@ def _measure(folder: Path, output: Path) -> None:
         "microbatches": 2,
         "hyperparameters": {"width": 3, "batch_size": 8},
     }
-    command = [sys.executable, "-m", "launcher.trainers.partition"]
+    command = [sys.executable, "-m", "launcher.trainers.partition_task"]
     subprocess.run(command, input=json.dumps(request), text=True, check=True)

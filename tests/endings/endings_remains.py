@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.contract import ADDRESSES_VARIABLE, PORT_BASE_VARIABLE
-from launcher.sessions.local.processes import HOST_VARIABLE
+from launcher.client.sessions.local.process_tree import HOST_VARIABLE
+from launcher.shared import ADDRESSES_VARIABLE, PORT_BASE_VARIABLE
 
 _SHM = Path("/dev/shm")
 _PORTS = 64

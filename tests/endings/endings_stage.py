@@ -25,11 +25,11 @@ from endings_remains import (
 from waiting import wait_until
 
 from launcher import DataParallel, DataService, Estimator, InstanceGroup
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.errors import JobNotFound
-from launcher.job import Job
-from launcher.sessions.base import TERMINAL_STATUSES
-from launcher.sessions.local import LocalSession
-from launcher.sessions.local.processes import HOST_VARIABLE
 
 #: The isolation in which the matrix runs; by default the session's own choice.
 ISOLATION = os.environ.get("LAUNCHER_ENDINGS_ISOLATION")
@@ -158,7 +158,7 @@ class Stage:
         both = [
             pid
             for pid in pids()
-            if "launcher.sessions.local.platform" in command(pid)
+            if "launcher.client.sessions.local.platform" in command(pid)
             and str(self.job_folder) in command(pid)
         ]
         (platform,) = [pid for pid in both if parent(pid) in both]

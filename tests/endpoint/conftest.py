@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from customer import Customer
 
-from launcher.endpoint import serve
+from launcher.client.endpoint import serve
 
 #: Tests poll faster than AWS lets anyone; what throttling does has tests of its own.
 UNLIMITED = {

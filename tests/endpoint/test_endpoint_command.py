@@ -12,10 +12,10 @@ import pytest
 from customer import Customer
 from test_endpoint_life import OBEDIENT
 
-from launcher.endpoint import ServedEndpoint, serve
-from launcher.sessions.local import LocalSession
+from launcher.client.endpoint import ServedEndpoint, serve
+from launcher.client.sessions.local import LocalSession
 
-LAUNCHER = [sys.executable, "-m", "launcher.cli"]
+LAUNCHER = [sys.executable, "-m", "launcher"]
 
 
 def started(root: Path, *more: str) -> tuple[subprocess.Popen[str], dict[str, str]]:
@@ -73,7 +73,7 @@ def test_secrets_are_the_owners_only(customer: Customer) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    program = "import sys; sys.modules['moto'] = None; from launcher.cli import main; main()"
+    program = "import sys; sys.modules['moto'] = None; from launcher.client.cli import main; main()"
     command = [sys.executable, "-c", program, "endpoint"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from launcher.endpoint.listing import listed
-from launcher.endpoint.model import answered
-from launcher.endpoint.search import searched
+from launcher.client.endpoint.api_model import answered
+from launcher.client.endpoint.job_search import searched
+from launcher.client.endpoint.listing import listed
 
 START = datetime(2026, 11, 22, tzinfo=timezone.utc)
 

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from customer import GROUP, Customer
 from waiting import wait_until
 
-from launcher.endpoint import serve
-from launcher.sessions.local import LocalSession
+from launcher.client.endpoint import serve
+from launcher.client.sessions.local import LocalSession
 
 LINES = 10_000
 CHATTER = f"""

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from customer import BUCKET, GROUP, ROLE, Customer, channel, request
 from request_mutants import ELEVEN, MUTANTS
 
-from launcher.request.validation import aws_answer, find_violations
+from launcher.client.request.validation import aws_answer, find_violations
 
 GROUPS = {
     "VolumeSizeInGB": 10,

@@ -17,8 +17,8 @@ from customer import BUCKET, Customer
 from test_endpoint_life import OBEDIENT
 from waiting import wait_until
 
-from launcher.endpoint import ServedEndpoint, serve
-from launcher.sessions.local import LocalSession
+from launcher.client.endpoint import ServedEndpoint, serve
+from launcher.client.sessions.local import LocalSession
 
 KEY_NAMES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
 COUNTING = """
@@ -150,7 +150,7 @@ def test_one_root_has_one_endpoint_and_one_port_too(root: Path, tmp_path: Path) 
 
 def _failure(*arguments: str) -> str:
     """What an endpoint says that does not start."""
-    command = [sys.executable, "-m", "launcher.cli", "endpoint", *arguments]
+    command = [sys.executable, "-m", "launcher", "endpoint", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr

@@ -72,7 +72,7 @@ class Job:
 
     def _popen(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "launcher.cli", *arguments],
+            [sys.executable, "-m", "launcher", *arguments],
             env=self._environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

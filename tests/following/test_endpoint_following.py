@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from customer import Customer
 
 from launcher import AwsSession, Job
-from launcher.cli import main
-from launcher.endpoint import serve
+from launcher.client.cli import main
+from launcher.client.endpoint import serve
 
 #: Less than AWS grants: most questions are refused at first.
 THROTTLED = {"DescribeTrainingJob": 3.0, "GetLogEvents": 4.0, "DescribeLogStreams": 3.0}

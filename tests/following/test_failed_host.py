@@ -2,9 +2,9 @@
 
 import pytest
 
-from launcher.contract import format_event
-from launcher.following.failure import find_failed_host, host_of_reason
-from launcher.following.lines import LogLine
+from launcher.client.jobs.failed_host import find_failed_host, host_of_reason
+from launcher.client.jobs.log_line import LogLine
+from launcher.shared import format_event
 
 HOSTS = ["algo-1", "algo-2", "algo-12"]
 

@@ -8,10 +8,10 @@ import pytest
 from printed import Printed, PrintedLog
 
 from launcher import Estimator, Job, LocalSession
+from launcher.client.jobs.follow import JobFollower, StateChange
+from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs.retrying_session import RetryingSession
 from launcher.errors import CredentialsExpired, JobNotFound, Refused, StillRunning, Unreachable
-from launcher.following.merge import MergedLog
-from launcher.following.patience import PatientSession
-from launcher.following.watch import StateChange, Watch
 
 
 class Stage(PrintedLog):
@@ -45,7 +45,7 @@ class Stage(PrintedLog):
 
 
 def watched(stage, notices, **options):
-    return Watch(
+    return JobFollower(
         "job", stage, log=None, notices=notices, poll_seconds=0, pause=stage.pause, **options
     )
 
@@ -83,7 +83,9 @@ def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
         time.sleep(seconds)
         stage.pause(seconds)
 
-    events = Watch("job", stage, log=log, notices=print, poll_seconds=0.01, pause=pause).events()
+    events = JobFollower(
+        "job", stage, log=log, notices=print, poll_seconds=0.01, pause=pause
+    ).events()
     *_, line, last = events
     assert line.text == "the last words"
     assert last.word == "Completed"
@@ -102,8 +104,12 @@ def test_errors_that_pass_are_waited_through_and_told_once(error):
     told = []
     stage = Stage(("InProgress", "Training"), ("Completed", "Completed"))
     stage.fails = [error] * 3
-    source = PatientSession(stage, "job-1", tell=told.append, pause=stage.pause, give_up_seconds=60)
-    watch = Watch("job-1", source, log=None, notices=told.append, poll_seconds=0, pause=stage.pause)
+    source = RetryingSession(
+        stage, "job-1", tell=told.append, pause=stage.pause, give_up_seconds=60
+    )
+    watch = JobFollower(
+        "job-1", source, log=None, notices=told.append, poll_seconds=0, pause=stage.pause
+    )
     assert words(watch.events())[-1] == "Completed"
     first, again = told
     assert str(error) in first
@@ -115,7 +121,7 @@ def test_errors_that_do_not_pass_are_raised_at_once():
     stage = Stage(("InProgress", "Training"))
     for error in (Refused("no", code="AccessDeniedException"), JobNotFound("no such job")):
         stage.fails = [error]
-        source = PatientSession(stage, "job-1", tell=print, give_up_seconds=60)
+        source = RetryingSession(stage, "job-1", tell=print, give_up_seconds=60)
         with pytest.raises(type(error)):
             source.describe_training_job(TrainingJobName="job-1")
 

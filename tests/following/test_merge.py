@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from printed import Printed, PrintedLog
 
+from launcher.client.jobs.merged_log import MergedLog
 from launcher.errors import Unreachable
-from launcher.following.merge import MergedLog
 
 HOSTS = ["algo-1", "algo-2", "algo-3"]
 GROUPS = {"algo-1": "data", "algo-2": "train", "algo-3": "train"}

@@ -12,8 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from launcher.contract import SCHEDULES, Role
-from launcher.spec import (
+from launcher.client.spec import (
     CapacityRetry,
     DataParallel,
     DataService,
@@ -24,6 +23,7 @@ from launcher.spec import (
     Mpi,
     TrainingInput,
 )
+from launcher.shared import SCHEDULES, Role
 
 #: What generated jobs travel with.
 SCRIPT, DATASETS = "train.py", ("pipeline:train_set", "pipeline:test_set")

@@ -1,7 +1,7 @@
 """One change to any legal job for each rule, after which that rule refuses it, or warns.
 
 To add a rule's mutant: a line here, or a file in tests/spec/bad. test_rule_mutants.py names the
-findings of launcher/spec that no mutant brings about.
+findings of launcher/client/spec that no mutant brings about.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import Role
-from launcher.spec import (
+from launcher.client.spec import (
     CapacityRetry,
     DataParallel,
     DataService,
@@ -27,6 +26,7 @@ from launcher.spec import (
     Toolkit,
     TrainingInput,
 )
+from launcher.shared import Role
 
 S3 = "s3://my-bucket/data"
 VPC = {"subnets": ("subnet-1",), "security_group_ids": ("sg-1",)}

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from job_strategies import job_specs, trainings
 
 from launcher import Job, LocalSession
-from launcher.request import build_document, build_request
-from launcher.request.source import SourceTree
-from launcher.request.submission import prepare
-from launcher.sessions.local.checks import check_request
-from launcher.sessions.submission import place, send
-from launcher.spec import JobSpec, check
+from launcher.client.request import build_document, build_request
+from launcher.client.request.prepared import prepare
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.sessions.job_location import place
+from launcher.client.sessions.local.checks import check_request
+from launcher.client.spec import JobSpec, check
+from launcher.client.submit import send
 
 REPORT = """\
 import json, os, sys

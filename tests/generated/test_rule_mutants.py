@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from job_strategies import job_specs
 from rule_mutants import MUTANTS, Mutant
 
-import launcher.spec
-from launcher.contract import Role
+import launcher.client.spec
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.spec import DataService, InstanceGroup, JobSpec, check, spec_findings
 from launcher.errors import SpecError
-from launcher.request.source import SourceTree
-from launcher.spec import DataService, InstanceGroup, JobSpec, check, findings
+from launcher.shared import Role
 
-RULES = Path(launcher.spec.__file__).parent
+RULES = Path(launcher.client.spec.__file__).parent
 BAD = Path(__file__).parents[1] / "spec" / "bad"
 SCRIPTS = {
     "train.py": "",
@@ -62,7 +62,7 @@ def test_a_broken_rule_is_told(
 
 
 def _sites() -> Iterator[tuple[str, int, int]]:
-    """Each place below launcher/spec where a Finding is made: (file, first line, last line)."""
+    """Each place below launcher/client/spec where a finding is made: file, first and last line."""
     for path in sorted(RULES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
@@ -76,13 +76,13 @@ def test_every_finding_is_brought_about_by_a_mutant_or_a_bad_job(
     """Whoever adds a rule adds a job that breaks it: a line of MUTANTS, or a file of bad/."""
     made: set[tuple[str, int]] = set()
 
-    def noted(**parts: Any) -> findings.Finding:
+    def noted(**parts: Any) -> spec_findings.SpecFinding:
         caller = sys._getframe(1)
         made.add((caller.f_code.co_filename, caller.f_lineno))
-        return findings.Finding(**parts)
+        return spec_findings.SpecFinding(**parts)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("launcher.spec.") and module is not findings:
+        if name.startswith("launcher.client.spec.") and module is not spec_findings:
             monkeypatch.setattr(module, "Finding", noted, raising=False)
     _put_everything(places[0])
 

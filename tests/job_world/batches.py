@@ -95,12 +95,12 @@ def _same_tensors(one: Any, other: Any) -> bool:
     return same(*(structure.take_apart(tensor)[1][0] for tensor in (one, other)))
 
 
-def frame_of(batch: Any, *, checksums: bool = False) -> wire.Frame:
+def frame_of(batch: Any, *, checksums: bool = False) -> wire.WireFrame:
     tree, parts = structure.take_apart(batch)
-    return wire.Frame.pack("run", 3, "algo-1/0/7", tree, parts, checksums=checksums)
+    return wire.WireFrame.pack("run", 3, "algo-1/0/7", tree, parts, checksums=checksums)
 
 
-def bytes_of(frame: wire.Frame) -> bytes:
+def bytes_of(frame: wire.WireFrame) -> bytes:
     return b"".join(map(bytes, [frame.start, *frame.buffers]))
 
 
@@ -136,7 +136,7 @@ def read_frame(connection: socket.socket) -> tuple[wire.Header, np.ndarray] | No
     return header, payload
 
 
-def through_the_wire(frame: wire.Frame) -> tuple[wire.Header, np.ndarray]:
+def through_the_wire(frame: wire.WireFrame) -> tuple[wire.Header, np.ndarray]:
     """Send a frame over a real socket and read it as the receiver does."""
     here, there = socket.socketpair()
     for end in (here, there):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.contract import DataPart, JobDocument, Launch, ParallelPart, Role, TrainerPart
+from launcher.shared import DataPart, JobDocument, Launch, ParallelPart, Role, TrainerPart
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launcher.contract import (
+from launcher.shared import (
     ADDRESSES_VARIABLE,
     BUNDLE_FILE,
     CPUS_VARIABLE,

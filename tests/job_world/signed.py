@@ -17,7 +17,7 @@ import numpy as np
 from hosts import Host, Hosts
 
 from launcher.data.order import seeding
-from launcher.data.order.plan import Plan
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.streams import StreamSpec
 
 LENGTH, BATCH_SIZE, EPOCHS, SEED = 303, 4, 2, 3
@@ -113,13 +113,13 @@ def _planned(rank: int, world: int) -> list[Batch]:
     name = "pipeline:train_set"
     spec = StreamSpec(name=name, dataset=name, batch_size=BATCH_SIZE, shuffle=True, seed=SEED)
     plans = [
-        Plan(spec=spec, length=LENGTH, epoch=epoch, rank=rank, world=world, position=0)
+        BatchPlan(spec=spec, length=LENGTH, epoch=epoch, rank=rank, world=world, position=0)
         for epoch in range(EPOCHS)
     ]
     return [batch for plan in plans for batch in _batches(plan)]
 
 
-def _batches(plan: Plan) -> Iterator[Batch]:
+def _batches(plan: BatchPlan) -> Iterator[Batch]:
     for step in range(plan.steps):
         digest = hashlib.sha256()
         with seeding.states_kept():

@@ -9,14 +9,14 @@ import pytest
 
 from launcher.data.control import messages as m
 from launcher.data.receiver import account as accounts
-from launcher.data.receiver.account import Account
+from launcher.data.receiver.progress_reporter import ProgressReporter
 
 BUDGET = 100
 
 
-def account_of(*runs: str) -> Account:
+def account_of(*runs: str) -> ProgressReporter:
     """With these runs open, which has been told."""
-    account = Account("algo-2", ("127.0.0.1", 1), BUDGET)
+    account = ProgressReporter("algo-2", ("127.0.0.1", 1), BUDGET)
     for run in runs:
         account.open(m.OpenRun(run=run, rank=0, plan={}))
     if runs:
@@ -24,9 +24,9 @@ def account_of(*runs: str) -> Account:
     return account
 
 
-def standing(account: Account) -> m.HelloReceiver:
+def standing(account: ProgressReporter) -> m.RegisterReceiver:
     hello, *_ = account.hello()
-    assert isinstance(hello, m.HelloReceiver)
+    assert isinstance(hello, m.RegisterReceiver)
     return hello
 
 
@@ -42,7 +42,7 @@ def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) ->
             account.seen_taken("r", 0, 10)
             account.seen_taken("r", 1, 10)
     (progress,) = account.news()
-    assert progress == m.Progress(
+    assert progress == m.ProgressUpdate(
         arrived={"r": [(step, "algo-1/0/7", 10) for step in range(3)]}, taken={"r": [0, 1]}
     )
     hello = standing(account)
@@ -67,7 +67,7 @@ def test_what_was_taken_of_a_run_counts_when_it_is_closed_and_nothing_after_that
     account.arrived("r", 1, "algo-1/0/7", 10)
     account.seen_taken("r", 1, 10)
     progress, closed = account.news()
-    assert progress == m.Progress(arrived={"r": [(0, "algo-1/0/7", 10)]}, taken={"r": [0]})
+    assert progress == m.ProgressUpdate(arrived={"r": [(0, "algo-1/0/7", 10)]}, taken={"r": [0]})
     assert closed == m.CloseRun(run="r")
     assert standing(account).received == {"0": 1}
 
@@ -95,7 +95,7 @@ def test_the_order_of_what_happened_is_kept_between_other_news() -> None:
     account.damaged("r", 1, "algo-1/0/7")
     account.arrived("r", 1, "algo-1/1/8", 10)
     told = account.news()
-    assert [type(message) for message in told] == [m.Progress, m.Damaged, m.Progress]
+    assert [type(message) for message in told] == [m.ProgressUpdate, m.Damaged, m.ProgressUpdate]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hosts import Hosts
 from programs import PIPELINE, READER
 
-from launcher.contract import Launch
+from launcher.shared import Launch
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.worker.holdings import Holdings
-from launcher.data.worker.worker import Worker
+from launcher.data.worker.lease_state import LeaseState
+from launcher.data.worker.worker import DataWorker
 
 
 def test_one_beat_tells_all_the_news_since_the_one_before() -> None:
@@ -19,20 +19,20 @@ def test_one_beat_tells_all_the_news_since_the_one_before() -> None:
     said: list[m.Message] = []
     worker = SimpleNamespace(
         _control=SimpleNamespace(say=said.append),
-        _holdings=Holdings("algo-1/0/1", 1),
+        _holdings=LeaseState("algo-1/0/1", 1),
         _wake=queue.SimpleQueue(),
         _leaving=False,
     )
     for _ in range(1000):
         worker._wake.put(None)
-    threading.Thread(target=Worker._beat, args=(worker,), daemon=True).start()
+    threading.Thread(target=DataWorker._beat, args=(worker,), daemon=True).start()
     wait_until(lambda: len(said) >= 3)
     assert worker._wake.empty()
 
 
-def holdings_of(seconds: float) -> Holdings:
+def holdings_of(seconds: float) -> LeaseState:
     """A worker of this pace, which was told."""
-    holdings = Holdings("algo-1/0/1", 1)
+    holdings = LeaseState("algo-1/0/1", 1)
     holdings.took("prepare", seconds)
     holdings.beat()
     return holdings
@@ -60,7 +60,7 @@ def test_a_change_of_pace_is_news_where_it_changes_the_leases(
 @pytest.mark.parametrize("seconds", [0.0001, 0.0015, 1.0])
 def test_the_first_pace_is_news(seconds: float) -> None:
     """A worker whose pace nobody knows is leased two batches."""
-    holdings = Holdings("algo-1/0/1", 1)
+    holdings = LeaseState("algo-1/0/1", 1)
     holdings.beat()
     assert not holdings.has_news
     holdings.took("prepare", seconds)
@@ -77,20 +77,20 @@ def test_a_worker_that_gets_faster_says_so() -> None:
 
 
 def test_what_is_taken_back_is_not_begun_and_what_was_begun_goes_on() -> None:
-    holdings = Holdings("algo-1/0/1", 1)
+    holdings = LeaseState("algo-1/0/1", 1)
     holdings.lease("r", [1, 2, 3])
     assert holdings.begin("r", 1)
     holdings.revoke("r", [1, 2])
     assert not holdings.begin("r", 2)
     assert holdings.begin("r", 3)
     (hello,) = holdings.hello()
-    assert isinstance(hello, m.HelloWorker)
+    assert isinstance(hello, m.RegisterWorker)
     assert hello.holds == {"r": [1, 3]}
 
 
 def test_what_was_taken_back_and_is_leased_again_is_prepared_once() -> None:
     """Both orders wait in the worker's queue."""
-    holdings = Holdings("algo-1/0/1", 1)
+    holdings = LeaseState("algo-1/0/1", 1)
     holdings.lease("r", [2])
     holdings.revoke("r", [2])
     holdings.lease("r", [2])

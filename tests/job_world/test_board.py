@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.contract import FAILURE_REASON_LIMIT, MlPaths, parse_event
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
-from launcher.runtime import handshake, lines
-from launcher.runtime.failure import Failure
-from launcher.runtime.tally import SETTLE, End, Tally
+from launcher.runtime import handshake, jsonl_socket
+from launcher.runtime.failure_file import Failure
+from launcher.runtime.outcome_decider import SETTLE, HostEnd, OutcomeDecider
+from launcher.shared import FAILURE_REASON_LIMIT, MlPaths, parse_event
 
 CAUSE = Failure(host="algo-3", group="train", rank=1, cause="killed by SIGKILL")
 ECHO = Failure(
@@ -21,28 +21,28 @@ ECHO = Failure(
 
 
 @pytest.fixture
-def tally() -> Tally:
+def tally() -> OutcomeDecider:
     hosts = frozenset({"algo-2", "algo-3"})
-    return Tally(train_hosts=hosts, awaited=hosts)
+    return OutcomeDecider(train_hosts=hosts, awaited=hosts)
 
 
-def test_the_job_ends_well_when_every_train_host_is_done(tally: Tally) -> None:
+def test_the_job_ends_well_when_every_train_host_is_done(tally: OutcomeDecider) -> None:
     tally.done("algo-2")
     assert tally.end(0.0) is None
     tally.done("algo-3")
-    assert tally.end(0.0) == End()
+    assert tally.end(0.0) == HostEnd()
 
 
-def test_a_cause_ends_the_job_at_once(tally: Tally) -> None:
+def test_a_cause_ends_the_job_at_once(tally: OutcomeDecider) -> None:
     tally.failed(CAUSE, 0.0)
-    assert tally.end(0.0) == End(CAUSE)
+    assert tally.end(0.0) == HostEnd(CAUSE)
 
 
-def test_an_echo_gives_way_to_a_cause_that_is_reported_later(tally: Tally) -> None:
+def test_an_echo_gives_way_to_a_cause_that_is_reported_later(tally: OutcomeDecider) -> None:
     tally.failed(ECHO, 0.0)
     assert tally.end(SETTLE / 2) is None
     tally.failed(CAUSE, SETTLE / 2)
-    assert tally.end(SETTLE / 2) == End(CAUSE)
+    assert tally.end(SETTLE / 2) == HostEnd(CAUSE)
 
 
 @pytest.mark.parametrize(
@@ -60,36 +60,38 @@ def test_an_echo_reads_like_the_loss_of_a_peer(cause: str, is_echo: bool) -> Non
     assert Failure(host="algo-3", group="train", cause=cause).is_echo is is_echo
 
 
-def test_an_echo_without_a_cause_is_believed_in_the_end(tally: Tally) -> None:
+def test_an_echo_without_a_cause_is_believed_in_the_end(tally: OutcomeDecider) -> None:
     tally.failed(ECHO, 0.0)
     tally.done("algo-3")
-    assert tally.end(SETTLE) == End(ECHO)
+    assert tally.end(SETTLE) == HostEnd(ECHO)
 
 
-def test_a_host_that_goes_without_a_word_has_failed(tally: Tally) -> None:
+def test_a_host_that_goes_without_a_word_has_failed(tally: OutcomeDecider) -> None:
     tally.lost("algo-3", "train", 0.0)
     end = tally.end(0.0)
     assert end is not None
     assert str(end.failure) == "host algo-3 (train): the host died"
 
 
-def test_a_host_may_go_when_it_is_done(tally: Tally) -> None:
+def test_a_host_may_go_when_it_is_done(tally: OutcomeDecider) -> None:
     tally.done("algo-3")
     tally.lost("algo-3", "train", 0.0)
     assert tally.end(100.0) is None
 
 
 @pytest.fixture
-def four() -> Tally:
+def four() -> OutcomeDecider:
     """Two data hosts and two train hosts, all of which have joined."""
     hosts = frozenset({"algo-3", "algo-4"})
-    tally = Tally(train_hosts=hosts, awaited=hosts, train_group="train", leader="algo-3")
+    tally = OutcomeDecider(train_hosts=hosts, awaited=hosts, train_group="train", leader="algo-3")
     for host in ("algo-1", "algo-2", "algo-3", "algo-4"):
         tally.joined(host)
     return tally
 
 
-def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_says_so(four: Tally) -> None:
+def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_says_so(
+    four: OutcomeDecider,
+) -> None:
     four.silent("algo-1", 0.0)
     four.silent("algo-4", 1.0)
     assert four.end(SETTLE) is None, "others may fall silent, too"
@@ -100,7 +102,7 @@ def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_says_so(four:
     assert "algo-4 (train): it does not answer any more: its network is cut" in str(end.failure)
 
 
-def test_a_leader_without_any_other_host_is_itself_cut_off(four: Tally) -> None:
+def test_a_leader_without_any_other_host_is_itself_cut_off(four: OutcomeDecider) -> None:
     for host in ("algo-4", "algo-2", "algo-1"):
         four.silent(host, 0.0)
     end = four.end(SETTLE)
@@ -108,16 +110,16 @@ def test_a_leader_without_any_other_host_is_itself_cut_off(four: Tally) -> None:
     assert "algo-3 (train): no other host answers any more: its network is cut" in str(end.failure)
 
 
-def test_a_data_host_that_is_cut_off_is_no_failure(four: Tally) -> None:
+def test_a_data_host_that_is_cut_off_is_no_failure(four: OutcomeDecider) -> None:
     for host in ("algo-2", "algo-1"):
         four.silent(host, 0.0)
     assert four.end(100.0) is None
     four.done("algo-3")
     four.done("algo-4")
-    assert four.end(100.0) == End()
+    assert four.end(100.0) == HostEnd()
 
 
-def test_a_leader_that_a_silent_host_has_come_back_to_is_not_cut_off(four: Tally) -> None:
+def test_a_leader_that_a_silent_host_has_come_back_to_is_not_cut_off(four: OutcomeDecider) -> None:
     for host in ("algo-1", "algo-2"):
         four.silent(host, 0.0)
     four.joined("algo-1")
@@ -128,39 +130,39 @@ def test_a_leader_that_a_silent_host_has_come_back_to_is_not_cut_off(four: Tally
     assert end.failure.host == "algo-4"
 
 
-def test_a_train_host_may_be_cut_off_when_it_is_done(four: Tally) -> None:
+def test_a_train_host_may_be_cut_off_when_it_is_done(four: OutcomeDecider) -> None:
     four.done("algo-4")
     four.silent("algo-4", 0.0)
     assert four.end(100.0) is None
 
 
-def test_the_end_is_decided_once(tally: Tally) -> None:
+def test_the_end_is_decided_once(tally: OutcomeDecider) -> None:
     tally.failed(CAUSE, 0.0)
     tally.lost("algo-2", "train", 0.1)
     tally.done("algo-2")
     tally.done("algo-3")
-    assert tally.end(10.0) == End(CAUSE)
+    assert tally.end(10.0) == HostEnd(CAUSE)
 
 
 GROUPS = {"algo-0": "data", "algo-1": "data", "algo-2": "train", "algo-3": "train"}
 
 
 @pytest.fixture
-def tolerant() -> Tally:
+def tolerant() -> OutcomeDecider:
     hosts = frozenset({"algo-2", "algo-3"})
-    return Tally(train_hosts=hosts, awaited=hosts, tolerant_groups=GROUPS)
+    return OutcomeDecider(train_hosts=hosts, awaited=hosts, tolerant_groups=GROUPS)
 
 
-def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: Tally) -> None:
+def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: OutcomeDecider) -> None:
     tolerant.lost("algo-0", "data", 0.0)
     tolerant.failed(Failure(host="algo-0", group="data", cause="its workers crash"), 0.0)
     tolerant.done("algo-2")
     assert tolerant.end(1.0) is None
     tolerant.done("algo-3")
-    assert tolerant.end(1.0) == End()
+    assert tolerant.end(1.0) == HostEnd()
 
 
-def test_a_group_that_is_lost_whole_is_a_failure(tolerant: Tally) -> None:
+def test_a_group_that_is_lost_whole_is_a_failure(tolerant: OutcomeDecider) -> None:
     tolerant.lost("algo-0", "data", 0.0)
     tolerant.lost("algo-1", "data", 0.0)
     end = tolerant.end(0.0)
@@ -168,7 +170,7 @@ def test_a_group_that_is_lost_whole_is_a_failure(tolerant: Tally) -> None:
     assert str(end.failure) == "host algo-1 (data): the host died"
 
 
-def test_a_lost_host_that_is_back_is_one_of_its_group_again(tolerant: Tally) -> None:
+def test_a_lost_host_that_is_back_is_one_of_its_group_again(tolerant: OutcomeDecider) -> None:
     tolerant.lost("algo-0", "data", 0.0)
     tolerant.joined("algo-0")
     tolerant.lost("algo-1", "data", 1.0)
@@ -177,13 +179,13 @@ def test_a_lost_host_that_is_back_is_one_of_its_group_again(tolerant: Tally) -> 
     assert tolerant.end(2.0) is not None
 
 
-def test_a_tolerated_train_host_need_not_be_done(tolerant: Tally) -> None:
+def test_a_tolerated_train_host_need_not_be_done(tolerant: OutcomeDecider) -> None:
     tolerant.done("algo-2")
     tolerant.lost("algo-3", "train", 0.0)
-    assert tolerant.end(0.0) == End()
+    assert tolerant.end(0.0) == HostEnd()
 
 
-def test_ranks_that_miss_a_tolerated_train_host_tell_of_it(tolerant: Tally) -> None:
+def test_ranks_that_miss_a_tolerated_train_host_tell_of_it(tolerant: OutcomeDecider) -> None:
     tolerant.lost("algo-3", "train", 0.0)
     tolerant.failed(ECHO, 0.0)
     end = tolerant.end(SETTLE)
@@ -191,9 +193,9 @@ def test_ranks_that_miss_a_tolerated_train_host_tell_of_it(tolerant: Tally) -> N
     assert str(end.failure) == "host algo-3 (train): the host died"
 
 
-def test_a_cause_of_its_own_is_never_tolerated(tolerant: Tally) -> None:
+def test_a_cause_of_its_own_is_never_tolerated(tolerant: OutcomeDecider) -> None:
     tolerant.failed(CAUSE, 0.0)
-    assert tolerant.end(0.0) == End(CAUSE)
+    assert tolerant.end(0.0) == HostEnd(CAUSE)
 
 
 def test_a_reason_fits_and_keeps_the_cause_and_the_last_lines() -> None:
@@ -314,7 +316,7 @@ def test_a_stranger_who_answers_is_refused_at_once_and_not_waited_for() -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(AuthenticationError, match="the thing at 127"):
-            lines.connect(address, "secret", patience=60, what="the thing")
+            jsonl_socket.connect(address, "secret", patience=60, what="the thing")
 
 
 def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +331,7 @@ def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.Monk
 
         thread = threading.Thread(target=answer_the_second)
         thread.start()
-        lines.connect(server.getsockname(), "secret", patience=20, what="the leader").close()
+        jsonl_socket.connect(server.getsockname(), "secret", patience=20, what="the leader").close()
         thread.join()
 
 
@@ -346,35 +348,43 @@ def test_both_ends_of_a_connection_break_when_the_other_side_does_not_answer() -
         met: list[socket.socket] = []
 
         def serve() -> None:
-            connection, _ = next(lines.accepted(server, "test"))
+            connection, _ = next(jsonl_socket.accepted(server, "test"))
             handshake.greet(connection, "secret")
             met.append(connection)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        client = lines.connect(server.getsockname(), "secret", patience=20, what="the leader")
+        client = jsonl_socket.connect(
+            server.getsockname(), "secret", patience=20, what="the leader"
+        )
         thread.join()
         for connection in (client, *met):
             with connection:
-                assert patience(connection) == (1, lines.SILENCE, 1000 * lines.SILENCE)
+                assert patience(connection) == (
+                    1,
+                    jsonl_socket.SILENCE,
+                    1000 * jsonl_socket.SILENCE,
+                )
 
 
 def test_nobody_at_an_address_is_said_with_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
     with pytest.raises(DataServiceUnavailable, match=f"the thing at {host}:{port} could not be"):
-        lines.connect((host, port), "secret", patience=0.2, what="the thing")
+        jsonl_socket.connect((host, port), "secret", patience=0.2, what="the thing")
 
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_host_that_waits_for_another_says_so(
     is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lines, "SAY_EVERY", 1.0)
+    monkeypatch.setattr(jsonl_socket, "SAY_EVERY", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(DataServiceUnavailable):
-        lines.connect(address, "secret", patience=3.5, what="the leader algo-2", is_told=is_told)
+        jsonl_socket.connect(
+            address, "secret", patience=3.5, what="the leader algo-2", is_told=is_told
+        )
     events = list(filter(None, map(parse_event, capsys.readouterr().err.splitlines())))
     assert {name for name, _ in events} == ({"not_reached_yet"} if is_told else set())
     assert {fields["what"] for _, fields in events} <= {"the leader algo-2"}
@@ -383,9 +393,9 @@ def test_a_host_that_waits_for_another_says_so(
 
 def test_messages_are_lines_of_json_whatever_the_pieces() -> None:
     here, there = socket.socketpair()
-    connection = lines.LineConnection(there)
+    connection = jsonl_socket.LineConnection(there)
     with here:
-        data = lines.encode({"a": 1}) + lines.encode({"b": "x\ny"})
+        data = jsonl_socket.encode({"a": 1}) + jsonl_socket.encode({"b": "x\ny"})
         for byte in data:
             here.sendall(bytes([byte]))
         assert connection.receive() == {"a": 1}

@@ -12,7 +12,7 @@ import pytest
 from hosts import Hosts
 from waiting import wait_until
 
-from launcher.contract import CommandPart, JobDocument, Lifetime, Ready, Role, TrainerPart
+from launcher.shared import CommandPart, JobDocument, Lifetime, Ready, Role, TrainerPart
 
 #: A server of one word, on this host's own address; SIGTERM ends it in order.
 SERVER = """
@@ -223,7 +223,7 @@ def shorten_grace(hosts: Hosts) -> None:
     text = script.read_text()
     line = "    return run(ROOT)\n"
     assert line in text
-    patch = "    import launcher.runtime.command as command\n\n    command.GRACE = 1.0\n"
+    patch = "    import launcher.runtime.command_role as command\n\n    command.GRACE = 1.0\n"
     script.write_text(text.replace(line, patch + line))
 
 

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 import pytest
 from waiting import wait_until
 
-from launcher.contract import DataPart, parse_event
 from launcher.data.control import messages as m
-from launcher.data.dispatcher import desk, served, troubles
-from launcher.data.dispatcher.desk import Desk
+from launcher.data.dispatcher import coordinator, dataset_info, health_monitor
+from launcher.data.dispatcher.coordinator import Coordinator
+from launcher.data.dispatcher.dataset_info import DatasetInfo
 from launcher.data.dispatcher.dispatcher import Dispatcher
-from launcher.data.dispatcher.ledger import Ledger
-from launcher.data.dispatcher.served import Lengths
-from launcher.data.figures.publishing import Publisher
-from launcher.data.order.plan import Plan
+from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
+from launcher.data.metrics.publishing import Publisher
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.streams import StreamSpec
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
+from launcher.shared import DataPart, parse_event
 
 TOKEN = "token"
 Said = TypeVar("Said", bound=m.Message)
@@ -32,8 +32,8 @@ class Player:
 
     def __init__(self, address: tuple[str, int], hello: m.Message) -> None:
         self.heard: list[m.Message] = []
-        connection = lines.connect(address, TOKEN, patience=10.0, what="the dispatcher")
-        self._lines = lines.LineConnection(connection)
+        connection = jsonl_socket.connect(address, TOKEN, patience=10.0, what="the dispatcher")
+        self._lines = jsonl_socket.LineConnection(connection)
         self.say(hello)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -110,10 +110,10 @@ class Meeting:
         assert not self._thread.is_alive()
 
     def worker(self, name: str = "data/0", **parts: Any) -> Player:
-        return self._meet(m.HelloWorker(worker=name, pid=1, **parts))
+        return self._meet(m.RegisterWorker(worker=name, pid=1, **parts))
 
     def receiver(self, host: str = "train", **parts: Any) -> Player:
-        return self._meet(m.HelloReceiver(host=host, address=("127.0.0.1", 1), **parts))
+        return self._meet(m.RegisterReceiver(host=host, address=("127.0.0.1", 1), **parts))
 
     def _meet(self, hello: m.Message) -> Player:
         self._players.append(Player(self.address, hello))
@@ -129,7 +129,7 @@ def meeting() -> Iterator[Meeting]:
 
 def opened(run: str = "r", **parts: Any) -> m.OpenRun:
     spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
-    plan = m.encode_plan(Plan(spec=spec, length=10, epoch=0, rank=0, world=1))
+    plan = m.encode_plan(BatchPlan(spec=spec, length=10, epoch=0, rank=0, world=1))
     return m.OpenRun(run=run, rank=0, plan=plan, **parts)
 
 
@@ -144,16 +144,16 @@ def at_work(meeting: Meeting) -> tuple[Player, Player]:
 def shared(rank: int, world: int) -> m.OpenRun:
     """A rank of several begins to read."""
     spec = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=1)
-    plan = m.encode_plan(Plan(spec=spec, length=10, epoch=0, rank=rank, world=world))
+    plan = m.encode_plan(BatchPlan(spec=spec, length=10, epoch=0, rank=rank, world=world))
     return m.OpenRun(run=f"{rank}-of-{world}", rank=rank, plan=plan)
 
 
-def arrived(*steps: int, run: str = "r", size: int = 100) -> m.Progress:
-    return m.Progress(arrived={run: [[step, "data/0", size] for step in steps]}, taken={})
+def arrived(*steps: int, run: str = "r", size: int = 100) -> m.ProgressUpdate:
+    return m.ProgressUpdate(arrived={run: [[step, "data/0", size] for step in steps]}, taken={})
 
 
-def taken(*steps: int, run: str = "r") -> m.Progress:
-    return m.Progress(arrived={}, taken={run: list(steps)})
+def taken(*steps: int, run: str = "r") -> m.ProgressUpdate:
+    return m.ProgressUpdate(arrived={}, taken={run: list(steps)})
 
 
 def events(capfd: pytest.CaptureFixture[str], name: str) -> list[dict[str, Any]]:
@@ -192,7 +192,7 @@ def test_a_receiver_that_comes_back_goes_on_where_its_ranks_are(
     after = meeting.receiver(runs=[back.encode()], prepared={"data": 2}, received={"0": 2})
     before.say(taken(1))  # it comes late, on the old connection
     after.say(taken(2))
-    after.say(m.Farewell())
+    after.say(m.Goodbye())
     after.wait_for(m.Close)
     assert len(here.steps) == len(set(here.steps))
     after.say(m.CloseRun(run="r"))
@@ -231,9 +231,9 @@ def test_a_worker_that_leaves_keeps_what_it_has_begun(meeting: Meeting) -> None:
 def test_a_receiver_that_no_worker_reaches_is_named(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(troubles, "UNREACHABLE_AFTER", 0.5)
+    monkeypatch.setattr(health_monitor, "UNREACHABLE_AFTER", 0.5)
     there, here = at_work(meeting)
-    here.say(m.Unreachable(run="r", why="refused"))
+    here.say(m.PeerUnreachable(run="r", why="refused"))
     failed = there.wait_for(m.RunFailed)
     assert failed.kind == "unavailable"
     assert failed.message == (
@@ -244,10 +244,10 @@ def test_a_receiver_that_no_worker_reaches_is_named(
 def test_a_receiver_that_was_reached_with_nothing_new_is_not(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(troubles, "UNREACHABLE_AFTER", 1.5)
-    monkeypatch.setattr(troubles, "COMPLAINS_WITHIN", 0.5)
+    monkeypatch.setattr(health_monitor, "UNREACHABLE_AFTER", 1.5)
+    monkeypatch.setattr(health_monitor, "COMPLAINS_WITHIN", 0.5)
     there, here = at_work(meeting)
-    here.say(m.Unreachable(run="r", why="refused"))
+    here.say(m.PeerUnreachable(run="r", why="refused"))
     here.wait_for(m.Alive, len(here.all(m.Alive)) + 4)
     assert not there.all(m.RunFailed)
 
@@ -255,7 +255,7 @@ def test_a_receiver_that_was_reached_with_nothing_new_is_not(
 def test_a_receiver_that_comes_and_goes_has_its_time_each_time(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "RECEIVER_RETURNS", 4.0)
+    monkeypatch.setattr(coordinator, "RECEIVER_RETURNS", 4.0)
     there, here = at_work(meeting)
     there.leave()
     back = meeting.receiver(runs=[opened().encode()])
@@ -271,7 +271,7 @@ def test_a_rank_that_takes_nothing_is_named_once(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(troubles, "IDLE_AFTER", 0.5)
+    monkeypatch.setattr(health_monitor, "IDLE_AFTER", 0.5)
     there, _ = at_work(meeting)
     there.say(arrived(0, 1))
     there.say(taken(0))
@@ -284,7 +284,7 @@ def test_a_batch_that_a_worker_does_not_bring_is_named_once(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(troubles, "OVERDUE_AFTER", 0.5)
+    monkeypatch.setattr(health_monitor, "OVERDUE_AFTER", 0.5)
     there, here = at_work(meeting)
     there.say(arrived(0))
     there.say(taken(0))  # the next is awaited
@@ -297,7 +297,9 @@ def test_a_batch_that_a_worker_does_not_bring_is_named_once(
 def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     for words in (b"{}\n", b"garbage\n", b'{"type": "Lease"}\n', b'["type"]\n'):
-        stranger = lines.connect(meeting.address, TOKEN, patience=10.0, what="the dispatcher")
+        stranger = jsonl_socket.connect(
+            meeting.address, TOKEN, patience=10.0, what="the dispatcher"
+        )
         stranger.sendall(words)
         stranger.settimeout(10)
         assert stranger.recv(1) == b""
@@ -361,7 +363,7 @@ def test_a_rank_waits_for_the_word_that_others_have_ended(meeting: Meeting) -> N
 def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "PATIENCE", 0.3)
+    monkeypatch.setattr(coordinator, "PATIENCE", 0.3)
     one, other, here = in_dispute(meeting)
     wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
     one.say(m.Confirmed(run="0-of-2"))  # too late
@@ -403,7 +405,7 @@ def test_what_a_receiver_said_before_it_was_lost_binds_nobody(meeting: Meeting) 
 
 def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
     """Ranks that differ in it would read different samples, without a word."""
-    lengths = Lengths(("a",))
+    lengths = DatasetInfo(("a",))
     assert lengths.ask("train", "a", 0.0) is None
     first = m.Length(dataset="a", length=10)
     assert lengths.answer(first) == {"train"}
@@ -413,7 +415,7 @@ def test_the_first_answer_about_a_dataset_holds_for_all_who_ask() -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "DYING_SECONDS", 0.0)
+    monkeypatch.setattr(dataset_info, "DYING_SECONDS", 0.0)
 
 
 def come_and_die(meeting: Meeting, place: str, pids: range) -> Player:
@@ -430,9 +432,9 @@ def come_and_die(meeting: Meeting, place: str, pids: range) -> Player:
 def test_a_dataset_that_kills_all_who_build_it_is_given_up(meeting: Meeting) -> None:
     train = meeting.receiver()
     train.say(m.Describe(dataset="pipeline:train_set"))
-    come_and_die(meeting, "data/0", range(served.MOST_DEATHS)).leave()
+    come_and_die(meeting, "data/0", range(dataset_info.MOST_DEATHS)).leave()
     assert not train.all(m.Length)
-    meeting.worker(f"data/0/{served.MOST_DEATHS}")
+    meeting.worker(f"data/0/{dataset_info.MOST_DEATHS}")
     answer = train.wait_for(m.Length)
     assert "died again and again while they built pipeline:train_set" in answer.error
     assert not answer.unavailable
@@ -444,7 +446,7 @@ def test_it_is_not_while_others_have_lived_with_it(meeting: Meeting) -> None:
     train.say(m.Describe(dataset="pipeline:train_set"))
     other = meeting.worker("data/1/1")
     other.wait_for(m.Describe)
-    come_and_die(meeting, "data/0", range(2 * served.MOST_DEATHS))
+    come_and_die(meeting, "data/0", range(2 * dataset_info.MOST_DEATHS))
     assert not train.all(m.Length)
     other.say(m.Length(dataset="pipeline:train_set", length=10))
     assert train.wait_for(m.Length).length == 10
@@ -456,7 +458,7 @@ def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, pa
     train = meeting.receiver()
     if parting != "nothing asked":
         train.say(m.Describe(dataset="pipeline:train_set"))
-    for number in range(2 * served.MOST_DEATHS):
+    for number in range(2 * dataset_info.MOST_DEATHS):
         worker = meeting.worker(f"data/0/{0 if parting == 'lost' else number}")
         if parting != "nothing asked":
             worker.wait_for(m.Describe)
@@ -473,24 +475,24 @@ def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, pa
 
 
 def test_the_host_gives_up_those_that_die_fast() -> None:
-    lengths = Lengths(("a",))
+    lengths = DatasetInfo(("a",))
     assert lengths.ask("train", "a", 0.0) is None
     for pid in range(10):
         lengths.note_death(f"data/0/{pid}", float(pid))
-    assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS - 1)
-    assert lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
-    assert not lengths.are_deadly([], now=served.DYING_SECONDS)
+    assert not lengths.are_deadly(["data/0/10"], now=dataset_info.DYING_SECONDS - 1)
+    assert lengths.are_deadly(["data/0/10"], now=dataset_info.DYING_SECONDS)
+    assert not lengths.are_deadly([], now=dataset_info.DYING_SECONDS)
     lengths.answer(m.Length(dataset="a", length=10))
-    assert not lengths.are_deadly(["data/0/10"], now=served.DYING_SECONDS)
+    assert not lengths.are_deadly(["data/0/10"], now=dataset_info.DYING_SECONDS)
 
 
 def test_who_died_before_the_question_or_comes_back_late_has_not_died_of_it() -> None:
-    lengths = Lengths(("a",))
+    lengths = DatasetInfo(("a",))
     assert lengths.ask("train", "a", 10.0) is None
-    for pid in range(served.MOST_DEATHS):
+    for pid in range(dataset_info.MOST_DEATHS):
         lengths.note_death(f"data/0/{pid}", 9.0)
     assert not lengths.are_deadly(["data/0/9"], now=100.0)
-    for pid in range(served.MOST_DEATHS):
+    for pid in range(dataset_info.MOST_DEATHS):
         lengths.note_death(f"data/0/{pid}", 11.0)
     assert lengths.are_deadly(["data/0/9"], now=100.0)
     lengths.note_return("data/0/0")
@@ -498,9 +500,9 @@ def test_who_died_before_the_question_or_comes_back_late_has_not_died_of_it() ->
 
 
 def test_workers_that_are_silent_while_they_build_a_dataset_are_given_up_in_time() -> None:
-    ledger = Ledger(1 << 20)
+    ledger = LeaseScheduler(1 << 20)
     ledger.add_worker("data/0/1", now=0.0)
-    judge = troubles.Troubles(("data",), start_timeout=300.0, now=0.0)
+    judge = health_monitor.HealthMonitor(("data",), start_timeout=300.0, now=0.0)
     judge.had_workers()
     assert judge.abandoned(ledger, 100.0) is not None
     assert judge.abandoned(ledger, 100.0, are_building=True) is None
@@ -512,7 +514,7 @@ def test_workers_that_build_a_dataset_may_be_silent_for_long(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A library may read a large file in one call that keeps the interpreter to itself."""
-    monkeypatch.setattr(troubles, "ABANDONED_AFTER", 0.0)
+    monkeypatch.setattr(health_monitor, "ABANDONED_AFTER", 0.0)
     train = meeting.receiver()
     train.say(m.Describe(dataset="pipeline:train_set"))
     here = meeting.worker()
@@ -538,7 +540,7 @@ def test_a_dispatcher_whose_clock_has_stopped_ends(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its host starts another one, which leases what is lost; it would lease nothing."""
-    monkeypatch.setattr(Desk, "look", nothing_to_say)
+    monkeypatch.setattr(Coordinator, "look", nothing_to_say)
     wait_until(lambda: meeting.has_ended, what="the end of the dispatcher")
     assert isinstance(meeting.error, RuntimeError)
 

@@ -15,7 +15,7 @@ from hosts import Host, Hosts
 from signed import SLOW_FILES, WINDOW, check_received, received, train_hosts
 from waiting import wait_until
 
-from launcher.contract import HOST_FAILURE_VARIABLE, HostFailure
+from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
 
 MakeJob = Callable[..., Hosts]
 #: Places where ranks wait: with their first batch, and within both epochs.

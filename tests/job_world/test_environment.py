@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from launcher.contract import (
-    DataPart,
-    JobDocument,
-    MlPaths,
-    Role,
-    TrainerPart,
-)
 from launcher.errors import ContractError
 from launcher.runtime import hyperparameters
 from launcher.runtime.cluster import Cluster, in_numeric_order
 from launcher.runtime.environment import Environment
-from launcher.runtime.variables import toolkit_variables
+from launcher.runtime.toolkit_variables import toolkit_variables
+from launcher.shared import DataPart, JobDocument, MlPaths, Role, TrainerPart
 
 RESOURCES = {
     "current_host": "algo-3",

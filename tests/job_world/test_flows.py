@@ -15,14 +15,14 @@ from waiting import wait_until
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import SlabPool
-from launcher.data.receiver.account import Account
 from launcher.data.receiver.arrivals import Arrivals
-from launcher.data.receiver.neighbours import Neighbour
-from launcher.data.receiver.store import Store
-from launcher.data.worker import flows
-from launcher.data.worker.flows import Flows
+from launcher.data.receiver.batch_buffer import BatchBuffer
+from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.receiver.progress_reporter import ProgressReporter
+from launcher.data.worker import striped_sender
+from launcher.data.worker.striped_sender import StripedSender
 from launcher.errors import WireError
-from launcher.runtime import handshake, lines
+from launcher.runtime import handshake, jsonl_socket
 
 TOKEN = "token"
 PAYLOAD = np.random.default_rng(0).integers(0, 256, (5 << 20) + 17, np.uint8)
@@ -32,10 +32,10 @@ class Receiving:
     """A train host's side: a listener, a store, and a rank that is told what is handed over."""
 
     def __init__(self) -> None:
-        self.store = Store(64 << 20, Account("algo-2", ("127.0.0.1", 1), 64 << 20))
+        self.store = BatchBuffer(64 << 20, ProgressReporter("algo-2", ("127.0.0.1", 1), 64 << 20))
         self.arrivals = Arrivals(self.store, checksums=True)
         ours, self.theirs = socket.socketpair()
-        self.rank = Neighbour(ours)
+        self.rank = LocalPeer(ours)
         self.store.open_run(m.OpenRun(run="run", rank=0, plan={}), self.rank)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.connections: list[socket.socket] = []
@@ -47,7 +47,7 @@ class Receiving:
         return ("127.0.0.1", self.listener.getsockname()[1])
 
     def _accept(self) -> None:
-        for connection, _ in lines.accepted(self.listener, "test"):
+        for connection, _ in jsonl_socket.accepted(self.listener, "test"):
             self.connections.append(connection)
             threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
 
@@ -76,19 +76,19 @@ def receiving() -> Iterator[Receiving]:
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends on one machine are to behave as if they were not."""
-    monkeypatch.setattr(flows, "_is_near", lambda connection: False)
-    monkeypatch.setattr(flows, "_SHARE", 1 << 20)
+    monkeypatch.setattr(striped_sender, "_is_near", lambda connection: False)
+    monkeypatch.setattr(striped_sender, "_SHARE", 1 << 20)
 
 
-def frame(step: int, payload: np.ndarray = PAYLOAD) -> wire.Frame:
-    return wire.Frame.pack("run", step, "algo-1/0/7", ["array", 0], [payload], checksums=True)
+def frame(step: int, payload: np.ndarray = PAYLOAD) -> wire.WireFrame:
+    return wire.WireFrame.pack("run", step, "algo-1/0/7", ["array", 0], [payload], checksums=True)
 
 
-def content(sent: wire.Frame) -> bytes:
+def content(sent: wire.WireFrame) -> bytes:
     return b"".join(bytes(buffer) for buffer in sent.buffers)
 
 
-def unsent_limit(sender: Flows) -> int:
+def unsent_limit(sender: StripedSender) -> int:
     return sender._connections[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
 
 
@@ -112,7 +112,7 @@ def test_parts_are_the_frame(count: int) -> None:
 
 @pytest.mark.usefixtures("far")
 def test_a_large_batch_travels_on_several_flows_and_arrives_whole(receiving: Receiving) -> None:
-    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender = StripedSender(receiving.address, TOKEN, workers=1)
     frames = [frame(step, PAYLOAD[: len(PAYLOAD) - step]) for step in range(3)]
     for sent in frames:
         sender.send(sent)
@@ -124,17 +124,17 @@ def test_a_large_batch_travels_on_several_flows_and_arrives_whole(receiving: Rec
 
 
 def test_between_processes_of_one_machine_one_flow_is_used(receiving: Receiving) -> None:
-    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender = StripedSender(receiving.address, TOKEN, workers=1)
     sender.send(frame(0))
     wait_until(lambda: len(receiving.rank.lent) == 1)
     assert len(receiving.connections) == 1
-    assert unsent_limit(sender) == flows._UNSENT
+    assert unsent_limit(sender) == striped_sender._UNSENT
     sender.close()
 
 
 @pytest.mark.usefixtures("far")
 def test_between_machines_the_kernel_keeps_what_it_has_room_for(receiving: Receiving) -> None:
-    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender = StripedSender(receiving.address, TOKEN, workers=1)
     sender.send(frame(0))
     assert unsent_limit(sender) == 0  # none but the system's own
     sender.close()
@@ -145,7 +145,7 @@ def test_between_machines_the_kernel_keeps_what_it_has_room_for(receiving: Recei
 def test_many_workers_of_a_host_need_fewer_flows_each(
     receiving: Receiving, workers: int, count: int
 ) -> None:
-    sender = Flows(receiving.address, TOKEN, workers=workers)
+    sender = StripedSender(receiving.address, TOKEN, workers=workers)
     sender.send(frame(0))
     wait_until(lambda: len(receiving.rank.lent) == 1)
     assert len(receiving.connections) == count
@@ -160,7 +160,9 @@ def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
     monkeypatch.setattr(SlabPool, "give", lambda *args: (balance.append(-1), give(*args)))
     monkeypatch.setattr(SlabPool, "take", lambda *args: (balance.append(1), take(*args))[1])
     parts = frame(0).split(3, attempt=0)
-    connections = [lines.connect(receiving.address, TOKEN, patience=5, what="test") for _ in parts]
+    connections = [
+        jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test") for _ in parts
+    ]
     parts[0].send(connections[0])
     connections[1].sendall(parts[1].start + content(parts[1])[:1000])
     for connection in connections:
@@ -171,7 +173,7 @@ def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
     assert receiving.rank.lent == {}
     # the same batch, tried anew, is wanted still, and finds the same memory
     whole = frame(0)
-    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender = StripedSender(receiving.address, TOKEN, workers=1)
     sender.send(whole)
     wait_until(lambda: list(receiving.rank.lent) == [1])
     assert receiving.payloads()[0].startswith(content(whole))
@@ -180,7 +182,7 @@ def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
 
 @pytest.mark.usefixtures("far")
 def test_a_batch_whose_flow_breaks_can_be_sent_again(receiving: Receiving) -> None:
-    sender = Flows(receiving.address, TOKEN, workers=1)
+    sender = StripedSender(receiving.address, TOKEN, workers=1)
     sender.send(frame(0))
     wait_until(lambda: len(receiving.rank.lent) == 1)
     receiving.connections[2].shutdown(socket.SHUT_RDWR)
@@ -190,7 +192,7 @@ def test_a_batch_whose_flow_breaks_can_be_sent_again(receiving: Receiving) -> No
     sender.close()
 
 
-def _send_until_it_breaks(sender: Flows) -> int:
+def _send_until_it_breaks(sender: StripedSender) -> int:
     """The step that was not sent: a broken connection may take some batches in."""
     for step in range(1, 100):
         try:
@@ -208,13 +210,13 @@ def _send_until_it_breaks(sender: Flows) -> int:
 def test_parts_that_do_not_fit_their_batch_are_refused(
     receiving: Receiving, size: int, offset: int
 ) -> None:
-    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
     connection.sendall(start_of(payload=size, content=10, offset=offset, total=100))
     assert connection.recv(1) == b""
 
 
 def test_parts_of_one_batch_that_say_two_sizes_are_refused(receiving: Receiving) -> None:
-    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
     first, second, _ = frame(0).split(3, attempt=0)
     first.send(connection)
     assert second.header.part is not None
@@ -258,7 +260,7 @@ def test_a_batch_that_this_host_could_never_hold_is_refused(
     assert not receiving.store.could_hold(header)
     assert receiving.store.could_hold(replace(header, run="of no rank"))  # it is passed over
     assert receiving.store.could_hold(frame(0).header)
-    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
     connection.sendall(start)
     assert connection.recv(1) == b""
 
@@ -266,7 +268,7 @@ def test_a_batch_that_this_host_could_never_hold_is_refused(
 def test_what_is_not_wanted_is_passed_over_and_the_next_batch_is_read(
     receiving: Receiving,
 ) -> None:
-    connection = lines.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
     first, second = frame(0), frame(1, PAYLOAD[:1000])
     for sent in (first, first, *first.split(2, attempt=1), of_no_rank(first), second):
         connection.sendall(bytes_of(sent))
@@ -276,7 +278,7 @@ def test_what_is_not_wanted_is_passed_over_and_the_next_batch_is_read(
     connection.close()
 
 
-def of_no_rank(sent: wire.Frame) -> wire.Frame:
+def of_no_rank(sent: wire.WireFrame) -> wire.WireFrame:
     return replace(sent, header=replace(sent.header, run="of no rank"))
 
 
@@ -299,5 +301,5 @@ def test_a_closed_listener_accepts_nobody_and_says_nothing(
 ) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     listener.close()
-    assert list(lines.accepted(listener, "test")) == []
+    assert list(jsonl_socket.accepted(listener, "test")) == []
     assert capsys.readouterr().err == ""

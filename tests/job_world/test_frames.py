@@ -24,7 +24,7 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
         np.array([True]),
         np.ones(65, "u1"),
     ]
-    frame = wire.Frame.pack("run", 7, "worker", ["list"], parts)
+    frame = wire.WireFrame.pack("run", 7, "worker", ["list"], parts)
     content = b'[["list"],[["<u2",[3],0],["<f4",[0,2],64],["|b1",[1],64],["|u1",[65],128]]]'
     assert frame.header == wire.Header(
         run="run",
@@ -50,7 +50,9 @@ def test_a_frame_is_laid_out_as_the_protocol_says() -> None:
 
 
 def test_a_part_with_a_checksum_is_laid_out_as_the_protocol_says() -> None:
-    whole = wire.Frame.pack("r\xfcn", 7, "algo-\u4e00", None, [np.zeros(101, "u1")], checksums=True)
+    whole = wire.WireFrame.pack(
+        "r\xfcn", 7, "algo-\u4e00", None, [np.zeros(101, "u1")], checksums=True
+    )
     payload = b"".join(bytes(buffer) for buffer in whole.buffers)
     first, second = whole.split(2, attempt=5)
     offset = first.header.payload_bytes
@@ -96,12 +98,12 @@ def test_the_limits_are_those_of_the_other_side() -> None:
 
 
 def test_a_frame_at_its_limits_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
+    frame = wire.WireFrame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
     monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.header.payload_bytes)
-    wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
+    wire.WireFrame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
     monkeypatch.setattr(wire, "PAYLOAD_LIMIT", frame.header.payload_bytes - 1)
     with pytest.raises(DataError, match="at most"):
-        wire.Frame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
+        wire.WireFrame.pack("r", 0, "w", None, [np.zeros(100, np.uint8)])
 
 
 @pytest.mark.parametrize(
@@ -116,12 +118,12 @@ def test_a_frame_at_its_limits_is_packed(monkeypatch: pytest.MonkeyPatch) -> Non
     ids=["both", "a run", "a worker", "not ASCII", "beyond 16 bits, and a zero"],
 )
 def test_names_may_be_as_long_as_they_fit(run: str, worker: str) -> None:
-    frame = wire.Frame.pack(run, 1, worker, None, [])
+    frame = wire.WireFrame.pack(run, 1, worker, None, [])
     assert len(frame.start) == wire.START_BYTES
     header = wire.read_start(frame.start)
     assert (header.run, header.worker) == (run, worker)
     for longer in (("r" + run, worker), (run, worker + "w"), (run, worker + "w" * 70_000)):
-        too_long = wire.Frame.pack(longer[0], 1, longer[1], None, [])
+        too_long = wire.WireFrame.pack(longer[0], 1, longer[1], None, [])
         with pytest.raises(DataError, match="too long to be sent"):
             _ = too_long.start
 
@@ -141,7 +143,7 @@ def test_what_is_sent_in_bits_arrives_whole() -> None:
             return len(piece)
 
     arrays = [np.full(size % 5, size % 251, np.uint8) for size in range(700)]
-    frame = wire.Frame.pack("r", 0, "w", None, arrays)
+    frame = wire.WireFrame.pack("r", 0, "w", None, arrays)
     narrow = Narrow()
     frame.send(narrow)  # type: ignore[arg-type]
     assert narrow.taken == bytes_of(frame)
@@ -182,7 +184,7 @@ def test_a_start_is_read_as_it_is(kind: Callable[[bytes], bytes]) -> None:
 
 def test_the_start_of_a_part_is_read_as_it_is() -> None:
     start = start_of(b"", b"", payload=4, content=3, step=2, attempt=9, offset=5, total=6)
-    part = wire.Part(attempt=9, offset=5, total=6)
+    part = wire.WirePart(attempt=9, offset=5, total=6)
     header = wire.Header(run="", step=2, worker="", payload_bytes=4, content_bytes=3, part=part)
     assert wire.read_start(start) == header
     assert header.total_bytes == 6
@@ -227,7 +229,7 @@ def test_what_is_no_start_is_refused(magic: bytes) -> None:
 
 
 def test_a_frame_that_is_cut_anywhere_is_none() -> None:
-    sent = bytes_of(wire.Frame.pack("r", 1, "w", 0, [np.arange(5)]))
+    sent = bytes_of(wire.WireFrame.pack("r", 1, "w", 0, [np.arange(5)]))
     for end in range(len(sent) + 1):
         here, there = socket.socketpair()
         with there:
@@ -251,7 +253,7 @@ def test_what_is_no_content_is_refused(content: bytes, count: int) -> None:
 
 
 def test_a_checksum_covers_every_byte_of_a_frame() -> None:
-    sent = bytes_of(wire.Frame.pack("r", 1, "w", 0, [np.arange(5)], checksums=True))
+    sent = bytes_of(wire.WireFrame.pack("r", 1, "w", 0, [np.arange(5)], checksums=True))
 
     def is_intact(data: bytes) -> bool:
         start, payload = data[: wire.START_BYTES], data[wire.START_BYTES :]
@@ -392,7 +394,7 @@ def test_a_batch_above_2_gib_survives() -> None:
     for first in range(0, size, 1 << 24):
         block = array[first : first + (1 << 24)]
         block[:] = np.random.default_rng(first).integers(0, 256, len(block), np.uint8)
-    frame = wire.Frame.pack("r", 0, "w", ["array", 0], [array], checksums=True)
+    frame = wire.WireFrame.pack("r", 0, "w", ["array", 0], [array], checksums=True)
     here, there = socket.socketpair()
     with here, there:
         sender = threading.Thread(target=frame.send, args=(here,), daemon=True)

@@ -12,9 +12,9 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.contract import FAILURE_REASON_LIMIT, Launch
-from launcher.runtime.failure import Failure
-from launcher.runtime.inquiry import ANSWER_PATIENCE, Doing, Inquiry
+from launcher.runtime.failure_file import Failure
+from launcher.runtime.hang_diagnosis import ANSWER_PATIENCE, HangDiagnosis, RankActivity
+from launcher.shared import FAILURE_REASON_LIMIT, Launch
 
 MakeHosts = Callable[..., Hosts]
 
@@ -150,12 +150,12 @@ def test_a_sample_that_never_comes_is_a_hang_of_the_loader(make_hosts: MakeHosts
 REPORT = Failure(host="algo-1", group="train", rank=0, cause="no progress for 60 s")
 
 
-def doing(rank: int, words: str, waits: bool = True) -> Doing:
-    return Doing(rank=rank, host=f"algo-{rank + 1}", group="train", words=words, waits=waits)
+def doing(rank: int, words: str, waits: bool = True) -> RankActivity:
+    return RankActivity(rank=rank, host=f"algo-{rank + 1}", group="train", words=words, waits=waits)
 
 
-def verdict(*doings: Doing, hosts: int) -> str:
-    inquiry = Inquiry(REPORT, 0.0)
+def verdict(*doings: RankActivity, hosts: int) -> str:
+    inquiry = HangDiagnosis(REPORT, 0.0)
     for each in doings:
         inquiry.answers.setdefault(each.host, []).append(each)
     return str(inquiry.verdict([f"algo-{number}" for number in range(1, hosts + 1)]))
@@ -187,7 +187,7 @@ def test_the_verdict_on_many_ranks_fits_and_begins_with_the_odd_one() -> None:
 
 
 def test_an_inquiry_is_over_when_all_have_answered_or_had_their_time() -> None:
-    inquiry = Inquiry(REPORT, 0.0)
+    inquiry = HangDiagnosis(REPORT, 0.0)
     inquiry.answers["algo-1"] = []
     assert inquiry.is_over(["algo-1"], 0.0)
     assert not inquiry.is_over(["algo-1", "algo-2"], ANSWER_PATIENCE)

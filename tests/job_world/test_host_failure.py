@@ -10,7 +10,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.contract import HOST_FAILURE_VARIABLE, HostFailure
+from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
 
 MakeHosts = Callable[..., Hosts]
 SLOW = PIPELINE.replace("noise = ", "import time; time.sleep(0.01)\n        noise = ")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher.contract import parse_event
 from launcher.data import DataLoader
 from launcher.errors import DataError
+from launcher.shared import parse_event
 
 STREAM = """
 import random

@@ -14,7 +14,7 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.contract import Launch
+from launcher.shared import Launch
 
 MakeHosts = Callable[..., Hosts]
 FILES = {"pipeline.py": PIPELINE, "train.py": READER}

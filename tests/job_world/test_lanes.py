@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hosts import REPOSITORY
 
-from launcher.contract import parse_event
 from launcher.data import shard
-from launcher.data.order.lanes import Lane, Lanes
-from launcher.data.order.laps import End, Portion
-from launcher.data.order.shards import LanePlan
+from launcher.data.order.shard_passes import ShardBatch, ShardEnd
+from launcher.data.order.shard_reader import ShardReader, ShardReaders
+from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, SampleError
+from launcher.shared import parse_event
 
 #: Lines of a file with augmentation, read as a plain generator would, from three generators.
 NOISY = """
@@ -44,7 +44,7 @@ def train_set():
     return Lines()
 """
 
-Open = Callable[..., Lane]
+Open = Callable[..., ShardReader]
 
 
 @pytest.fixture
@@ -52,33 +52,33 @@ def open_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Opens lanes of a dataset module of a name of its own, since Python imports a name once."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def make(code: str = NOISY, number: int = 0, **fields: object) -> Lane:
+    def make(code: str = NOISY, number: int = 0, **fields: object) -> ShardReader:
         name = f"lanes_{hashlib.sha256((str(tmp_path) + code).encode()).hexdigest()[:12]}"
         (tmp_path / f"{name}.py").write_text(code)
-        return Lane(plan(f"{name}:train_set", number, **fields))
+        return ShardReader(plan(f"{name}:train_set", number, **fields))
 
     return make
 
 
-def plan(dataset: str, number: int, *, shards: int = 3, **fields: object) -> LanePlan:
+def plan(dataset: str, number: int, *, shards: int = 3, **fields: object) -> ShardReaderPlan:
     place = {name: fields.pop(name) for name in ("epoch", "lap", "first") if name in fields}
     spec = StreamSpec(name="s", dataset=dataset, shards=shards, **{"batch_size": 2, **fields})  # type: ignore[arg-type]
-    return LanePlan(**{"spec": spec, "epoch": 0, "shard": number, **place})  # type: ignore[arg-type]
+    return ShardReaderPlan(**{"spec": spec, "epoch": 0, "shard": number, **place})  # type: ignore[arg-type]
 
 
-def content(portion: Portion | End) -> object:
-    if isinstance(portion, End):
+def content(portion: ShardBatch | ShardEnd) -> object:
+    if isinstance(portion, ShardEnd):
         return portion
     assert portion.parts is not None
     tree, arrays = portion.parts
     return portion.samples, tree, [array.tobytes() for array in arrays]
 
 
-def ids(lane: Lane) -> list[int]:
+def ids(lane: ShardReader) -> list[int]:
     """The sample ids of a lane, which has them in its first array."""
     found: list[int] = []
     step = 0
-    while isinstance(portion := lane.read(step), Portion):
+    while isinstance(portion := lane.read(step), ShardBatch):
         assert portion.parts is not None
         found += portion.parts[1][0].tolist()
         step += 1
@@ -101,7 +101,7 @@ def test_a_lane_is_the_same_alone_and_beside_others(open_lane: Open) -> None:
 def test_a_lane_goes_back_and_forward_and_is_the_same(open_lane: Open) -> None:
     straight = open_lane()
     expected = [content(straight.read(step)) for step in range(6)]
-    assert expected[4:] == [content(End(batches=4))] * 2
+    assert expected[4:] == [content(ShardEnd(batches=4))] * 2
     wandering = open_lane()
     coin = random.Random(4)
     for step in coin.choices(range(6), k=40):
@@ -125,7 +125,7 @@ def test_random_numbers_follow_from_seed_epoch_lap_and_shard(
 def test_incomplete_batches_are_kept_or_dropped(open_lane: Open) -> None:
     sizes = {"batch_size": 3, "number": 2}  # seven samples
     assert [content(open_lane(**sizes).read(i))[0] for i in range(3)] == [3, 3, 1]  # type: ignore[index]
-    assert open_lane(**sizes, drop_last=True).read(2) == End(batches=2)
+    assert open_lane(**sizes, drop_last=True).read(2) == ShardEnd(batches=2)
 
 
 def test_the_random_states_of_the_script_are_left_alone(open_lane: Open) -> None:
@@ -200,7 +200,7 @@ def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
 ) -> None:
     pytest.importorskip("torch")  # which is here from the start
     here = open_lane(LATE_TORCH, batch_size=5, shards=1).read(0)
-    assert isinstance(here, Portion)
+    assert isinstance(here, ShardBatch)
     assert here.parts is not None
     (module,) = tmp_path.glob("lanes_*.py")
     program = f"""
@@ -234,7 +234,7 @@ def test_a_dataset_that_ignores_its_shard_is_refused(open_lane: Open) -> None:
     )
     with pytest.raises(DataError, match=r"shards 0 and 1 begin alike, .* would come 3 times"):
         open_lane(without_noise).read(0)
-    assert isinstance(open_lane(without_noise, shards=1).read(0), Portion)
+    assert isinstance(open_lane(without_noise, shards=1).read(0), ShardBatch)
 
 
 def test_a_dataset_that_draws_its_samples_may_ignore_its_shard(
@@ -289,7 +289,7 @@ def train_set():
         1 / 0
 """
     lane = open_lane(code.replace("shard()", "print(shard(), flush=True)"), 2)
-    lanes = Lanes({"run": lane})
+    lanes = ShardReaders({"run": lane})
     lane.read(0)
     assert capfd.readouterr().out == "(2, 3)\n"
     lanes.end("run")

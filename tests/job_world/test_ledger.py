@@ -9,19 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.data.dispatcher.counts import Counts
-from launcher.data.dispatcher.fleet import SILENCE
+from launcher.data.dispatcher.epoch_runs import FIRST_WINDOW, LAST_WINDOW, RunProgress
+from launcher.data.dispatcher.lease_scheduler import MOST_DEATHS, RETURNS_WITHIN, LeaseScheduler
 from launcher.data.dispatcher.leases import (
     AT_WORK_ON,
     FIRST_LATE_AFTER,
     LATE_AFTER,
     LATE_FACTOR,
 )
-from launcher.data.dispatcher.ledger import (
-    MOST_DEATHS,
-    RETURNS_WITHIN,
-    Ledger,
-)
-from launcher.data.dispatcher.runs import FIRST_WINDOW, LAST_WINDOW, Progress
+from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.order.shards import ENDLESS
 
 BUDGET = 1000
@@ -37,9 +33,9 @@ class Receiver:
         self.counts = Counts()
         self.largest = 0
 
-    def progress(self, run: str) -> Progress:
+    def progress(self, run: str) -> RunProgress:
         waiting = {step: w for step, w in self.got[run].items() if step >= self.taken[run]}
-        return Progress(taken=self.taken[run], arrived=waiting, largest=self.largest)
+        return RunProgress(taken=self.taken[run], arrived=waiting, largest=self.largest)
 
     @property
     def is_complete(self) -> bool:
@@ -78,9 +74,9 @@ class Simulation:
         for _ in range(workers):
             self.hire()
 
-    def open(self) -> Ledger:
+    def open(self) -> LeaseScheduler:
         """A new dispatcher: the receiver is there first, with all that it knows."""
-        ledger = Ledger(BUDGET)
+        ledger = LeaseScheduler(BUDGET)
         counts = self.receiver.counts
         ledger.counts["host"] = Counts.of(counts.prepared, counts.received)
         for rank, run in enumerate(self.receiver.got):
@@ -222,7 +218,7 @@ def test_all_batches_arrive_whatever_happens(
 # Workers -------------------------------------------------------------------------------------
 
 
-def grants(ledger: Ledger, now: float) -> dict[str, list[int]]:
+def grants(ledger: LeaseScheduler, now: float) -> dict[str, list[int]]:
     """Leases that go out now, by worker."""
     ledger.look(now)
     granted: dict[str, list[int]] = {}
@@ -231,32 +227,32 @@ def grants(ledger: Ledger, now: float) -> dict[str, list[int]]:
     return granted
 
 
-def leased(ledger: Ledger, now: float) -> list[int]:
+def leased(ledger: LeaseScheduler, now: float) -> list[int]:
     """Steps that are leased now, to anyone."""
     return [step for steps in grants(ledger, now).values() for step in steps]
 
 
-def arrive(ledger: Ledger, run: str, *steps: int, size: int, worker: str = "one") -> None:
+def arrive(ledger: LeaseScheduler, run: str, *steps: int, size: int, worker: str = "one") -> None:
     for step in steps:
         ledger.arrived(run, step, worker, size, 0.1)
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    ledger = Ledger(BUDGET)
+def ledger() -> LeaseScheduler:
+    ledger = LeaseScheduler(BUDGET)
     ledger.open_run("run", receiver="host", rank=0, steps=10, now=0.0)
     ledger.add_worker("one", 0.0)
     return ledger
 
 
-def test_a_dead_workers_leases_go_to_another_at_once(ledger: Ledger) -> None:
+def test_a_dead_workers_leases_go_to_another_at_once(ledger: LeaseScheduler) -> None:
     assert grants(ledger, 0.0) == {"one": [0, 1]}
     assert ledger.remove_worker("one", lost_at=0.1) == [("run", 0), ("run", 1)]
     ledger.add_worker("two", 0.1)
     assert grants(ledger, 0.1) == {"two": [0, 1]}
 
 
-def test_a_silent_workers_leases_are_given_to_another_too(ledger: Ledger) -> None:
+def test_a_silent_workers_leases_are_given_to_another_too(ledger: LeaseScheduler) -> None:
     grants(ledger, 0.0)
     later = SILENCE + 0.1
     ledger.add_worker("two", later)
@@ -266,7 +262,9 @@ def test_a_silent_workers_leases_are_given_to_another_too(ledger: Ledger) -> Non
     assert 0 not in leased(ledger, later)
 
 
-def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(ledger: Ledger) -> None:
+def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(
+    ledger: LeaseScheduler,
+) -> None:
     grants(ledger, 0.0)
     for name in ("two", "three"):
         ledger.add_worker(name, 0.0)
@@ -283,7 +281,7 @@ def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(ledger: L
     assert later(first + 2 * FIRST_LATE_AFTER + 0.1) == [0, 1]
 
 
-def test_what_is_late_follows_from_the_usual_seconds(ledger: Ledger) -> None:
+def test_what_is_late_follows_from_the_usual_seconds(ledger: LeaseScheduler) -> None:
     grants(ledger, 0.0)
     arrive(ledger, "run", 0, size=1000)  # after 0.1 s, and there is room for one at a time
     ledger.taken("run", 0, 0.1)
@@ -292,7 +290,7 @@ def test_what_is_late_follows_from_the_usual_seconds(ledger: Ledger) -> None:
     assert grants(ledger, 0.1 + 0.1 * LATE_FACTOR + 0.01) == {"two": [1]}
 
 
-def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: Ledger) -> None:
+def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: LeaseScheduler) -> None:
     grants(ledger, 0.0)
     ledger.drain_worker("one", {"run": [0]})
     ledger.add_worker("two", 0.1)
@@ -302,7 +300,7 @@ def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: Ledger)
     assert ledger.poisoned() == []
 
 
-def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(ledger: Ledger) -> None:
+def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(ledger: LeaseScheduler) -> None:
     """A connection can break when the kernel has taken the last bytes: the worker cannot know."""
     grants(ledger, 0.0)
     ledger.beat("one", 1.0, seconds=0.01, done=[("run", 0)])
@@ -311,7 +309,7 @@ def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(ledger: Ledger)
     assert grants(ledger, 2.0) == {"one": [0]}
 
 
-def test_a_slow_worker_gets_one_lease_at_a_time(ledger: Ledger) -> None:
+def test_a_slow_worker_gets_one_lease_at_a_time(ledger: LeaseScheduler) -> None:
     ledger.beat("one", 0.0, seconds=2.0, done=[])
     for name in ("two", "three"):
         ledger.add_worker(name, 0.0, seconds=0.1)
@@ -321,7 +319,7 @@ def test_a_slow_worker_gets_one_lease_at_a_time(ledger: Ledger) -> None:
     assert (len(leases["one"]), len(leases["two"]), len(leases["three"])) == (1, 2, 2)
 
 
-def test_fast_workers_are_leased_blocks(ledger: Ledger) -> None:
+def test_fast_workers_are_leased_blocks(ledger: LeaseScheduler) -> None:
     ledger.beat("one", 0.0, seconds=0.001, done=[])
     ledger.open_run("long", receiver="other", rank=1, steps=1000, now=0.0)
     arrive(ledger, "long", 0, size=1)
@@ -331,14 +329,14 @@ def test_fast_workers_are_leased_blocks(ledger: Ledger) -> None:
     assert len(first.steps) >= 8
 
 
-def lose(ledger: Ledger, worker: str) -> None:
+def lose(ledger: LeaseScheduler, worker: str) -> None:
     """A worker comes, is leased two batches, and its connection ends without a word."""
     ledger.add_worker(worker, 0.0)
     assert grants(ledger, 0.0) == {worker: [0, 1]}
     ledger.remove_worker(worker, lost_at=0.0)
 
 
-def test_a_batch_that_workers_die_of_is_poisoned(ledger: Ledger) -> None:
+def test_a_batch_that_workers_die_of_is_poisoned(ledger: LeaseScheduler) -> None:
     ledger.remove_worker("one")
     for worker in ("data/0/1", "data/0/2", "data/0/3"):
         assert ledger.poisoned() == []
@@ -348,7 +346,7 @@ def test_a_batch_that_workers_die_of_is_poisoned(ledger: Ledger) -> None:
     assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
 
 
-def test_a_worker_that_comes_back_has_not_died(ledger: Ledger) -> None:
+def test_a_worker_that_comes_back_has_not_died(ledger: LeaseScheduler) -> None:
     """A cable that is cut, or a switch that restarts, ends the connections of many at once."""
     ledger.remove_worker("one")
     names = [f"data/{index}/1" for index in range(MOST_DEATHS + 1)]
@@ -365,7 +363,7 @@ def test_a_worker_that_comes_back_has_not_died(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("worker_first", [True, False], ids=["worker first", "receiver first"])
 def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool) -> None:
-    ledger = Ledger(BUDGET)
+    ledger = LeaseScheduler(BUDGET)
 
     def greet() -> None:
         ledger.add_worker("data/one", 0.0, holds={"run": [4, 6], "closed": [1]})
@@ -378,7 +376,7 @@ def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool
         rank=0,
         steps=10,
         now=0.0,
-        progress=Progress(taken=2, arrived={3: "data/two"}, largest=100),
+        progress=RunProgress(taken=2, arrived={3: "data/two"}, largest=100),
     )
     if not worker_first:
         greet()
@@ -390,11 +388,11 @@ def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool
 
 
 def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> None:
-    ledger = Ledger(BUDGET)
+    ledger = LeaseScheduler(BUDGET)
     ledger.add_worker("data/one", 0.0, holds={"run": [0, 1]})
     ledger.beat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
     ledger.beat("data/one", 1.1, seconds=0.0, done=[])
-    progress = Progress(taken=1, arrived={1: "data/one"}, largest=100)
+    progress = RunProgress(taken=1, arrived={1: "data/one"}, largest=100)
     ledger.open_run("run", receiver="host", rank=0, steps=10, now=1.2, progress=progress)
     assert grants(ledger, 1.2) == {"data/one": [2, 3]}
 
@@ -402,7 +400,7 @@ def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> N
 @pytest.mark.parametrize("step", [-1, 10, LAST_WINDOW, 1 << 60])
 @pytest.mark.parametrize("steps", [10, ENDLESS])
 def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
-    ledger = Ledger(BUDGET)
+    ledger = LeaseScheduler(BUDGET)
     ledger.open_run("run", receiver="host", rank=0, steps=steps, now=0.0)
     if 0 <= step < min(steps, LAST_WINDOW):
         return
@@ -414,7 +412,7 @@ def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
 
 
 def test_a_run_that_follows_itself_is_read_like_any_other() -> None:
-    ledger = Ledger(BUDGET)
+    ledger = LeaseScheduler(BUDGET)
     ledger.add_worker("one", 0.0)
     ledger.open_run("run", receiver="host", rank=0, steps=10, now=0.0, after="run")
     assert grants(ledger, 0.0) == {"one": [0, 1]}
@@ -423,7 +421,7 @@ def test_a_run_that_follows_itself_is_read_like_any_other() -> None:
 # Memory --------------------------------------------------------------------------------------
 
 
-def test_the_window_follows_from_the_size_of_the_batches(ledger: Ledger) -> None:
+def test_the_window_follows_from_the_size_of_the_batches(ledger: LeaseScheduler) -> None:
     for worker in ("two", "three", "four"):
         ledger.add_worker(worker, 0.0)
     assert sum(len(steps) for steps in grants(ledger, 0.0).values()) == FIRST_WINDOW
@@ -434,7 +432,7 @@ def test_the_window_follows_from_the_size_of_the_batches(ledger: Ledger) -> None
 
 
 def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
-    ledger = Ledger(BUDGET)
+    ledger = LeaseScheduler(BUDGET)
     for name, after in (("run", None), ("next", "run")):
         ledger.open_run(name, receiver="host", rank=0, steps=30, now=0.0, after=after)
     ledger.add_worker("one", 0.0, seconds=0.001)
@@ -467,7 +465,7 @@ def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
-    ledger, workers, runs = Ledger(1 << 30), 400, [f"run {rank}" for rank in range(ranks)]
+    ledger, workers, runs = LeaseScheduler(1 << 30), 400, [f"run {rank}" for rank in range(ranks)]
     for index in range(workers):
         ledger.add_worker(f"data/{index}", 0.0, seconds=5.0)
     for run in runs:
@@ -481,7 +479,7 @@ def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
     assert ledger.leases_by_host() == {"data": 2 * workers}
 
 
-def test_runs_of_one_host_share_its_budget(ledger: Ledger) -> None:
+def test_runs_of_one_host_share_its_budget(ledger: LeaseScheduler) -> None:
     ledger.open_run("other", receiver="host", rank=1, steps=10, now=0.0)
     ledger.add_worker("two", 0.0, seconds=0.01)
     grants(ledger, 0.0)
@@ -494,7 +492,7 @@ def test_runs_of_one_host_share_its_budget(ledger: Ledger) -> None:
     assert "other" not in ledger.runs
 
 
-def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(ledger: Ledger) -> None:
+def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(ledger: LeaseScheduler) -> None:
     ledger.open_run("validation", receiver="host", rank=0, steps=10, now=0.0)
     ledger.add_worker("two", 0.0, seconds=0.01)
     grants(ledger, 0.0)
@@ -507,7 +505,7 @@ def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(ledger: Ledger) ->
     assert steps["validation"] <= FIRST_WINDOW
 
 
-def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: Ledger) -> None:
+def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: LeaseScheduler) -> None:
     ledger.add_worker("two", 0.0, seconds=0.001)
     ledger.open_run("next", receiver="host", rank=0, steps=99, now=0.0, after="run")
 
@@ -536,7 +534,7 @@ def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: Ledger) -> No
     ]  # it has the whole budget at once
 
 
-def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: Ledger) -> None:
+def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: LeaseScheduler) -> None:
     grants(ledger, 0.0)
     arrive(ledger, "run", 0, 1, size=10)
     ledger.taken("run", 0, 1.0)
@@ -545,7 +543,7 @@ def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: Ledger) -> None:
 
 
 def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
-    ledger = Ledger(BUDGET)
+    ledger = LeaseScheduler(BUDGET)
     for host in ("left", "right"):
         ledger.open_run(f"of {host}", receiver=host, rank=0, steps=10, now=0.0)
     ledger.add_worker("right/0", 0.0, receiver="right")

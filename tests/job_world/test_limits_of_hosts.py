@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.data.receiver import limits
+from launcher.data.receiver import buffer_limits
 from launcher.errors import DataError
 
 CHECK = """
@@ -21,20 +21,20 @@ limits.check_descriptors()
 
 
 def test_the_memory_of_a_container_is_its_limit(tmp_path: Path) -> None:
-    whole = limits.memory_bytes(())
+    whole = buffer_limits.memory_bytes(())
     limited, unlimited = tmp_path / "memory.max", tmp_path / "unlimited"
     limited.write_text("1048576\n")
     unlimited.write_text("max\n")
-    assert limits.memory_bytes((unlimited, tmp_path / "absent")) == whole
-    assert limits.memory_bytes((unlimited, limited)) == 1048576
+    assert buffer_limits.memory_bytes((unlimited, tmp_path / "absent")) == whole
+    assert buffer_limits.memory_bytes((unlimited, limited)) == 1048576
 
 
 def test_a_prefetch_that_cannot_be_held_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DataError, match=r"lower data_service\.prefetch_bytes"):
-        limits.check_memory(1 << 30, 1 << 30)
-    limits.check_memory(600 << 20, 1 << 30)
+        buffer_limits.check_memory(1 << 30, 1 << 30)
+    buffer_limits.check_memory(600 << 20, 1 << 30)
     assert "memory_short" in capsys.readouterr().err
-    limits.check_memory(500 << 20, 1 << 30)
+    buffer_limits.check_memory(500 << 20, 1 << 30)
     assert capsys.readouterr().err == ""
 
 

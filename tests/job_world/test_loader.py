@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from programs import PIPELINE
 
-from launcher.contract import parse_event
 from launcher.data import DataLoader
 from launcher.data.order.samples import Datasets
 from launcher.data.order.seeding import seed_everything
 from launcher.errors import DataError, SampleError
+from launcher.shared import parse_event
 
 
 @pytest.fixture(autouse=True)

@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 from modes import MODES_PIPELINE
 
-from launcher.contract import parse_event
 from launcher.data import DataLoader
-from launcher.data.order.orders import batched_order, sampled_order
+from launcher.data.order.sample_order import batched_order, sampled_order
 from launcher.errors import DataError, SampleError
+from launcher.shared import parse_event
 
 Make = Callable[..., DataLoader]
 

@@ -17,15 +17,15 @@ from launcher.data.control.messages import (
     encode_plan,
     from_line,
 )
-from launcher.data.order.plan import Plan
-from launcher.data.order.shards import LanePlan
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, WireError
 
-PLAN = Plan(
+PLAN = BatchPlan(
     spec=StreamSpec(name="s", dataset="m:f", batch_size=2), length=9, epoch=1, rank=1, world=2
 )
-LANE = LanePlan(
+LANE = ShardReaderPlan(
     spec=StreamSpec(name="s", dataset="m:f", batch_size=2, shards=3), epoch=1, shard=2, first=4
 )
 #: One of each, as it is written on the wire; `type` is the class.
@@ -186,8 +186,8 @@ def test_every_message_is_known() -> None:
 
 
 def test_messages_of_equal_parts_are_equal() -> None:
-    assert messages.Taken(run="r", steps=[1]) == messages.Taken(run="r", steps=[1])
-    assert messages.Taken(run="r", steps=[1]) != messages.Taken(run="r", steps=[2])
+    assert messages.Consumed(run="r", steps=[1]) == messages.Consumed(run="r", steps=[1])
+    assert messages.Consumed(run="r", steps=[1]) != messages.Consumed(run="r", steps=[2])
 
 
 @pytest.mark.parametrize("raw", [raw for raw in WIRE if len(raw) > 1], ids=lambda raw: raw["type"])
@@ -256,7 +256,7 @@ def test_a_refusal_shows_the_beginning() -> None:
 
 
 @pytest.mark.parametrize("plan", [PLAN, LANE], ids=["indices", "a shard"])
-def test_a_plan_is_its_json(plan: Plan | LanePlan) -> None:
+def test_a_plan_is_its_json(plan: BatchPlan | ShardReaderPlan) -> None:
     assert decode_plan(json.loads(json.dumps(encode_plan(plan)))) == plan
 
 

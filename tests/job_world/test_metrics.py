@@ -19,20 +19,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waiting import wait_until
 
-from launcher.contract import format_event, parse_event
 from launcher.data.control import messages as m
-from launcher.data.figures.cpu import cpu_seconds
-from launcher.data.figures.meters import StreamMeter, Waits, epochs_so_far
-from launcher.data.figures.metrics import Metrics, Snapshot
-from launcher.data.figures.prometheus import render
-from launcher.data.figures.scrape import Scrape
+from launcher.data.metrics.counters import LatencyHistogram, StreamCounters, epochs_so_far
+from launcher.data.metrics.cpu_seconds import cpu_seconds
+from launcher.data.metrics.metrics_file import Metrics, Snapshot
+from launcher.data.metrics.prometheus import render
+from launcher.data.metrics.scrape import Scrape
+from launcher.shared import format_event, parse_event
 
 # Meters -----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.floats(1e-6, 1e4), min_size=1), st.floats(0.01, 1.0))
 def test_a_quantile_of_waits_is_right_to_within_an_eighth(waits: list[float], share: float) -> None:
-    measure = Waits()
+    measure = LatencyHistogram()
     for seconds in waits:
         measure.add(seconds)
     exact = sorted(waits)[max(1, math.ceil(share * len(waits))) - 1]
@@ -41,7 +41,7 @@ def test_a_quantile_of_waits_is_right_to_within_an_eighth(waits: list[float], sh
 
 
 def test_without_waits_there_is_no_quantile() -> None:
-    assert Waits().quantile(0.5) == 0.0
+    assert LatencyHistogram().quantile(0.5) == 0.0
 
 
 def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
@@ -50,7 +50,7 @@ def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
     firsts = []
     for number in range(3):
         if number != 1:  # a loader is made anew, of the same stream
-            meter = StreamMeter(past, lambda figures: said.append(dict(figures)))
+            meter = StreamCounters(past, lambda figures: said.append(dict(figures)))
         clock = meter.begin()
         for _ in range(4):
             clock.count(time.perf_counter(), time.perf_counter())

@@ -17,8 +17,8 @@ from mpi_sum import ADD_UP
 from programs import PIPELINE, READER
 from waiting import wait_until
 
-from launcher.contract import Launch
-from launcher.runtime.mpi.command import mpirun_command
+from launcher.runtime.mpi.mpirun import mpirun_command
+from launcher.shared import Launch
 
 needs_mpirun = pytest.mark.skipif(
     shutil.which("mpirun") is None, reason="Open MPI is not installed"

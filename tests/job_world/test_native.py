@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.runtime import native
+from launcher.runtime import gloo_threads
 
 _GLOO = "pt_gloo_runloop"
 _TRAIN = f"""
@@ -63,26 +63,26 @@ def compute_on(over: threading.Event) -> None:
 
 def test_who_computes_is_waited_for() -> None:
     with thread(_GLOO, lambda _: compute()) as working:
-        native.settle()
+        gloo_threads.settle()
         assert not working.is_alive()
 
 
 def test_who_waits_for_work_is_not_waited_for() -> None:
     with thread(_GLOO, lambda over: over.wait()) as waiting:
-        native.settle()
+        gloo_threads.settle()
         assert waiting.is_alive()
 
 
 def test_other_threads_are_not_looked_at() -> None:
     with thread("pt_other", compute_on) as working:
-        native.settle()
+        gloo_threads.settle()
         assert working.is_alive()
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_PATIENCE", 0.05)
+    monkeypatch.setattr(gloo_threads, "_PATIENCE", 0.05)
     with thread(_GLOO, compute_on) as working:
-        native.settle()
+        gloo_threads.settle()
         assert working.is_alive()
 
 
@@ -101,7 +101,7 @@ def test_a_rank_ends_after_them(tmp_path: Path) -> None:
 
 
 def test_a_system_without_proc_is_left_at_once(tmp_path: Path) -> None:
-    native.settle(tmp_path / "missing")
+    gloo_threads.settle(tmp_path / "missing")
 
 
 def test_gloo_names_its_threads_so() -> None:
@@ -109,6 +109,6 @@ def test_gloo_names_its_threads_so() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         dist.barrier()
-        assert list(native._states(Path("/proc/self/task")))
+        assert list(gloo_threads._states(Path("/proc/self/task")))
     finally:
         dist.destroy_process_group()

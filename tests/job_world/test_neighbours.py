@@ -14,15 +14,15 @@ from waiting import wait_until
 
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import MARK, RETURNED, SEEN, TAKEN, SlabPool, SlabViews
-from launcher.data.receiver.neighbours import Neighbour
-from launcher.runtime import lines
+from launcher.data.receiver.local_peers import LocalPeer
+from launcher.runtime import jsonl_socket
 
 COUNT = 5000  # messages: more than a connection takes at once
 
 
 def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_it() -> None:
     ours, theirs = socket.socketpair()
-    neighbour = Neighbour(ours)
+    neighbour = LocalPeer(ours)
     sender = threading.Thread(target=neighbour.send_all, daemon=True)
     sender.start()
     slab = SlabPool(1 << 20, retire=lambda _: None).take(1)
@@ -54,7 +54,7 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
 
 def test_one_that_has_gone_is_told_nothing_and_nobody_is_harmed() -> None:
     ours, theirs = socket.socketpair()
-    neighbour = Neighbour(ours)
+    neighbour = LocalPeer(ours)
     theirs.close()
     neighbour.tell(m.Forget(slab=1))
     neighbour.end()
@@ -68,7 +68,7 @@ def test_one_that_has_gone_is_known_to_be_gone(says_something_first: bool) -> No
     """Also before who listens to it has noticed."""
     ours, theirs = socket.socketpair()
     with ours:
-        neighbour = Neighbour(ours)
+        neighbour = LocalPeer(ours)
         assert not neighbour.is_gone
         if says_something_first:
             theirs.sendall(b"words\n")
@@ -83,7 +83,7 @@ def test_one_that_has_gone_is_known_to_be_gone(says_something_first: bool) -> No
 def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before(is_taken: bool) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        neighbour = Neighbour(ours)
+        neighbour = LocalPeer(ours)
         pool = SlabPool(1 << 20, retire=lambda _: None)
         slab = pool.take(100)
         assert neighbour.lend(slab, "run", 3)
@@ -136,7 +136,7 @@ def test_who_waits_for_its_words_sleeps_on_while_it_reads() -> None:
 
     def listen() -> None:
         threads.append(threading.get_native_id())
-        heard = lines.LineConnection(ours, polls=True)
+        heard = jsonl_socket.LineConnection(ours, polls=True)
         while heard.receive() is not None:
             pass
 

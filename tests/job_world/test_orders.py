@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.order.orders import sampled_order
-from launcher.data.order.plan import Place, Plan, make_plan
+from launcher.data.loader_state import LoaderProgress, read_state, write_state
+from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
+from launcher.data.order.sample_order import sampled_order
 from launcher.data.order.streams import StreamSpec
-from launcher.data.state import Progress, read_state, write_state
 from launcher.errors import DataError
 
 EPOCH = 2
@@ -46,7 +46,7 @@ class World:
 
     spec: StreamSpec
     length: int
-    places: list[Place]
+    places: list[ResumePoint]
     taken: list[list[tuple[int, int]]] = field(default_factory=list)  # (place, id) by rank
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class World:
             make_plan(self.spec, self.length, place, rank=rank, world=world)
             for rank, place in enumerate(self.places)
         ]
-        self.progress = [Progress(plan) for plan in self.plans]
+        self.progress = [LoaderProgress(plan) for plan in self.plans]
         self.taken = [[] for _ in self.plans]
 
     def read(self, steps: int, draw: st.DataObject) -> list[dict[str, object]]:
@@ -72,12 +72,12 @@ class World:
             for rank, place in enumerate(self._places())
         ]
 
-    def _places(self) -> list[Place]:
-        return [progress.place or Place(epoch=EPOCH + 1) for progress in self.progress]
+    def _places(self) -> list[ResumePoint]:
+        return [progress.place or ResumePoint(epoch=EPOCH + 1) for progress in self.progress]
 
 
 def begin(spec: StreamSpec, length: int, world: int) -> World:
-    return World(spec, length, [Place(epoch=EPOCH)] * world)
+    return World(spec, length, [ResumePoint(epoch=EPOCH)] * world)
 
 
 def check_exactly_once(worlds: list[World]) -> None:
@@ -97,11 +97,11 @@ def check_exactly_once(worlds: list[World]) -> None:
     assert pads == (last.count(last.padded) if again else 0)
 
 
-def origin(plan: Plan) -> tuple[object, ...]:
+def origin(plan: BatchPlan) -> tuple[object, ...]:
     return plan.position, plan.holes, plan.world, plan.spec.batch_size
 
 
-def check_equal_steps(plans: list[Plan]) -> None:
+def check_equal_steps(plans: list[BatchPlan]) -> None:
     assert len({plan.steps for plan in plans}) == 1
 
 
@@ -146,9 +146,9 @@ def test_other_worlds_and_batch_sizes_go_on_with_just_what_is_left(
 ) -> None:
     """A chain of restarts, each at any step, some in order and some not."""
     read = []
-    places: list[Place] | None = None
+    places: list[ResumePoint] | None = None
     for world, stop in [*stops, (data.draw(worlds), 10**6)]:
-        reading = World(spec, length, places or [Place(epoch=EPOCH)] * world)
+        reading = World(spec, length, places or [ResumePoint(epoch=EPOCH)] * world)
         check_equal_steps(reading.plans)
         read.append(reading)
         states = reading.read(stop, data)
@@ -190,7 +190,7 @@ def test_uneven_error_refuses_just_what_does_not_divide(
 ) -> None:
     spec = StreamSpec(name="s", dataset="m:f", batch_size=batch_size, uneven="error")
     try:
-        plan = make_plan(spec, length, Place(epoch=0), rank=0, world=world)
+        plan = make_plan(spec, length, ResumePoint(epoch=0), rank=0, world=world)
     except DataError:
         assert length % (world * batch_size) % world
     else:
@@ -199,8 +199,8 @@ def test_uneven_error_refuses_just_what_does_not_divide(
 
 def test_a_state_stays_small_however_long_the_epoch() -> None:
     spec = StreamSpec(name="s", dataset="package.pipeline:train_set", batch_size=64, in_order=False)
-    plan = make_plan(spec, 10**8, Place(epoch=7), rank=3, world=8)
-    progress = Progress(plan)
+    plan = make_plan(spec, 10**8, ResumePoint(epoch=7), rank=3, world=8)
+    progress = LoaderProgress(plan)
     for step in range(100_000):
         if step % 20_000 != 17:  # stragglers
             progress.note(step)
@@ -227,7 +227,7 @@ def test_global_random_numbers_of_a_sampler_are_the_same_on_every_host() -> None
 
 def test_a_sampler_that_is_not_pure_is_found_out() -> None:
     spec = StreamSpec(name="s", dataset="samplings:set", sampler="samplings:impure")
-    plan = make_plan(spec, 100, Place(epoch=3), rank=1, world=2)
+    plan = make_plan(spec, 100, ResumePoint(epoch=3), rank=1, world=2)
     sampled_order.cache_clear()  # as another process
     with pytest.raises(DataError, match=r"impure gave rank 1 another order for epoch 3 .* pure"):
         plan.samples(0)
@@ -249,19 +249,19 @@ def test_a_sampler_that_is_not_pure_is_found_out() -> None:
 def test_a_sampler_that_gives_no_order_is_refused(kind: str, name: str, message: str) -> None:
     spec = StreamSpec(name="s", dataset="samplings:set", **{kind: f"samplings:{name}"})
     with pytest.raises(DataError, match=f"(?s){message}"):
-        make_plan(spec, 10, Place(epoch=0), rank=0, world=1)
+        make_plan(spec, 10, ResumePoint(epoch=0), rank=0, world=1)
 
 
 def test_an_empty_epoch_has_no_steps() -> None:
     spec = StreamSpec(name="s", dataset="samplings:set", sampler="samplings:nothing")
-    assert make_plan(spec, 10, Place(epoch=0), rank=0, world=3).steps == 0
+    assert make_plan(spec, 10, ResumePoint(epoch=0), rank=0, world=3).steps == 0
 
 
 # What states refuse --------------------------------------------------------------------------
 
 
 def state_of(spec: StreamSpec, length: int = 20) -> dict[str, object]:
-    progress = Progress(make_plan(spec, length, Place(epoch=0), rank=0, world=2))
+    progress = LoaderProgress(make_plan(spec, length, ResumePoint(epoch=0), rank=0, world=2))
     progress.note(1 if not spec.in_order else 0)
     assert progress.place is not None
     return write_state(spec, progress.place, rank=0, world=2)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from launcher.data.dispatcher.fleet import SILENCE
+from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
-from launcher.data.dispatcher.ledger import Ledger
-from launcher.data.dispatcher.owners import EARLY
+from launcher.data.dispatcher.shard_affinity import EARLY
+from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.order.shards import ENDLESS
 
 LANES = ("a", "b", "c", "d")
@@ -19,7 +19,7 @@ class World:
     """A ledger with lanes, and workers that are all alive until they are told otherwise."""
 
     def __init__(self, workers: Iterable[str], lanes: Iterable[str] = LANES) -> None:
-        self.ledger = Ledger(10**9)
+        self.ledger = LeaseScheduler(10**9)
         self.workers = list(workers)
         self.seconds = 0.0
         for worker in self.workers:

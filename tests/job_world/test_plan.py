@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.order.orders import epoch_order
-from launcher.data.order.plan import Plan
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.sample_order import epoch_order
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
@@ -16,14 +16,14 @@ def spec(**changes: object) -> StreamSpec:
     return StreamSpec(**fields)  # type: ignore[arg-type]
 
 
-def everyone(spec: StreamSpec, length: int, world: int, position: int = 0) -> list[Plan]:
+def everyone(spec: StreamSpec, length: int, world: int, position: int = 0) -> list[BatchPlan]:
     return [
-        Plan(spec=spec, length=length, epoch=1, rank=rank, world=world, position=position)
+        BatchPlan(spec=spec, length=length, epoch=1, rank=rank, world=world, position=position)
         for rank in range(world)
     ]
 
 
-def ids(plans: list[Plan], steps: range | None = None) -> list[int]:
+def ids(plans: list[BatchPlan], steps: range | None = None) -> list[int]:
     return [
         index
         for plan in plans
@@ -179,7 +179,7 @@ def test_where_batches_stand_and_where_to_go_on() -> None:
 @pytest.mark.parametrize("step", [-1, 3])
 def test_a_step_outside_of_the_epoch_is_refused(step: int) -> None:
     with pytest.raises(DataError, match=rf"step {step} is not in an epoch of 3 steps"):
-        Plan(spec=spec(), length=12, epoch=0).positions(step)
+        BatchPlan(spec=spec(), length=12, epoch=0).positions(step)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ def test_a_place_outside_of_the_world_or_the_epoch_is_refused(
     fields: dict[str, int], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        Plan(**{"spec": spec(), "length": 9, "epoch": 0, "rank": 0, "world": 2, **fields})  # type: ignore[arg-type]
+        BatchPlan(**{"spec": spec(), "length": 9, "epoch": 0, "rank": 0, "world": 2, **fields})  # type: ignore[arg-type]
 
 
 def test_a_stream_is_in_order_and_padded_unless_it_says_otherwise() -> None:
     plain = StreamSpec(name="s", dataset="m:f", batch_size=1)
     assert (plain.shuffle, plain.seed, plain.drop_last, plain.uneven) == (False, 0, False, "pad")
-    plan = Plan(spec=plain, length=3, epoch=0)
+    plan = BatchPlan(spec=plain, length=3, epoch=0)
     assert (plan.rank, plan.world, plan.position) == (0, 1, 0)
     assert [plan.sample_ids(step) for step in range(plan.steps)] == [[0], [1], [2]]
 
@@ -216,7 +216,7 @@ def test_what_two_streams_differ_in_is_named() -> None:
 
 
 def test_plans_and_orders_cannot_be_changed() -> None:
-    plan = Plan(spec=spec(), length=9, epoch=0)
+    plan = BatchPlan(spec=spec(), length=9, epoch=0)
     for part, field in ((plan, "rank"), (plan.spec, "seed")):
         with pytest.raises(AttributeError, match="cannot assign"):
             setattr(part, field, 1)

@@ -16,7 +16,7 @@ import pytest
 from hosts import Hosts
 from programs import PIPELINE
 
-from launcher.contract import Launch
+from launcher.shared import Launch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -8,33 +8,35 @@ from typing import Any
 
 import pytest
 
-from launcher.data.dispatcher.readers import Reader, Readers
-from launcher.data.order.plan import Plan
-from launcher.data.order.shards import LanePlan
+from launcher.data.dispatcher.rank_consistency import RankConsistency, StreamReader
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.streams import StreamSpec
 
 SPEC = StreamSpec(name="train", dataset="pipeline:train_set", batch_size=8)
 SAMPLED = replace(SPEC, sampler="pipeline:order")
 
 
-def reader(rank: int, spec: StreamSpec = SPEC, reading: int = 1, **plan: Any) -> Reader:
+def reader(rank: int, spec: StreamSpec = SPEC, reading: int = 1, **plan: Any) -> StreamReader:
     """A rank of two, as a rule, that reads 100 samples."""
     parts = {"length": 100, "epoch": 0, "rank": rank, "world": 2, **plan}
-    plan_of_it = Plan(spec=spec, **parts)
-    return Reader(rank=rank, receiver=f"host-{rank}", plan=plan_of_it, reading=reading)
+    plan_of_it = BatchPlan(spec=spec, **parts)
+    return StreamReader(rank=rank, receiver=f"host-{rank}", plan=plan_of_it, reading=reading)
 
 
-def lane(rank: int, spec: StreamSpec) -> Reader:
-    return Reader(rank=rank, receiver="host", plan=LanePlan(spec=spec, epoch=0, shard=rank))
+def lane(rank: int, spec: StreamSpec) -> StreamReader:
+    return StreamReader(
+        rank=rank, receiver="host", plan=ShardReaderPlan(spec=spec, epoch=0, shard=rank)
+    )
 
 
-def objection(readers: Readers, other: Reader) -> str:
+def objection(readers: RankConsistency, other: StreamReader) -> str:
     """The only one that there is."""
     (words,) = readers.objections(other).values()
     return words
 
 
-def admitted(readers: Readers, run: str, other: Reader) -> bool:
+def admitted(readers: RankConsistency, run: str, other: StreamReader) -> bool:
     """Whether there was none, so that the run is open now."""
     if readers.objections(other):
         return False
@@ -43,9 +45,9 @@ def admitted(readers: Readers, run: str, other: Reader) -> bool:
 
 
 @pytest.fixture
-def readers() -> Readers:
+def readers() -> RankConsistency:
     """Rank 0 has an open run."""
-    found = Readers()
+    found = RankConsistency()
     found.open("0-0", reader(0))
     return found
 
@@ -68,14 +70,14 @@ def readers() -> Readers:
     ],
 )
 def test_a_rank_that_reads_otherwise_is_refused(
-    readers: Readers, other: Reader, words: str
+    readers: RankConsistency, other: StreamReader, words: str
 ) -> None:
     assert re.search(f"'train' is read in two ways, {words}", objection(readers, other))
     assert admitted(readers, "1-1", reader(1))  # what was refused binds nobody
 
 
 def test_a_sampler_that_gives_two_orders_is_refused() -> None:
-    readers = Readers()
+    readers = RankConsistency()
     assert admitted(readers, "0-0", reader(0, SAMPLED, dataset_length=100, digest="aa"))
     assert admitted(readers, "1-1", reader(1, SAMPLED, dataset_length=100, epoch=1, digest="bb"))
     words = objection(readers, reader(1, SAMPLED, dataset_length=100, digest="bb"))
@@ -84,7 +86,7 @@ def test_a_sampler_that_gives_two_orders_is_refused() -> None:
 
 def test_lanes_are_held_to_the_arguments() -> None:
     spec = replace(SPEC, shards=2)
-    readers = Readers()
+    readers = RankConsistency()
     assert admitted(readers, "0-0", lane(0, spec))
     assert admitted(readers, "1-0", lane(1, spec))
     words = readers.objections(lane(1, replace(spec, shards=3)))
@@ -104,7 +106,9 @@ def test_lanes_are_held_to_the_arguments() -> None:
     ],
     ids=["alike", "next epoch", "another place", "another name", "by itself", "same rank"],
 )
-def test_who_reads_alike_or_something_else_is_not(readers: Readers, other: Reader) -> None:
+def test_who_reads_alike_or_something_else_is_not(
+    readers: RankConsistency, other: StreamReader
+) -> None:
     assert admitted(readers, "run", other)
 
 
@@ -117,7 +121,7 @@ def test_who_reads_alike_or_something_else_is_not(readers: Readers, other: Reade
     ],
 )
 def test_ranks_that_begin_at_two_places_are_named_once(
-    readers: Readers, other: Reader, place: str
+    readers: RankConsistency, other: StreamReader, place: str
 ) -> None:
     words = readers.apart(other)
     assert words is not None
@@ -138,17 +142,17 @@ def test_ranks_that_begin_at_two_places_are_named_once(
     ],
     ids=["alike", "read once more", "opened early", "by itself", "another name", "a shard"],
 )
-def test_who_may_begin_elsewhere_is_not(readers: Readers, other: Reader) -> None:
+def test_who_may_begin_elsewhere_is_not(readers: RankConsistency, other: StreamReader) -> None:
     assert readers.apart(other) is None
 
 
 def test_in_any_order_each_rank_has_a_place_of_its_own() -> None:
-    readers, spec = Readers(), replace(SPEC, in_order=False)
+    readers, spec = RankConsistency(), replace(SPEC, in_order=False)
     readers.open("0-0", reader(0, spec))
     assert readers.apart(reader(1, spec, epoch=1)) is None
 
 
-def test_ranks_that_are_started_again_may_read_otherwise(readers: Readers) -> None:
+def test_ranks_that_are_started_again_may_read_otherwise(readers: RankConsistency) -> None:
     """In another world, with another batch size: those before them bind nobody."""
     assert admitted(readers, "1-0", reader(1))
     readers.close("0-0")
@@ -160,7 +164,7 @@ def test_ranks_that_are_started_again_may_read_otherwise(readers: Readers) -> No
     assert admitted(readers, "1-1", reader(1, again, world=3))
 
 
-def test_the_runs_of_a_lost_receiver_bind_nobody(readers: Readers) -> None:
+def test_the_runs_of_a_lost_receiver_bind_nobody(readers: RankConsistency) -> None:
     assert admitted(readers, "1-0", reader(1))
     readers.forget("host-0")
     readers.forget("host-1")

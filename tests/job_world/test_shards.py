@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.data.order.laps import End, Portion, read_epoch
-from launcher.data.order.shards import LanePlan, ShardPlan
+from launcher.data.order.shard_passes import ShardBatch, ShardEnd, read_epoch
+from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
@@ -37,7 +37,7 @@ def plan(
 class Lane:
     """Names batches instead of reading them."""
 
-    def __init__(self, this: LanePlan, length: int) -> None:
+    def __init__(self, this: ShardReaderPlan, length: int) -> None:
         self.plan, self.length = this, length
         self.index = this.first
         self.closed = False
@@ -45,18 +45,18 @@ class Lane:
     def __iter__(self) -> Lane:
         return self
 
-    def __next__(self) -> Portion | End:
+    def __next__(self) -> ShardBatch | ShardEnd:
         assert not self.closed
         index, self.index = self.index, self.index + 1
         if index >= self.length:
-            return End(batches=self.length)
-        return Portion(samples=1, parts=((self.plan.lap, self.plan.shard, index), []))
+            return ShardEnd(batches=self.length)
+        return ShardBatch(samples=1, parts=((self.plan.lap, self.plan.shard, index), []))
 
     def close(self) -> None:
         self.closed = True
 
 
-def lanes(lengths: Sequence[int]) -> Callable[[LanePlan], Lane]:
+def lanes(lengths: Sequence[int]) -> Callable[[ShardReaderPlan], Lane]:
     """Shard i has lengths[i] batches."""
     return lambda this: Lane(this, lengths[this.shard])
 
@@ -145,7 +145,7 @@ def test_no_batch_that_was_taken_is_made_again_while_all_shards_go_on(
 def test_an_endless_dataset_is_read_no_further_than_asked_and_closed() -> None:
     made = []
 
-    def open_lane(this: LanePlan) -> Lane:
+    def open_lane(this: ShardReaderPlan) -> Lane:
         made.append(Lane(this, 10**9))
         return made[-1]
 
@@ -156,7 +156,7 @@ def test_an_endless_dataset_is_read_no_further_than_asked_and_closed() -> None:
 def test_a_lane_is_closed_when_it_has_ended() -> None:
     made = []
 
-    def open_lane(this: LanePlan) -> Lane:
+    def open_lane(this: ShardReaderPlan) -> Lane:
         made.append(Lane(this, 1 + this.shard))
         return made[-1]
 
@@ -169,7 +169,7 @@ def test_a_lane_is_closed_when_it_has_ended() -> None:
 def test_lanes_are_closed_when_the_reader_leaves_early() -> None:
     made = []
 
-    def open_lane(this: LanePlan) -> Lane:
+    def open_lane(this: ShardReaderPlan) -> Lane:
         made.append(Lane(this, 5))
         return made[-1]
 
@@ -182,7 +182,7 @@ def test_lanes_are_closed_when_the_reader_leaves_early() -> None:
 def test_the_lanes_of_a_lap_are_opened_before_the_first_is_read() -> None:
     opened = count()
 
-    def open_lane(this: LanePlan) -> Lane:
+    def open_lane(this: ShardReaderPlan) -> Lane:
         next(opened)
         return Lane(this, 5)
 

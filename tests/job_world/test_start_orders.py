@@ -11,7 +11,7 @@ from hosts import Hosts
 from signed import FILES, check_received
 from waiting import wait_until
 
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
 
 #: The hosts of each job, by their part in it; "train" is a train host that is not the leader.
 NAMES = {"data": "algo-1", "leader": "algo-2", "train": "algo-3"}
@@ -48,4 +48,4 @@ def test_hosts_may_start_in_any_order_long_apart(
         assert hosts.wait() == dict.fromkeys(NAMES.values(), 0), f"{order}\n{hosts.output()}"
         check_received(hosts)
         first, waited = hosts[NAMES[order[0]]], skew * order.index("leader") / 2
-        assert bool(first.events("not_reached_yet")) == (waited > lines.SAY_EVERY), order
+        assert bool(first.events("not_reached_yet")) == (waited > jsonl_socket.SAY_EVERY), order

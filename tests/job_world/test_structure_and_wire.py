@@ -100,9 +100,9 @@ def test_a_content_that_fitted_one_payload_is_refused_in_a_smaller_one() -> None
 def test_a_content_is_read_whatever_its_size_and_remembered_where_it_is_small(size: int) -> None:
     for number in (1.0, 2.0):
         arrays = [np.full(3, number)]
-        rest = wire.Frame.pack("r", 0, "w", ["list", ""], arrays).header.content_bytes
+        rest = wire.WireFrame.pack("r", 0, "w", ["list", ""], arrays).header.content_bytes
         tree = ["list", "a" * (size - rest)]
-        header, payload = through_the_wire(wire.Frame.pack("r", 0, "w", tree, arrays))
+        header, payload = through_the_wire(wire.WireFrame.pack("r", 0, "w", tree, arrays))
         assert header.content_bytes == size
         read, (array,) = wire.unpack(payload, size)
         assert (read, array.tolist()) == (tree, [number] * 3)

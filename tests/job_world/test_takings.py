@@ -15,11 +15,11 @@ from launcher.data import service
 from launcher.data.batches import structure, wire
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import SlabPool
-from launcher.data.order.plan import Plan
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.streams import StreamSpec
-from launcher.data.receiver.neighbours import Neighbour
+from launcher.data.receiver.local_peers import LocalPeer
 
-_PLAN = Plan(spec=StreamSpec(name="x", dataset="p:x", batch_size=None), length=1000, epoch=0)
+_PLAN = BatchPlan(spec=StreamSpec(name="x", dataset="p:x", batch_size=None), length=1000, epoch=0)
 
 
 class Receiver:
@@ -42,7 +42,7 @@ class Receiver:
         assert isinstance(opened, m.OpenRun)
         self._run = opened.run
         self.batches = source.batches(_PLAN)
-        self._neighbour = Neighbour(self._connection)
+        self._neighbour = LocalPeer(self._connection)
         self._pool = SlabPool(1 << 30, retire=lambda _: None)
         self._steps = 0
 
@@ -52,16 +52,16 @@ class Receiver:
             self._show()
             self._clock.now += seconds
             next(self.batches)
-        return [word.steps for word in self._words() if isinstance(word, m.Taken)]
+        return [word.steps for word in self._words() if isinstance(word, m.Consumed)]
 
     def ends(self) -> list[list[int]]:
         """Let the rank stop reading; the steps it says then."""
         self.batches.close()
-        return [word.steps for word in self._words() if isinstance(word, m.Taken)]
+        return [word.steps for word in self._words() if isinstance(word, m.Consumed)]
 
     def _show(self) -> None:
         parts = structure.take_apart(np.arange(3))
-        frame = wire.Frame.pack(self._run, self._steps, "worker", *parts)
+        frame = wire.WireFrame.pack(self._run, self._steps, "worker", *parts)
         if self._sees:
             self._neighbour.marked()
         slab = self._pool.take(frame.header.payload_bytes)

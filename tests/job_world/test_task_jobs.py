@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hosts import Hosts
 
-from launcher.contract import Launch, ParallelPart
+from launcher.shared import Launch, ParallelPart
 
 pytest.importorskip("torch")
 MakeHosts = Callable[..., Hosts]

@@ -19,20 +19,20 @@ from launcher.data import service
 from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
-from launcher.data.receiver import neighbours, store
-from launcher.data.receiver.account import Account
+from launcher.data.receiver import batch_buffer, local_peers
 from launcher.data.receiver.arrivals import Arrivals
+from launcher.data.receiver.batch_buffer import BatchBuffer
 from launcher.data.receiver.grouping import TOGETHER
-from launcher.data.receiver.neighbours import Neighbour
+from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.data.receiver.receiver import Receiver
-from launcher.data.receiver.store import Store
 
 #: Batches that come first, slowly: the rank has the slabs' descriptors then.
 _WARM = 8
 
 
-def frame(run: str, step: int) -> wire.Frame:
-    return wire.Frame.pack(run, step, "worker", None, [np.zeros(9)])
+def frame(run: str, step: int) -> wire.WireFrame:
+    return wire.WireFrame.pack(run, step, "worker", None, [np.zeros(9)])
 
 
 class Host:
@@ -42,11 +42,11 @@ class Host:
     """
 
     def __init__(self, clock: SimpleNamespace, budget: int = 64 << 20, warm: int = _WARM) -> None:
-        self.account = Account("algo-2", ("127.0.0.1", 1), budget)
-        self.store = Store(budget, self.account)
+        self.account = ProgressReporter("algo-2", ("127.0.0.1", 1), budget)
+        self.store = BatchBuffer(budget, self.account)
         # Each message to the rank is a packet, to be counted.
         ours, self._rank = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.rank = Neighbour(ours)
+        self.rank = LocalPeer(ours)
         self.store.neighbours.add(self.rank)
         opened = m.OpenRun(run="run", rank=0, plan={})
         self.store.open_run(opened, self.rank)
@@ -111,7 +111,7 @@ class Host:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    return stopped(monkeypatch, neighbours)
+    return stopped(monkeypatch, local_peers)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_rank_is_shown_those_that_are_less_quick_in_time(
     size = len(frames) // 8
     host.worker.sendall(frames[:1])
     for number in range(7):
-        clock.now += 0.9 * neighbours.QUICK
+        clock.now += 0.9 * local_peers.QUICK
         came = host.rank.came
         host.worker.sendall(frames[number * size + 1 : (number + 1) * size + 1])
         wait_until(lambda came=came: host.rank.came > came)
@@ -147,7 +147,7 @@ def test_slow_ones_are_shown_at_once(host: Host, clock: SimpleNamespace) -> None
     frames = host.frames(9)
     size = len(frames) // 9
     for number in range(8):
-        clock.now += 2 * neighbours.QUICK
+        clock.now += 2 * local_peers.QUICK
         host.worker.sendall(frames[number * size + (number > 0) : (number + 1) * size + 1])
         assert host.shown(1) == [[8 + number]]  # while the next is on its way
 
@@ -181,7 +181,7 @@ def test_one_is_shown_though_the_next_breaks_off(host: Host) -> None:
 
 def test_each_rank_is_shown_its_own_when_nothing_follows(host: Host) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    other = Neighbour(ours)
+    other = LocalPeer(ours)
     host.store.open_run(m.OpenRun(run="other", rank=1, plan={}), other)
     with ours, theirs:
         host.worker.sendall(bytes_of(frame("other", 0)))
@@ -248,7 +248,7 @@ def test_second_copies_of_what_is_held_back_are_not_wanted(host: Host, in_order:
 
 
 def test_large_batches_are_shown_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_SMALL", (1 << 16) - 1)
+    monkeypatch.setattr(batch_buffer, "_SMALL", (1 << 16) - 1)
     assert host.sends(3) == [[8], [9], [10]]
 
 
@@ -282,11 +282,11 @@ def test_what_is_held_back_leaves_room_for_the_next(clock: SimpleNamespace) -> N
 def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        local = Neighbour(ours)
+        local = LocalPeer(ours)
         host.store.neighbours.add(local)
         for step in (8, 9):
             host.store.lend(local, m.NeedSlab(run="run", step=step, size=100))
-            filled = m.Filled(
+            filled = m.SlabFilled(
                 run="run", step=step, slab=next(iter(local.lent)), size=100, content=10, worker="w"
             )
             host.store.take_filled(local, filled)
@@ -294,5 +294,5 @@ def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
 
 
 def test_a_rank_waits_longer_than_batches_are_held_back() -> None:
-    assert service._SAY_WHEN_STARVED >= neighbours.QUICK + neighbours.SOON
+    assert service._SAY_WHEN_STARVED >= local_peers.QUICK + local_peers.SOON
     assert service._TOGETHER == TOGETHER

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.data.figures.metrics import Snapshot
-from launcher.data.figures.observed import Observed, observe
-from launcher.data.figures.verdict import Bound, judge, judge_alone
+from launcher.data.metrics.bottleneck import Bound, judge, judge_alone
+from launcher.data.metrics.metrics_file import Snapshot
+from launcher.data.metrics.observed import ObservedRates, observe
 
 #: Ten workers, always at work; the rank waits 37 of 100 seconds.
-BOUND = Observed(
+BOUND = ObservedRates(
     total=100.0,
     wait=37.0,
     first_waits=0.0,
@@ -30,7 +30,7 @@ BOUND = Observed(
 IDLE = replace(BOUND, wait=1.0, batches=300)
 
 
-def words(seen: Observed) -> str:
+def words(seen: ObservedRates) -> str:
     return judge(seen, "data_group").text
 
 

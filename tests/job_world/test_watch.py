@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from launcher.data import service
-from launcher.data.memory.borrower import Borrower
+from launcher.data.memory.receiver_client import ReceiverClient
 from launcher.data.service import ServiceSource
-from launcher.runtime.watch import Watch
+from launcher.runtime.rank_watch import RankWatch
 
 COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
 BACKWARD = "/site-packages/torch/autograd/graph.py"
@@ -61,7 +61,7 @@ def stopped_in(file: str, function: str = "wait") -> Iterator[FrameType]:
 
 def looks(frame: Callable[[], FrameType | None], *, cpu: float = 0.0) -> list[bool]:
     """What a watch of 10 s says at 0, 4, 8 and 12 s; cpu: its load."""
-    watch = Watch(10.0, frame)
+    watch = RankWatch(10.0, frame)
     return [watch.look(now, cpu * now) for now in (0.0, 4.0, 8.0, 12.0)]
 
 
@@ -72,7 +72,7 @@ def test_the_same_wait_for_the_whole_timeout_is_a_hang() -> None:
 
 def test_the_time_in_which_the_whole_rank_was_frozen_does_not_count() -> None:
     with stopped_in(COLLECTIVE, "all_reduce") as frame:
-        watch = Watch(10.0, lambda: frame)
+        watch = RankWatch(10.0, lambda: frame)
         assert [watch.look(now, 0.0) for now in (0.0, 1.0, 100.0, 103.0)] == [False] * 4
         assert watch.look(105.0, 0.0), "1 s before, 5 s for the gap, 5 s after"
 
@@ -116,7 +116,7 @@ def test_a_backward_pass_hangs_only_when_it_does_not_compute(cpu: float, hangs: 
 @pytest.mark.parametrize(
     ("function", "hangs"),
     [
-        (Borrower._read_more, True),
+        (ReceiverClient._read_more, True),
         (ServiceSource.describe, False),
         (service._connect, False),
     ],

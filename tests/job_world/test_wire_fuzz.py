@@ -23,7 +23,7 @@ from launcher.data.batches import wire
 from launcher.data.batches.structure import Assembly
 from launcher.data.control import messages
 from launcher.errors import AuthenticationError, DataError, WireError
-from launcher.runtime import handshake, lines
+from launcher.runtime import handshake, jsonl_socket
 
 #: What a host of these tests has for one batch.
 MEMORY = 1 << 20
@@ -180,7 +180,7 @@ def test_any_numbers_and_names_are_read_as_they_are_or_refused(
         step=others["step"],
         payload_bytes=sizes["payload"],
         content_bytes=others["content"],
-        part=wire.Part(**place) if sizes["total"] else None,
+        part=wire.WirePart(**place) if sizes["total"] else None,
     )
 
 
@@ -192,7 +192,7 @@ def is_text(data: bytes) -> bool:
 
 @given(st.text(max_size=160), st.text(max_size=160))
 def test_names_arrive_or_are_refused_where_they_are_given(run: str, worker: str) -> None:
-    frame = wire.Frame.pack(run, 0, worker, None, [])
+    frame = wire.WireFrame.pack(run, 0, worker, None, [])
     if len((run + worker).encode()) > 452:
         with pytest.raises(DataError, match="too long to be sent"):
             _ = frame.start
@@ -246,9 +246,9 @@ def test_any_json_is_an_array_inside_its_payload_or_refused(entry: list[Any]) ->
 
 # Messages --------------------------------------------------------------------------------------
 
-LINES = [lines.encode(raw) for raw in WIRE]
+LINES = [jsonl_socket.encode(raw) for raw in WIRE]
 LINES.append(
-    lines.encode({"type": "OpenRun", "run": "r", "rank": 0, "plan": vars(PLAN)["spec"].name})
+    jsonl_socket.encode({"type": "OpenRun", "run": "r", "rank": 0, "plan": vars(PLAN)["spec"].name})
 )
 RECORDS = [messages.Batch("0-0-1", 1, 2, 3, True, 4).to_line()]
 PLANS = [json.dumps(messages.encode_plan(PLAN)).encode()]
@@ -260,13 +260,13 @@ def messages_survive(coin: random.Random) -> bool:
     data = mutated(coin, coin.choice(said), said)
     plan = mutated(coin, coin.choice(PLANS), PLANS)
     with contextlib.suppress(DataError):
-        messages.decode_plan(lines.decode(plan))
+        messages.decode_plan(jsonl_socket.decode(plan))
     rest = data  # as a neighbour hears it
     with contextlib.suppress(WireError):
         while rest and len(rest) > len(shorter := messages.cut(rest)[1]):
             rest = shorter
     with arriving(data) as connection:
-        heard = lines.LineConnection(connection)
+        heard = jsonl_socket.LineConnection(connection)
         try:
             while (raw := heard.receive()) is not None:
                 messages.decode(raw)
@@ -278,7 +278,7 @@ def messages_survive(coin: random.Random) -> bool:
 @given(st.binary(max_size=300))
 def test_bytes_are_no_message(data: bytes) -> None:
     with contextlib.suppress(WireError):
-        messages.decode(lines.decode(data))
+        messages.decode(jsonl_socket.decode(data))
     with pytest.raises(WireError):
         messages.from_line(data)
 
@@ -302,14 +302,14 @@ def test_any_json_is_a_message_or_refused(kind: str, rest: Any) -> None:
 
 
 def test_a_message_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MESSAGE_LIMIT", 1000)
+    monkeypatch.setattr(jsonl_socket, "MESSAGE_LIMIT", 1000)
     with arriving(b"x" * 100_000) as connection, pytest.raises(WireError, match="more than 1000"):
-        lines.LineConnection(connection).receive()
+        jsonl_socket.LineConnection(connection).receive()
 
 
 def test_a_message_deeper_than_any_that_is_sent_is_refused() -> None:
     with pytest.raises(WireError, match="not a message"):
-        lines.decode(b"[" * 1_000_000)
+        jsonl_socket.decode(b"[" * 1_000_000)
 
 
 # The handshake ---------------------------------------------------------------------------------

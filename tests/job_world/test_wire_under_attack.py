@@ -17,11 +17,11 @@ from batches import bytes_of, start_of
 from hosts import Hosts
 from programs import PIPELINE, READER
 
-from launcher.contract import Ports
 from launcher.data.batches import structure, wire
 from launcher.data.control import messages as m
 from launcher.errors import AuthenticationError, LauncherError
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
+from launcher.shared import Ports
 
 MakeHosts = Callable[..., Hosts]
 
@@ -141,7 +141,7 @@ def speaks_http(address: tuple[str, int]) -> None:
 
 def guesses_the_token(address: tuple[str, int]) -> None:
     with pytest.raises(AuthenticationError):
-        lines.connect(address, "a guess", patience=0, what="the job")
+        jsonl_socket.connect(address, "a guess", patience=0, what="the job")
 
 
 def takes_its_time(address: tuple[str, int]) -> None:
@@ -189,20 +189,24 @@ class Saboteur:
         tree, arrays = structure.take_apart({"image": np.zeros(1000)})
         with self._employed(patience=20) as (_, lease):
             for step in range(1000, 1000 + count):
-                frame = wire.Frame.pack(lease.run, step, self._name, tree, arrays, checksums=True)
+                frame = wire.WireFrame.pack(
+                    lease.run, step, self._name, tree, arrays, checksums=True
+                )
                 self._send(bytes_of(frame)[:-5] + b"other")
 
     @contextlib.contextmanager
-    def _employed(self, patience: float = 5) -> Iterator[tuple[lines.LineConnection, m.Lease]]:
+    def _employed(
+        self, patience: float = 5
+    ) -> Iterator[tuple[jsonl_socket.LineConnection, m.Lease]]:
         """A worker's connection to the dispatcher, and what it is leased first."""
         dispatcher = self._connect(self._ports.dispatcher, patience)
         dispatcher.settimeout(10)
-        with contextlib.closing(lines.LineConnection(dispatcher)) as control:
-            control.send(m.HelloWorker(worker=self._name, pid=os.getpid()).encode())
+        with contextlib.closing(jsonl_socket.LineConnection(dispatcher)) as control:
+            control.send(m.RegisterWorker(worker=self._name, pid=os.getpid()).encode())
             yield control, self._next_lease(control)
 
     @staticmethod
-    def _next_lease(control: lines.LineConnection) -> m.Lease:
+    def _next_lease(control: jsonl_socket.LineConnection) -> m.Lease:
         while (raw := control.receive()) is not None:
             if isinstance(message := m.decode(raw), m.Lease):
                 return message
@@ -210,7 +214,7 @@ class Saboteur:
 
     def _connect(self, port: int, patience: float = 5) -> socket.socket:
         address = (self._address, port)
-        return lines.connect(address, self._token, patience=patience, what="the job")
+        return jsonl_socket.connect(address, self._token, patience=patience, what="the job")
 
     def _send(self, data: bytes) -> None:
         with self._connect(self._ports.receiver) as connection:
@@ -225,7 +229,7 @@ class Saboteur:
 def sabotage(name: str, run: str, step: int) -> list[bytes]:
     """Frames that are damaged, cut, too large, of no run, or none."""
     tree, arrays = structure.take_apart({"image": np.zeros(1000), "label": np.zeros(3)})
-    frame = wire.Frame.pack(run, step, name, tree, arrays, checksums=True)
+    frame = wire.WireFrame.pack(run, step, name, tree, arrays, checksums=True)
     whole = bytes_of(frame)
     start = partial(start_of, run.encode(), name.encode(), step=step)
     unknown = partial(start_of, b"no such run", name.encode(), step=step)

@@ -10,8 +10,8 @@ from typing import Any
 
 from waiting import wait_until
 
-from launcher.sessions.base import TERMINAL_STATUSES
-from launcher.sessions.local import LocalSession
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.local import LocalSession
 
 #: Prepended to every host's script: who am I, and where is my /opt/ml.
 PREAMBLE = """\
@@ -52,7 +52,7 @@ def platform_and_keeper(job_folder: Path) -> tuple[int, int]:
     pids = {
         pid
         for pid, command in processes_mentioning(str(job_folder)).items()
-        if "launcher.sessions.local.platform" in command
+        if "launcher.client.sessions.local.platform" in command
     }
     parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in pids}
     (platform,) = [pid for pid in pids if parents[pid] in pids]

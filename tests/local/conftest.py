@@ -9,8 +9,8 @@ import pytest
 from bench import Bench
 from cloud import Cloud
 
+from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import choose_isolation
 
 
 def _skip_where_impossible(isolation: str) -> None:

@@ -15,8 +15,8 @@ from bench import Bench, processes_mentioning
 from scenario import print_report
 from waiting import wait_until
 
-from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.isolation import links
+from launcher.client.sessions.local.isolation import network_links
+from launcher.client.sessions.local.job_folder import JobFolder
 
 SCRIPT = """
 import threading
@@ -110,14 +110,14 @@ def run(folder: Path) -> dict[str, object]:
     for name in ("long", "orphaned"):
         bench.start(HEAR, name=name, hosts=2)
         bench.wait_for_line("cable 1", name=name, hosts=2)
-    links.cut(JobFolder(bench.job_folder("long")), "algo-2")
+    network_links.cut(JobFolder(bench.job_folder("long")), "algo-2")
     bench.wait_for_line("cable 0", name="long")
-    links.mend(JobFolder(bench.job_folder("long")), "algo-2")
+    network_links.mend(JobFolder(bench.job_folder("long")), "algo-2")
     wait_until(lambda: bench.lines("long")["algo-2"].count("cable 1") == 2)
     bench.stop("long")
     stopped = bench.end_of("long")
     for pid, command in processes_mentioning(str(bench.job_folder("orphaned"))).items():
-        if "launcher.sessions.local.platform" in command:
+        if "launcher.client.sessions.local.platform" in command:
             os.kill(pid, signal.SIGKILL)
     model = bench.output / "job" / "output" / "model.tar.gz"
     tree = bench.job_folder() / "hosts" / "algo-1" / "ml" / "model" / "weights"

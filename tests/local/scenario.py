@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import choose_isolation
 
 
 def print_report(isolation: str, run: Callable[[Path], dict[str, object]]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from bench import Bench, group
 from waiting import wait_until
 
+from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
-from launcher.sessions.local import LocalSession
 
 GROUPS = [group("data", 2), group("train", 1)]
 #: algo-1 fails; the others end well once it has.

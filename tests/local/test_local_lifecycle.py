@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from bench import Bench, group
 
-from launcher.contract import REDACTED, TOKEN_VARIABLE
 from launcher.errors import JobNotFound, PlatformError
+from launcher.shared import REDACTED, TOKEN_VARIABLE
 
 HELLO = 'print("hello from", host, group)'
 
@@ -87,7 +87,7 @@ def test_creation_returns_before_the_job_has_ended(bench: Bench) -> None:
 def test_a_job_outlives_the_process_that_created_it(plain_bench: Bench) -> None:
     request = plain_bench.request('time.sleep(0.5); print("still here")')
     program = (
-        "import json, sys; from launcher.sessions.local import LocalSession\n"
+        "import json, sys; from launcher.client.sessions.local import LocalSession\n"
         f"LocalSession({str(plain_bench.session.root)!r}, 'process')"
         ".create_training_job(**json.load(sys.stdin))"
     )

@@ -14,9 +14,10 @@ from mpi_sum import ADD_UP
 from waiting import wait_until
 
 from launcher import DataService, InstanceGroup, Job, JobSpec, LocalSession, Mpi
-from launcher.request.submission import prepare
-from launcher.sessions.base import TERMINAL_STATUSES
-from launcher.sessions.submission import place, send
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.job_location import place
+from launcher.client.submit import send
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed")
 

@@ -17,9 +17,9 @@ from bench import Bench, processes_mentioning
 from users import as_me, as_nobody, report_of
 from waiting import wait_until
 
+from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.isolation import Isolation, obstacles
 from launcher.errors import PlatformError
-from launcher.sessions.local import LocalSession
-from launcher.sessions.local.isolation import Isolation, obstacles
 
 UNREACHABLE = ["OSError", 101]
 REFUSED = ["ConnectionRefusedError", 111]
@@ -99,7 +99,7 @@ def test_no_namespace_device_or_mount_is_left(network_bench: Bench, ending: str)
         bench.stop()
     else:
         for pid, command in processes.items():
-            if "launcher.sessions.local.platform" in command:
+            if "launcher.client.sessions.local.platform" in command:
                 os.kill(pid, signal.SIGKILL)
     assert bench.end_of()["TrainingJobStatus"] == {"stopped": "Stopped", "killed": "Failed"}[ending]
     wait_until(lambda: not networks & _networks_in_use())

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
+from launcher.client.sessions.local.checks import not_done
 from launcher.errors import PlatformError
-from launcher.sessions.local.checks import not_done
 
 Request = dict[str, Any]
 

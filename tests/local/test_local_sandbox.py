@@ -14,8 +14,8 @@ import pytest
 from bench import Bench, channel
 from users import REPOSITORY, as_me, as_nobody, environment_of, report_of
 
+from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
-from launcher.sessions.local import LocalSession
 
 
 @pytest.fixture(scope="module", params=[as_me, as_nobody], ids=["as me", "as nobody"])
@@ -122,7 +122,7 @@ def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
         venv.create(python.parent.parent, symlinks=True)
         request = sandbox_bench.request("print(sys.prefix)")
         program = (
-            "import json, sys; from launcher.sessions.local import LocalSession\n"
+            "import json, sys; from launcher.client.sessions.local import LocalSession\n"
             f"LocalSession({str(sandbox_bench.session.root)!r}, 'sandbox')"
             ".create_training_job(**json.load(sys.stdin))"
         )

@@ -13,8 +13,8 @@ from bench import Bench, channel, group
 from cloud import Cloud
 from waiting import wait_until
 
+from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import PlatformError
-from launcher.sessions.base import TERMINAL_STATUSES
 
 SOURCE = "s3://bucket/job/source/sourcedir.tar.gz"
 

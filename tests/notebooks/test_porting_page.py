@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.endpoint import serve
+from launcher.client.endpoint import serve
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "docs" / "from-sdk-v2.md").read_text()

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from customer import BUCKET, ROLE, Customer
 
-from launcher.endpoint import serve
+from launcher.client.endpoint import serve
+from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
-from launcher.sessions.local.isolation import choose_isolation
 
 HERE = Path(__file__).parent
 #: The first test of a client installs it.
@@ -130,7 +130,16 @@ def test_the_dry_run_through_the_aws_cli(
 ) -> None:
     folder = source.parent
     (folder / "job.yaml").write_text(JOB)
-    dry = ["-m", "launcher.cli", "run", "job.yaml", "--dry-run", "--upload", "--name", "by-cli"]
+    dry = [
+        "-m",
+        "launcher.client.cli",
+        "run",
+        "job.yaml",
+        "--dry-run",
+        "--upload",
+        "--name",
+        "by-cli",
+    ]
     request = subprocess.run(
         [sys.executable, *dry],
         cwd=folder,

@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy
 
 from launcher import parallel
 from launcher.data import DataLoader
-from launcher.parallel.checkpoints import Checkpoints, State
-from launcher.parallel.degrees import Degrees
+from launcher.parallel.checkpoints import Checkpoints, TrainState
+from launcher.parallel.context import ParallelContext
+from launcher.parallel.dims import ParallelDims
 from launcher.parallel.gradients import replicate
 from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.world import World
 
 _STARTS = {1: (), 2: ("blocks.2.second",), 4: ("blocks.1", "blocks.2.second", "head")}
 
@@ -90,7 +90,7 @@ class Learner:
         )
         self._batches = itertools.chain.from_iterable(itertools.repeat(self._loader))
         self.checkpoints = Checkpoints(folder, self.world)
-        self.state = State(
+        self.state = TrainState(
             model=self.model.module if kind.is_bare else self.model,
             optimizers=[self.optimizer],
             shared={"scheduler": self.scheduler},
@@ -138,10 +138,10 @@ class Learner:
         return replicate(model, self.world, find_unused_parameters=True)
 
 
-def _world(kind: Kind) -> World:
+def _world(kind: Kind) -> ParallelContext:
     """The ranks that have met, seen with other degrees."""
-    joined = parallel.world()
-    degrees = Degrees(
+    joined = parallel.context()
+    degrees = ParallelDims(
         world=joined.degrees.world,
         pipeline=kind.pipeline,
         virtual_stages=kind.virtual_stages,

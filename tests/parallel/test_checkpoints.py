@@ -17,17 +17,17 @@ from ranks import run
 torch = pytest.importorskip("torch")
 
 from launcher import parallel  # noqa: E402 (torch must be there)
-from launcher.contract import parse_event  # noqa: E402
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.checkpoints import Checkpoints, State, export  # noqa: E402
+from launcher.parallel.checkpoints import Checkpoints, TrainState, export  # noqa: E402
 from launcher.parallel.checkpoints.__main__ import main  # noqa: E402
-from launcher.parallel.world import World  # noqa: E402
+from launcher.parallel.context import ParallelContext  # noqa: E402
+from launcher.shared import parse_event  # noqa: E402
 
 _TESTS = Path(__file__).parent
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[ParallelContext]:
     """Of one process: this one."""
     yield parallel.init()
     parallel.leave()
@@ -44,9 +44,9 @@ class Training:
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
 
     @property
-    def state(self) -> State:
+    def state(self) -> TrainState:
         shared = {"scheduler": self.scheduler}
-        return State(model=self.model, optimizers=[self.optimizer], shared=shared)
+        return TrainState(model=self.model, optimizers=[self.optimizer], shared=shared)
 
     def train(self, steps: range) -> list[float]:
         return [self._step(torch.Generator().manual_seed(step)) for step in steps]
@@ -62,7 +62,7 @@ class Training:
         return float(loss.item())
 
 
-def saved(folder: Path, world: World, *steps: int, keep: int = 9) -> Training:
+def saved(folder: Path, world: ParallelContext, *steps: int, keep: int = 9) -> Training:
     """Checkpoints of an MLP after some steps."""
     training, checkpoints = Training(), Checkpoints(folder, world, keep=keep)
     for before, step in zip((0, *steps), steps, strict=False):
@@ -86,7 +86,7 @@ def steps_in(folder: Path) -> list[str]:
     ["gpt, tied", "frozen and unused", "resnet, batch norm", "dropout", "layers left out"],
 )
 def test_training_goes_on_as_if_it_had_not_ended(
-    tmp_path: Path, world: World, architecture: str
+    tmp_path: Path, world: ParallelContext, architecture: str
 ) -> None:
     """To the bit, with what dropout and Python's and numpy's generators draw."""
     first = Training(architecture)
@@ -103,7 +103,7 @@ def test_training_goes_on_as_if_it_had_not_ended(
 
 
 def test_what_is_written_is_what_was_there_when_it_was_saved(
-    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, world: ParallelContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread is held before it writes anything, while training goes on."""
     write, has_begun, may_go_on = torch.save, threading.Event(), threading.Event()
@@ -160,7 +160,7 @@ _DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 @pytest.mark.parametrize("damage", _DAMAGES)
 def test_a_damaged_checkpoint_is_passed_over_and_said_so(
-    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str], damage: str
+    tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     saved(tmp_path, world, 2, 4, 6)
     break_it, words = _DAMAGES[damage]
@@ -175,12 +175,14 @@ def test_a_damaged_checkpoint_is_passed_over_and_said_so(
     assert Checkpoints(tmp_path, world).load(again.state) == 2
 
 
-def test_there_is_nothing_to_load_before_the_first_save(tmp_path: Path, world: World) -> None:
+def test_there_is_nothing_to_load_before_the_first_save(
+    tmp_path: Path, world: ParallelContext
+) -> None:
     assert Checkpoints(tmp_path / "not there", world).load(Training().state) is None
 
 
 def test_a_first_save_that_did_not_end_is_no_checkpoint(
-    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training = saved(tmp_path, world, 2)
     (tmp_path / "step-2" / "manifest.json").unlink()
@@ -193,7 +195,7 @@ def test_a_first_save_that_did_not_end_is_no_checkpoint(
 
 
 def test_training_does_not_begin_again_when_all_checkpoints_are_damaged(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: ParallelContext
 ) -> None:
     training = saved(tmp_path, world, 2, 4)
     _flip(tmp_path / "step-2")
@@ -202,7 +204,7 @@ def test_training_does_not_begin_again_when_all_checkpoints_are_damaged(
         Checkpoints(tmp_path, world).load(training.state)
 
 
-def test_a_newer_format_is_refused(tmp_path: Path, world: World) -> None:
+def test_a_newer_format_is_refused(tmp_path: Path, world: ParallelContext) -> None:
     training = saved(tmp_path, world, 2, 4)
     file = tmp_path / "step-4" / "manifest.json"
     file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
@@ -210,7 +212,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, world: World) -> None:
         Checkpoints(tmp_path, world).load(training.state)
 
 
-def test_older_ones_go_when_the_newest_is_complete(tmp_path: Path, world: World) -> None:
+def test_older_ones_go_when_the_newest_is_complete(tmp_path: Path, world: ParallelContext) -> None:
     training = saved(tmp_path, world, 2, 4, 6)
     (tmp_path / "step-5").mkdir()  # a save that did not end
     checkpoints = Checkpoints(tmp_path, world, keep=2)
@@ -223,7 +225,7 @@ def test_older_ones_go_when_the_newest_is_complete(tmp_path: Path, world: World)
 
 
 def test_another_runs_checkpoints_are_not_mixed_with_this_ones(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: ParallelContext
 ) -> None:
     training = saved(tmp_path, world, 4)
     with pytest.raises(ParallelError, match=r"step-4 is complete, and step 2 would be saved after"):
@@ -231,7 +233,7 @@ def test_another_runs_checkpoints_are_not_mixed_with_this_ones(
 
 
 def test_what_goes_wrong_in_the_thread_is_raised_at_the_next_call(
-    tmp_path: Path, world: World
+    tmp_path: Path, world: ParallelContext
 ) -> None:
     (tmp_path / "step-1").write_text("a file where a folder should be")
     training, checkpoints = Training(), Checkpoints(tmp_path, world)
@@ -246,16 +248,16 @@ def test_what_goes_wrong_in_the_thread_is_raised_at_the_next_call(
 # ---- What is of another model --------------------------------------------------------------
 
 
-def _refused(folder: Path, world: World, state: State) -> str:
+def _refused(folder: Path, world: ParallelContext, state: TrainState) -> str:
     with pytest.raises(ParallelError) as caught:
         Checkpoints(folder, world).load(state)
     return str(caught.value)
 
 
-def _changed(change: Callable[[Any], Any]) -> State:
+def _changed(change: Callable[[Any], Any]) -> TrainState:
     training = Training()
     change(training.model)
-    return State(model=training.model)
+    return TrainState(model=training.model)
 
 
 @pytest.mark.parametrize(
@@ -285,30 +287,36 @@ def _changed(change: Callable[[Any], Any]) -> State:
         ),
         (lambda: Training(kind=torch.optim.SGD).state, "was trained with AdamW, and has SGD here"),
         (
-            lambda: State(model=Training().model, shared={"scaler": torch.amp.GradScaler("cpu")}),
+            lambda: TrainState(
+                model=Training().model, shared={"scaler": torch.amp.GradScaler("cpu")}
+            ),
             "the checkpoint has no shared/scaler",
         ),
     ],
     ids=["missing", "foreign", "type", "shape", "tied", "optimizer", "shared"],
 )
 def test_a_checkpoint_of_another_model_is_refused(
-    tmp_path: Path, world: World, state: Callable[[], State], words: str
+    tmp_path: Path, world: ParallelContext, state: Callable[[], TrainState], words: str
 ) -> None:
     saved(tmp_path, world, 2)
     assert words in _refused(tmp_path, world, state())
 
 
-def test_a_model_that_does_not_tie_what_was_tied_is_refused(tmp_path: Path, world: World) -> None:
+def test_a_model_that_does_not_tie_what_was_tied_is_refused(
+    tmp_path: Path, world: ParallelContext
+) -> None:
     Checkpoints(tmp_path, world).save(2, Training("gpt, tied").state, wait=True)
     words = _refused(tmp_path, world, Training("gpt").state)
     assert "head.weight is tied to tokens.weight in the checkpoint, and is a parameter of" in words
 
 
-def test_an_optimizer_of_other_parameters_is_refused(tmp_path: Path, world: World) -> None:
+def test_an_optimizer_of_other_parameters_is_refused(
+    tmp_path: Path, world: ParallelContext
+) -> None:
     training, other = Training(), Training()
     with pytest.raises(ParallelError, match=r"has a parameter of shape \[6, 6\] that is not the"):
         Checkpoints(tmp_path, world).save(
-            1, State(model=training.model, optimizers=[other.optimizer])
+            1, TrainState(model=training.model, optimizers=[other.optimizer])
         )
 
 
@@ -316,7 +324,7 @@ def test_an_optimizer_of_other_parameters_is_refused(tmp_path: Path, world: Worl
 
 
 def test_an_exported_model_is_a_plain_state_dict(
-    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training, checkpoints = Training("gpt, tied"), Checkpoints(tmp_path / "all", world)
     training.train(range(2))
@@ -332,7 +340,9 @@ def test_an_exported_model_is_a_plain_state_dict(
     assert plain["head.weight"].data_ptr() == plain["tokens.weight"].data_ptr()
 
 
-def test_safetensors_are_as_their_own_load_model_wants_them(tmp_path: Path, world: World) -> None:
+def test_safetensors_are_as_their_own_load_model_wants_them(
+    tmp_path: Path, world: ParallelContext
+) -> None:
     from safetensors.torch import load_model
 
     training = Training("gpt, tied")
@@ -346,7 +356,7 @@ def test_safetensors_are_as_their_own_load_model_wants_them(tmp_path: Path, worl
 
 
 def test_without_safetensors_their_files_are_refused(
-    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, world: ParallelContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved(tmp_path, world, 2)
     for name in ("safetensors", "safetensors.torch"):
@@ -357,7 +367,7 @@ def test_without_safetensors_their_files_are_refused(
 
 
 def test_what_cannot_be_exported_is_said(
-    tmp_path: Path, world: World, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, world: ParallelContext, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved(tmp_path / "all", world, 2)
     _flip(tmp_path / "all" / "step-2")
@@ -433,7 +443,7 @@ def test_what_two_stages_save_one_process_loads(
     world = parallel.init()
     try:
         training = Training("gpt, tied")
-        state = State(model=training.model, optimizers=[training.optimizer])
+        state = TrainState(model=training.model, optimizers=[training.optimizer])
         assert Checkpoints(folder, world).load(state) == 2
         losses, _ = outcome.notes[0]
         for step in (2, 3):

@@ -8,20 +8,20 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
-from launcher.parallel.partitioning.decision import Question, decide
-from launcher.parallel.profiling.profile import Kind, Profile
-from launcher.partitions import Partition
-from launcher.partitions.costs import Link, ModuleCost
-from launcher.partitions.orders import Orders
-from launcher.partitions.partition import Fingerprint
-from launcher.partitions.timeline import simulate
+from launcher.parallel.partitioning.decision import PartitionQuestion, decide
+from launcher.parallel.profiling.profile import Profile, ProfileKind
+from launcher.shared import Objective, Schedule
+from launcher.shared.partitions import Partition
+from launcher.shared.partitions.partition_file import Fingerprint
+from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.stage_costs import Link, ModuleCost
+from launcher.shared.partitions.timeline import simulate
 
 _FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
 
 
-def decided(question: Question, spread: float = 0.0) -> Partition:
+def decided(question: PartitionQuestion, spread: float = 0.0) -> Partition:
     draw = random.Random(3)
     modules = tuple(
         ModuleCost(
@@ -39,7 +39,7 @@ def decided(question: Question, spread: float = 0.0) -> Partition:
         )
         for number in range(10)
     )
-    profile = Profile(kind=Kind.MEASURED, device="", runs=1, modules=modules, joints=())
+    profile = Profile(kind=ProfileKind.MEASURED, device="", runs=1, modules=modules, joints=())
     made = decide(profile, _FINGERPRINT, Link(latency=0.01, bandwidth=1e4), question)
     return Partition.from_json(made.to_json())
 
@@ -61,7 +61,7 @@ def test_a_search_predicts_the_step_that_its_schedule_plays(
     schedule: str, virtual: int, objective: Objective
 ) -> None:
     found = decided(
-        Question(
+        PartitionQuestion(
             partitions=2,
             microbatches=4,
             schedule=Schedule(schedule),
@@ -79,7 +79,7 @@ def test_a_search_predicts_the_step_that_its_schedule_plays(
 
 
 def test_one_stage_on_each_rank_is_predicted_by_playing_the_schedule() -> None:
-    found = decided(Question(partitions=3, microbatches=6))
+    found = decided(PartitionQuestion(partitions=3, microbatches=6))
     assert simulate(orders_of(found), found.stages).seconds == found.step
     assert [each.start for each in found.stages[1:]] == list(found.starts)
     assert sum(each.modules for each in found.stages) == len(found.modules)
@@ -88,7 +88,7 @@ def test_one_stage_on_each_rank_is_predicted_by_playing_the_schedule() -> None:
 
 
 def test_where_all_go_forward_first_the_slowest_of_each_way_counts() -> None:
-    found = decided(Question(partitions=3, microbatches=6, schedule=Schedule.SIMPLE))
+    found = decided(PartitionQuestion(partitions=3, microbatches=6, schedule=Schedule.SIMPLE))
     there = [each.forward + each.sending / 2 for each in found.stages]
     back = [each.backward + each.sending / 2 for each in found.stages]
     expected = sum(there) + sum(back) + 5 * (max(there) + max(back))
@@ -96,15 +96,15 @@ def test_where_all_go_forward_first_the_slowest_of_each_way_counts() -> None:
 
 
 def test_the_spread_of_a_step_is_that_of_its_modules() -> None:
-    question = Question(partitions=1, microbatches=4)
+    question = PartitionQuestion(partitions=1, microbatches=4)
     assert decided(question).spread == 0
     # Ten modules in one stage, four times alike.
     assert decided(question, spread=0.1).spread == pytest.approx(4 * 0.1 * 10**0.5)
 
 
 def test_choices_leave_out_what_no_schedule_has_and_tell_what_does_not_fit() -> None:
-    plain = Question(partitions=2, microbatches=2)
-    with_cap = Question(partitions=2, microbatches=2, memory_cap=8_000)
+    plain = PartitionQuestion(partitions=2, microbatches=2)
+    with_cap = PartitionQuestion(partitions=2, microbatches=2, memory_cap=8_000)
     numbers = {(each.partitions, each.microbatches) for each in decided(plain).choices}
     assert numbers == {(2, 2), (1, 2), (2, 4)}  # not one microbatch, nor four ranks for two
     alone = next(each for each in decided(with_cap).choices if each.partitions == 1)
@@ -113,4 +113,4 @@ def test_choices_leave_out_what_no_schedule_has_and_tell_what_does_not_fit() -> 
 
 def test_a_schedule_that_has_no_such_numbers_is_refused() -> None:
     with pytest.raises(ParallelError, match="needs a microbatch for each of 4 ranks"):
-        Question(partitions=4, microbatches=2)
+        PartitionQuestion(partitions=4, microbatches=2)

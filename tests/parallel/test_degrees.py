@@ -9,36 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees, Placement
+from launcher.parallel.dims import ParallelDims, RankPlacement
 
 counts = st.integers(1, 12)
 some = st.builds(
-    lambda data, pipeline, placement: Degrees(
+    lambda data, pipeline, placement: ParallelDims(
         world=data * pipeline, pipeline=pipeline, placement=placement
     ),
     counts,
     counts,
-    st.sampled_from(Placement),
+    st.sampled_from(RankPlacement),
 )
 
 
 @pytest.mark.parametrize(
     ("placement", "grid"),
     [
-        (Placement.CLUSTER, ((0, 1), (2, 3), (4, 5), (6, 7))),
-        (Placement.SPREAD, ((0, 4), (1, 5), (2, 6), (3, 7))),
+        (RankPlacement.CLUSTER, ((0, 1), (2, 3), (4, 5), (6, 7))),
+        (RankPlacement.SPREAD, ((0, 4), (1, 5), (2, 6), (3, 7))),
     ],
     ids=["cluster", "spread"],
 )
 def test_placement_says_which_ranks_are_a_replica(
-    placement: Placement, grid: tuple[tuple[int, ...], ...]
+    placement: RankPlacement, grid: tuple[tuple[int, ...], ...]
 ) -> None:
     """Two stages on eight ranks: the example of the model-parallel library's own guide."""
-    assert Degrees(world=8, pipeline=2, placement=placement).grid == grid
+    assert ParallelDims(world=8, pipeline=2, placement=placement).grid == grid
 
 
 @given(some)
-def test_every_rank_has_one_stage_of_one_replica(degrees: Degrees) -> None:
+def test_every_rank_has_one_stage_of_one_replica(degrees: ParallelDims) -> None:
     ranks = range(degrees.world)
     assert sorted(rank for replica in degrees.grid for rank in replica) == list(ranks)
     for rank in ranks:
@@ -48,7 +48,7 @@ def test_every_rank_has_one_stage_of_one_replica(degrees: Degrees) -> None:
 
 
 @given(some)
-def test_groups_are_the_rows_and_the_columns_of_the_grid(degrees: Degrees) -> None:
+def test_groups_are_the_rows_and_the_columns_of_the_grid(degrees: ParallelDims) -> None:
     for rank in range(degrees.world):
         assert degrees.pp_group(rank) == degrees.grid[degrees.dp_rank(rank)]
         column = tuple(replica[degrees.pp_rank(rank)] for replica in degrees.grid)
@@ -59,7 +59,7 @@ def test_groups_are_the_rows_and_the_columns_of_the_grid(degrees: Degrees) -> No
 def test_the_parts_of_a_global_batch_are_the_whole_of_it(
     data: int, pipeline: int, accumulation: int, microbatches: int, microbatch: int
 ) -> None:
-    degrees = Degrees(
+    degrees = ParallelDims(
         world=data * pipeline,
         pipeline=pipeline,
         global_batch=data * accumulation * microbatches * microbatch,
@@ -72,7 +72,7 @@ def test_the_parts_of_a_global_batch_are_the_whole_of_it(
 
 
 def test_nothing_need_be_said_of_the_batch() -> None:
-    degrees = Degrees(world=4, microbatches=8)
+    degrees = ParallelDims(world=4, microbatches=8)
     assert (degrees.batch, degrees.microbatch) == (None, None)
 
 
@@ -98,11 +98,11 @@ def test_nothing_need_be_said_of_the_batch() -> None:
 )
 def test_what_does_not_fit_is_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ParallelError, match=words):
-        Degrees(**wrong)
+        ParallelDims(**wrong)
 
 
 def test_stages_of_several_on_a_rank_come_by_turns() -> None:
-    degrees = Degrees(world=8, pipeline=2, virtual_stages=3)
+    degrees = ParallelDims(world=8, pipeline=2, virtual_stages=3)
     assert (degrees.data, degrees.stages) == (4, 6)
     assert degrees.stages_of(0) == (0, 2, 4)
     assert degrees.stages_of(1) == (1, 3, 5)
@@ -113,7 +113,7 @@ def test_stages_of_several_on_a_rank_come_by_turns() -> None:
 
 @pytest.mark.parametrize("rank", [-1, 8, 100])
 def test_a_rank_that_is_not_there_is_refused(rank: int) -> None:
-    degrees = Degrees(world=8, pipeline=2)
+    degrees = ParallelDims(world=8, pipeline=2)
     for ask in (degrees.pp_rank, degrees.dp_rank, degrees.pp_group, degrees.dp_group):
         with pytest.raises(ParallelError, match=f"there is no {rank} among 8 ranks"):
             ask(rank)

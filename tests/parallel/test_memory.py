@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.parallel.degrees import Degrees
-from launcher.parallel.ladder import ladder
-from launcher.parallel.memory import Activations, Footprint, Thrift, need
+from launcher.parallel.dims import ParallelDims
+from launcher.parallel.memory import Activations, Footprint, MemorySavings, need
+from launcher.parallel.memory_advice import ladder
 
 #: 1,000 bytes of parameters, AdamW, and four blocks.
 MODEL = Footprint(
@@ -69,17 +69,19 @@ def test_a_rank_needs(
     simple: bool,
     bytes_of_a_rank: tuple[int, int, int, int],
 ) -> None:
-    found = need(MODEL, Degrees(**degrees), Thrift(**thrift), simple=simple)
+    found = need(MODEL, ParallelDims(**degrees), MemorySavings(**thrift), simple=simple)
     assert (found.parameters, found.gradients, found.states, found.activations) == bytes_of_a_rank
     assert found.total == sum(bytes_of_a_rank)
 
 
-def rungs(degrees: Degrees, **thrift: bool) -> list[tuple[str, int]]:
-    return [(each.change, each.need.total) for each in ladder(MODEL, degrees, Thrift(**thrift))]
+def rungs(degrees: ParallelDims, **thrift: bool) -> list[tuple[str, int]]:
+    return [
+        (each.change, each.need.total) for each in ladder(MODEL, degrees, MemorySavings(**thrift))
+    ]
 
 
 def test_the_ladder_of_replicas() -> None:
-    assert rungs(Degrees(world=4, global_batch=64)) == [
+    assert rungs(ParallelDims(world=4, global_batch=64)) == [
         ("accumulation: 16", 5100),
         ("precision: bf16", 6300),
         ("recomputed: [its blocks]", 5480),
@@ -90,7 +92,7 @@ def test_the_ladder_of_replicas() -> None:
 
 
 def test_one_rank_is_told_of_a_second() -> None:
-    changes = [change for change, _ in rungs(Degrees(world=1, global_batch=16))]
+    changes = [change for change, _ in rungs(ParallelDims(world=1, global_batch=16))]
     assert changes == [
         "accumulation: 16",
         "precision: bf16",
@@ -101,5 +103,5 @@ def test_one_rank_is_told_of_a_second() -> None:
 
 
 def test_what_is_in_use_is_not_told_again() -> None:
-    degrees = Degrees(world=2, pipeline=2, microbatches=8, global_batch=8)
+    degrees = ParallelDims(world=2, pipeline=2, microbatches=8, global_batch=8)
     assert rungs(degrees, precision=True, recomputed=True) == []

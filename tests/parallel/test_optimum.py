@@ -10,17 +10,17 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.decision import Question, decide
-from launcher.parallel.partitioning.optimum import Cuts, Problem, best
-from launcher.parallel.profiling.profile import Kind, Profile
-from launcher.partitions.costs import Joint, Link, ModuleCost
-from launcher.partitions.partition import Fingerprint, Partition
+from launcher.parallel.partitioning.decision import PartitionQuestion, decide
+from launcher.parallel.partitioning.optimum import CutProblem, Cuts, best
+from launcher.parallel.profiling.profile import Profile, ProfileKind
+from launcher.shared import Objective, Schedule
+from launcher.shared.partitions.partition_file import Fingerprint, Partition
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 
 
-def drawn(draw: random.Random) -> Problem:
+def drawn(draw: random.Random) -> CutProblem:
     """A chain with ties, giants, modules that cost nothing, and places where there is no cut."""
     length = draw.randint(1, 14)
 
@@ -49,7 +49,7 @@ def drawn(draw: random.Random) -> Problem:
     partitions = draw.randint(1, min(5, length))
     schedule = draw.choice([Schedule.SIMPLE, Schedule.INTERLEAVED])
     fewest = 1 if schedule is Schedule.SIMPLE else partitions
-    return Problem(
+    return CutProblem(
         chain=Chain(
             modules,
             joints=tuple(_joint(draw, modules, *pair) for pair in pairs),
@@ -69,7 +69,7 @@ def _joint(draw: random.Random, modules: tuple[ModuleCost, ...], one: int, other
     return Joint(first=one, second=other, held=-min(modules[one].held, modules[other].held) // 9)
 
 
-def every(problem: Problem) -> Iterator[Cuts]:
+def every(problem: CutProblem) -> Iterator[Cuts]:
     """All cuts within the cap, costs worked out from the modules one by one."""
     modules, count, link = problem.chain.modules, problem.partitions, problem.chain.link
     for places in itertools.combinations(range(1, len(modules)), count - 1):
@@ -112,16 +112,16 @@ def every(problem: Problem) -> Iterator[Cuts]:
             yield Cuts(places=places, step=step, memory=max(memory))
 
 
-def from_file(problem: Problem, objective: Objective) -> Cuts:
+def from_file(problem: CutProblem, objective: Objective) -> Cuts:
     """What a partition's file says of a problem, its cost worked out from the file alone."""
     profile = Profile(
-        kind=Kind.MEASURED,
+        kind=ProfileKind.MEASURED,
         device="",
         runs=1,
         modules=problem.chain.modules,
         joints=problem.chain.joints,
     )
-    question = Question(
+    question = PartitionQuestion(
         partitions=problem.partitions,
         microbatches=problem.microbatches,
         objective=objective,
@@ -131,7 +131,7 @@ def from_file(problem: Problem, objective: Objective) -> Cuts:
     decided = decide(profile, _FINGERPRINT, problem.chain.link, question)
     read = Partition.from_json(decided.to_json())
     names = [each.name for each in read.modules]
-    again = Problem(
+    again = CutProblem(
         chain=Chain(read.modules, read.joints, read.link),
         partitions=read.partitions,
         microbatches=read.microbatches,
@@ -147,7 +147,7 @@ def from_file(problem: Problem, objective: Objective) -> Cuts:
 _FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
 
 
-def check(problem: Problem, objective: Objective) -> bool:
+def check(problem: CutProblem, objective: Objective) -> bool:
     """Whether there is a partition; if so, that of the file is the best one."""
     possible = list(every(problem))
     if not possible:
@@ -186,7 +186,7 @@ def even(count: int, **costs: int) -> Chain:
 
 
 def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
-    problem = Problem(chain=even(12, kept=100), partitions=3, microbatches=6)
+    problem = CutProblem(chain=even(12, kept=100), partitions=3, microbatches=6)
     sizes = [b - a for a, b in problem.chain.stages(best(problem, Objective.MEMORY).places)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
@@ -198,19 +198,19 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
     ("problem", "words"),
     [
         (
-            Problem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=250),
+            CutProblem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=250),
             "2 stages need 400 bytes at least, and may have 250: use 4$",
         ),
         (
-            Problem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=50),
+            CutProblem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=50),
             "no number of stages would do: recompute, or shard",
         ),
         (
-            Problem(chain=even(2), partitions=3, microbatches=4),
+            CutProblem(chain=even(2), partitions=3, microbatches=4),
             "2 modules cannot be cut into 3 stages: use 2 or fewer",
         ),
         (
-            Problem(
+            CutProblem(
                 chain=Chain(tuple(ModuleCost(name=n, forward=1, backward=1) for n in "ab")),
                 partitions=2,
                 microbatches=2,
@@ -220,6 +220,6 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
     ],
     ids=["cap", "no number", "few modules", "no cuts"],
 )
-def test_what_cannot_be_is_refused(problem: Problem, words: str) -> None:
+def test_what_cannot_be_is_refused(problem: CutProblem, words: str) -> None:
     with pytest.raises(ParallelError, match=words):
         best(problem, Objective.SPEED)

@@ -15,13 +15,13 @@ import torch
 from ranks import Outcome, run
 from torch import nn
 
-from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
-from launcher.parallel.partitioning.decision import Question, decide
+from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling.profile import Sample, profile
-from launcher.partitions import Partition
-from launcher.partitions.costs import Link
+from launcher.shared import ParallelPart
+from launcher.shared.partitions import Partition
+from launcher.shared.partitions.stage_costs import Link
 
 _SCRIPT = """
 from torch import nn
@@ -56,7 +56,7 @@ def partition() -> Partition:
         profile(model, sample, device=torch.device("cpu")),
         fingerprint.taken(model, sample.arguments),
         Link(),
-        Question(partitions=2, microbatches=4),
+        PartitionQuestion(partitions=2, microbatches=4),
     )
 
 

@@ -17,17 +17,17 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves
 
-from launcher.contract import Objective
 from launcher.errors import ParallelError
 from launcher.parallel.boundaries import boundaries
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import Problem, best
+from launcher.parallel.partitioning.optimum import CutProblem, best
 from launcher.parallel.profiling.bytes import place
 from launcher.parallel.profiling.passes import total
-from launcher.parallel.profiling.profile import Kind, Profile, Sample, profile
+from launcher.parallel.profiling.profile import Profile, ProfileKind, Sample, profile
 from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.stages import cut
+from launcher.shared import Objective
 
 CPU = torch.device("cpu")
 #: What they keep is drawn anew in each pass.
@@ -72,15 +72,15 @@ def drawn_starts(found: Profile, draw: random.Random) -> list[int]:
     return sorted(draw.sample(places, draw.randint(0, min(3, len(places)))))
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", ProfileKind)
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != DRAWN])
-def test_stages_keep_the_bytes_that_the_profile_says(name: str, kind: Kind) -> None:
-    if kind is Kind.ESTIMATED and name in NOT_ESTIMATED:
+def test_stages_keep_the_bytes_that_the_profile_says(name: str, kind: ProfileKind) -> None:
+    if kind is ProfileKind.ESTIMATED and name in NOT_ESTIMATED:
         return
     architecture, draw = ARCHITECTURES[name], random.Random(name)
     arguments = architecture.arguments(torch.Generator().manual_seed(0))
     model, sample = architecture.make(), Sample(arguments=arguments)
-    if kind is Kind.ESTIMATED:
+    if kind is ProfileKind.ESTIMATED:
         model, sample = unmaterialised(architecture.make, sample)
     found = profile(model, sample, device=CPU, kind=kind)
     chain = Chain(found.modules, found.joints)
@@ -170,7 +170,7 @@ def test_a_module_that_takes_long_gets_a_stage_of_its_own(giant: int, is_forward
     model = nn.Sequential(*(Sleepy(*(seconds if n == giant else (0.001, 0.001))) for n in range(8)))
     found = profile(model, Sample(arguments={"input": torch.ones(2, 2)}), device=CPU)
     places = best(
-        Problem(chain=Chain(found.modules), partitions=3, microbatches=4), Objective.SPEED
+        CutProblem(chain=Chain(found.modules), partitions=3, microbatches=4), Objective.SPEED
     ).places
     assert (giant, giant + 1) in list(Chain(found.modules).stages(places))
 
@@ -180,7 +180,7 @@ def test_an_estimate_grows_with_the_work() -> None:
         return nn.Sequential(*(nn.Linear(width, width) for width in (512,) * 3), nn.Linear(512, 8))
 
     model, sample = unmaterialised(make, Sample(arguments={"input": torch.zeros(256, 512)}))
-    found = profile(model, sample, device=CPU, kind=Kind.ESTIMATED)
+    found = profile(model, sample, device=CPU, kind=ProfileKind.ESTIMATED)
     assert found.modules[1].forward == pytest.approx(found.modules[2].forward)
     assert found.modules[3].forward < found.modules[2].forward
     assert found.modules[2].backward > found.modules[2].forward
@@ -193,7 +193,7 @@ def test_a_model_larger_than_memory_is_estimated() -> None:
         lambda: nn.Sequential(*(nn.Linear(width, width) for _ in range(8))),
         Sample(arguments={"input": torch.zeros(1, width)}),
     )
-    found = profile(model, sample, device=CPU, kind=Kind.ESTIMATED)
+    found = profile(model, sample, device=CPU, kind=ProfileKind.ESTIMATED)
     assert [each.parameters for each in found.modules] == [4 * (width + 1) * width] * 8
 
 
@@ -226,11 +226,11 @@ class Halt(nn.Module):
         return x.detach()
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_model_is_profiled_that_detaches_what_it_computes(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", ProfileKind)
+def test_a_model_is_profiled_that_detaches_what_it_computes(kind: ProfileKind) -> None:
     sample = Sample(arguments={"x": torch.ones(2, 6)})
     model: nn.Module = Halting()
-    if kind is Kind.ESTIMATED:
+    if kind is ProfileKind.ESTIMATED:
         model, sample = unmaterialised(Halting, sample)
     found = profile(model, sample, device=CPU, kind=kind).modules
     assert [each.name for each in found] == ["layers.0", "layers.1", "halt", "layers.2"]
@@ -245,7 +245,7 @@ def test_a_model_that_is_converted_is_estimated(dtype: torch.dtype) -> None:
     sample = Sample(arguments={"ids": torch.zeros(4, 9, dtype=torch.long)})
     model, shapes = unmaterialised(make, sample)
     assert model.head.weight is model.tokens.weight
-    found = profile(model, shapes, device=CPU, kind=Kind.ESTIMATED)
+    found = profile(model, shapes, device=CPU, kind=ProfileKind.ESTIMATED)
     real = profile(make(), sample, device=CPU)
     for name in ("parameters", "kept", "passing", "crossing"):
         told = [[getattr(each, name) for each in one.modules] for one in (found, real)]

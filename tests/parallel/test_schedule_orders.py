@@ -13,11 +13,11 @@ pytest.importorskip("torch")
 
 from torch import nn
 
-from launcher.contract import Schedule
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees
+from launcher.parallel.dims import ParallelDims
 from launcher.parallel.schedules import scheduled
-from launcher.partitions.orders import Action, Kind, Orders
+from launcher.shared import Schedule
+from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
 
 
 class Noting:
@@ -33,14 +33,14 @@ class Noting:
         self._noted = noted
 
     def forward_one_chunk(self, microbatch: int, *_: Any, **__: Any) -> None:
-        self._noted.append(Action(Kind.FORWARD, self.stage_index, microbatch))
+        self._noted.append(Action(ActionKind.FORWARD, self.stage_index, microbatch))
 
     def backward_one_chunk(self, microbatch: int, full_backward: bool = True, **_: Any) -> None:
-        kind = Kind.BACKWARD if full_backward else Kind.INPUT
+        kind = ActionKind.BACKWARD if full_backward else ActionKind.INPUT
         self._noted.append(Action(kind, self.stage_index, microbatch))
 
     def backward_weight_one_chunk(self, microbatch: int, **_: Any) -> None:
-        self._noted.append(Action(Kind.WEIGHT, self.stage_index, microbatch))
+        self._noted.append(Action(ActionKind.WEIGHT, self.stage_index, microbatch))
 
     def __getattr__(self, name: str) -> Callable[..., list[Any]]:
         return lambda *_, **__: []  # what is sent, and prepared for it
@@ -49,7 +49,7 @@ class Noting:
 def noted(orders: Orders, rank: int) -> list[Action]:
     """What torch's schedule of a rank does in a step."""
     found: list[Action] = []
-    degrees = Degrees(
+    degrees = ParallelDims(
         world=orders.ranks,
         pipeline=orders.ranks,
         microbatches=orders.microbatches,
@@ -86,10 +86,10 @@ def test_a_queue_has_all_actions_each_behind_what_it_waits_for() -> None:
         done: list[Action] = []
         for turn in orders.queue:
             kind, stage, microbatch = turn.action
-            if kind is Kind.FORWARD and stage:
+            if kind is ActionKind.FORWARD and stage:
                 assert Action(kind, stage - 1, microbatch) == done[turn.arrival]
-            elif kind in (Kind.BACKWARD, Kind.INPUT):
-                assert Action(Kind.FORWARD, stage, microbatch) in done
+            elif kind in (ActionKind.BACKWARD, ActionKind.INPUT):
+                assert Action(ActionKind.FORWARD, stage, microbatch) in done
                 if stage < orders.stages - 1:
                     assert Action(kind, stage + 1, microbatch) == done[turn.arrival]
             done.append(turn.action)

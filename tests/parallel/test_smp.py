@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ranks import Outcome, run
 
-from launcher.partitions import Partition
+from launcher.shared.partitions import Partition
 
 pytest.importorskip("torch")
 

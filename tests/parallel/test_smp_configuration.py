@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
 from launcher.parallel.smp.configuration import configured
+from launcher.shared import ParallelPart
 
 JOB = ParallelPart(partitions=2, microbatches=4, starts=("head",))
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from launcher.contract import Schedule
 from launcher.errors import ParallelError
-from launcher.partitions.orders import Action, Kind, Orders
-from launcher.partitions.timeline import StageSeconds, simulate
+from launcher.shared import Schedule
+from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
+from launcher.shared.partitions.timeline import StageSeconds, simulate
 
 
 def declared(stages: Sequence[StageSeconds], microbatches: int) -> float:
@@ -44,10 +44,10 @@ def test_a_step_by_hand() -> None:
     played = simulate(orders, stages)
     first, second = played.events
     assert [(*event.action, event.begin, event.end) for event in first] == [
-        (Kind.FORWARD, 0, 0, 0, 1),
-        (Kind.FORWARD, 0, 1, 1, 2),
-        (Kind.BACKWARD, 0, 0, 8, 10),
-        (Kind.BACKWARD, 0, 1, 15, 17),
+        (ActionKind.FORWARD, 0, 0, 0, 1),
+        (ActionKind.FORWARD, 0, 1, 1, 2),
+        (ActionKind.BACKWARD, 0, 0, 8, 10),
+        (ActionKind.BACKWARD, 0, 1, 15, 17),
     ]
     assert [(event.begin, event.end) for event in second] == [
         (1, 3.5),
@@ -55,7 +55,7 @@ def test_a_step_by_hand() -> None:
         (8, 10.5),
         (10.5, 15),
     ]
-    assert second[1].action == Action(Kind.BACKWARD, 1, 0)
+    assert second[1].action == Action(ActionKind.BACKWARD, 1, 0)
     assert played.seconds == 17
     assert played.idle == pytest.approx(1 - (6 + 14) / 34)
     assert played.under_way == (2, 1)
@@ -85,7 +85,7 @@ def test_a_rank_keeps_the_most_of_its_stages_together() -> None:
     assert played.under_way == (4, 3, 2, 1)
     live, most = {0: 0, 2: 0}, 0
     for event in played.events[0]:
-        live[event.action.stage] += 1 if event.action.kind is Kind.FORWARD else -1
+        live[event.action.stage] += 1 if event.action.kind is ActionKind.FORWARD else -1
         most = max(most, 7 * live[0] + 11 * live[2])
     assert played.kept([7, 0, 11, 0])[0] == most
 

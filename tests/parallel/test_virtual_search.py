@@ -12,14 +12,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import Cuts
 from launcher.parallel.partitioning.search import search
-from launcher.partitions.costs import Joint, Link, ModuleCost
-from launcher.partitions.orders import Kind, Orders
-from launcher.partitions.timeline import StageSeconds, simulate
+from launcher.shared import Objective, Schedule
+from launcher.shared.partitions.schedule_orders import ActionKind, Orders
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
+from launcher.shared.partitions.timeline import StageSeconds, simulate
 
 INFINITE = float("inf")
 
@@ -116,9 +116,9 @@ def _bytes_of(problem: Problem, rank: int, stages: list[tuple[int, int]]) -> int
         passing.append(max(each.passing for each in inside))
     now = most = 0
     for kind, stage, _ in orders.actions[rank]:
-        if kind is Kind.FORWARD:
+        if kind is ActionKind.FORWARD:
             now += kept[stage]
-        elif kind is not Kind.INPUT:
+        elif kind is not ActionKind.INPUT:
             now -= kept[stage]
         most = max(most, now)
     return always + most + max(passing)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.partitions.quantities import (
+from launcher.shared.partitions.quantities import (
     bytes_text,
     parse_bandwidth,
     parse_bytes,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.outcome.bill import bill
+from launcher.client.jobs.bill import bill
 
 DESCRIBED: dict[str, Any] = {
     "TrainingJobArn": "arn:aws:sagemaker:us-east-1:111122223333:training-job/digits-1",

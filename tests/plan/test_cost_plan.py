@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from launcher.client.planning.cost_limit import refuse_above
+from launcher.client.planning.cost_plan import CostPlan, plan_job
+from launcher.client.planning.plan_text import plan_text
+from launcher.client.request.builder import JobLocation
+from launcher.client.sessions.aws import AwsSession
+from launcher.client.sessions.local import LocalSession
+from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.errors import SpecError
-from launcher.plan import Plan, plan_job, plan_text, refuse_above
-from launcher.request.builder import Placement
-from launcher.sessions.aws import AwsSession
-from launcher.sessions.local import LocalSession
-from launcher.spec import InstanceGroup, JobSpec
 
 TWO_GROUPS = JobSpec(
     entry_point="train.py",
@@ -21,7 +23,7 @@ TWO_GROUPS = JobSpec(
     ],
     max_run=4 * 3600,
 )
-PLACEMENT = Placement(
+PLACEMENT = JobLocation(
     job_name="digits-1",
     role_arn="arn:aws:iam::111122223333:role/Training",
     image_uri="image:1",
@@ -37,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def plan(spec: JobSpec = TWO_GROUPS, region: str = "us-east-1", **changes: object) -> Plan:
+def plan(spec: JobSpec = TWO_GROUPS, region: str = "us-east-1", **changes: object) -> CostPlan:
     return plan_job(spec.replace(**changes), AwsSession(region), PLACEMENT)
 
 

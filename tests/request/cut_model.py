@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from launcher.partitions import Partition
-from launcher.partitions.costs import Joint, Link, ModuleCost
-from launcher.partitions.partition import Choice, Fingerprint, StagePrediction
+from launcher.shared.partitions import Partition
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice, StagePrediction
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 
 PARTITION = Partition(
     task="task:make",
@@ -43,8 +43,8 @@ PARTITION = Partition(
     step=0.0093,
     spread=0.0002,
     choices=(
-        Choice(objective="memory", partitions=2, microbatches=2, step=0.0093, memory=120),
-        Choice(objective="speed", partitions=4, microbatches=2, step=None, memory=None),
+        PartitionChoice(objective="memory", partitions=2, microbatches=2, step=0.0093, memory=120),
+        PartitionChoice(objective="speed", partitions=4, microbatches=2, step=None, memory=None),
     ),
 )
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from request_mutants import ONE_TYPE
 
-from launcher.request.validation.model import input_shape
-from launcher.spec.findings import dotted
+from launcher.client.request.validation.service_model import input_shape
+from launcher.client.spec.spec_findings import dotted
 
 Path = tuple[Any, ...]
 

@@ -93,7 +93,7 @@ SERVERLESS: Mapping[str, Any] = {
 class Case:
     """A legal request, and what is changed in it.
 
-    rule: the function of launcher.request.validation.rules that is asked;
+    rule: the function of launcher.client.request.validation.rules that is asked;
     changes: values by path ("ResourceConfig.InstanceGroups.0.InstanceCount"), GONE takes one out;
     path: where a broken rule shows, dotted; None for a request that is still legal.
     """

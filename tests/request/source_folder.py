@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from launcher.spec import JobSpec
+from launcher.client.spec import JobSpec
 
 
 class Folder:

@@ -12,9 +12,9 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from launcher.request import Placement, SourceTree, build_document, build_request
-from launcher.request.submission import redacted
-from launcher.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
+from launcher.client.request import JobLocation, SourceTree, build_document, build_request
+from launcher.client.request.prepared import redacted
+from launcher.client.spec import DataParallel, InstanceGroup, JobSpec, TrainingInput
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = [
@@ -42,7 +42,7 @@ REQUESTS = [*NAMES, *TOOLKIT, *IMAGES_OWN]
 
 
 def placement(**fields):
-    return Placement(
+    return JobLocation(
         **{
             "job_name": "job-1",
             "role_arn": "arn:aws:iam::111122223333:role/Training",

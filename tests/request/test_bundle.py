@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import launcher
-from launcher.request import build_bundle
+from launcher.client.request import build_bundle
 
 
 def members(made):
@@ -52,7 +52,7 @@ def test_members_are_sorted_and_carry_no_time_owner_or_odd_mode(source):
 def test_the_job_world_travels_and_the_sdk_world_does_not(source):
     files = build_bundle(source.spec()).files
     assert "lib/launcher/__init__.py" in files
-    assert "lib/launcher/contract/document.py" in files
+    assert "lib/launcher/shared/job_document.py" in files
     assert "lib/launcher/runtime/__init__.py" in files
     assert "lib/launcher/parallel/pipeline.py" in files
     sdk_world = ("spec", "request", "sessions", "cli", "job", "estimator", "catalogue")
@@ -65,8 +65,8 @@ def test_the_content_is_what_was_in_the_folder(source):
     made = build_bundle(source.spec())
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(made.content))) as archive:
         assert archive.extractfile("code/train.py").read() == b"print('hello')\n"
-        contract = archive.extractfile("lib/launcher/contract/document.py").read()
-    assert contract == (Path(launcher.__file__).parent / "contract" / "document.py").read_bytes()
+        contract = archive.extractfile("lib/launcher/shared/job_document.py").read()
+    assert contract == (Path(launcher.__file__).parent / "shared" / "job_document.py").read_bytes()
 
 
 def test_a_large_source_is_warned_of_with_its_five_biggest_files(source):

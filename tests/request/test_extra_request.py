@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from launcher.client.request import JobLocation, build_request
+from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.errors import SpecError
-from launcher.request import Placement, build_request
-from launcher.spec import InstanceGroup, JobSpec
 
 GROUPS = (InstanceGroup("train", "ml.c5.xlarge"), InstanceGroup("data", "ml.c5.xlarge"))
 
@@ -16,7 +16,7 @@ def request(extra: dict[str, Any], **fields: Any) -> dict[str, Any]:
         entry_point="train.py", instance_groups=GROUPS, tags={"a": "1"}, extra_request=extra
     ).replace(**fields)
     places = dict.fromkeys(["job_name", "role_arn", "image_uri", "output_uri", "region"], "x")
-    return build_request(spec, Placement(**places, code_uri="s3://b/code/", token="secret"))
+    return build_request(spec, JobLocation(**places, code_uri="s3://b/code/", token="secret"))
 
 
 def test_a_new_field_is_added_at_any_depth() -> None:

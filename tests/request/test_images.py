@@ -8,10 +8,10 @@ import sys
 import pytest
 from sdk_environments import run_in, sdk_python
 
+from launcher.client.request.images import find_image, image_of
+from launcher.client.sessions.job_location import place_offline
+from launcher.client.spec import DataService, InstanceGroup, JobSpec
 from launcher.errors import SpecError
-from launcher.request.images import find_image, image_of
-from launcher.sessions.submission import place_offline
-from launcher.spec import DataService, InstanceGroup, JobSpec
 
 WANTED = [
     ("pytorch", "2.2.0", "py310", "ml.p4d.24xlarge", "eu-west-1"),

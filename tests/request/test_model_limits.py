@@ -8,10 +8,10 @@ import pytest
 from botocore.validate import ParamValidator
 from model_mutants import pairs
 
-from launcher.request.validation.limits import find_violations_of
-from launcher.request.validation.model import input_shape
-from launcher.request.validation.patterns import compiled
-from launcher.spec.findings import dotted
+from launcher.client.request.validation.model_limits import find_violations_of
+from launcher.client.request.validation.patterns import compiled
+from launcher.client.request.validation.service_model import input_shape
+from launcher.client.spec.spec_findings import dotted
 
 PAIRS = tuple(pairs())
 

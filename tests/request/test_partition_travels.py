@@ -11,13 +11,13 @@ import pytest
 from cut_model import PARTITION, partition
 from source_folder import Folder
 
-from launcher.contract import JobDocument, ParallelPart
+from launcher.client.request import JobLocation
+from launcher.client.request.prepared import Submission, prepare
+from launcher.client.spec import JobSpec, ModelParallel
 from launcher.errors import SpecError
-from launcher.partitions import Partition
-from launcher.partitions.costs import ModuleCost
-from launcher.request import Placement
-from launcher.request.submission import Submission, prepare
-from launcher.spec import JobSpec, ModelParallel
+from launcher.shared import JobDocument, ParallelPart
+from launcher.shared.partitions import Partition
+from launcher.shared.partitions.stage_costs import ModuleCost
 
 CODE = "s3://my-bucket/code/job-1/code/"
 TASK = "def make(): ...\n"
@@ -44,7 +44,7 @@ def job(source: Folder, **fields: Any) -> JobSpec:
 
 
 def sent(spec: JobSpec, **fields: Any) -> Submission:
-    placement = Placement(
+    placement = JobLocation(
         job_name="job-1",
         role_arn="arn:aws:iam::111122223333:role/Training",
         image_uri="111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1",

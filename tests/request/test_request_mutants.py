@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from request_mutants import ACCEPTED, MUTANTS
 
-from launcher.request.validation import aws_answer, find_violations
-from launcher.request.validation.rules import RULES
-from launcher.spec.findings import dotted
+from launcher.client.request.validation import aws_answer, find_violations
+from launcher.client.request.validation.rules import RULES
+from launcher.client.spec.spec_findings import dotted
 
 
 @pytest.mark.parametrize("case", MUTANTS, ids=lambda case: case.name)

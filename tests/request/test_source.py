@@ -4,9 +4,9 @@ import os
 
 import pytest
 
+from launcher.client.request import SourceTree
+from launcher.client.spec import JobSpec
 from launcher.errors import SpecError
-from launcher.request import SourceTree
-from launcher.spec import JobSpec
 
 
 def packed(source):

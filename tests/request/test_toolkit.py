@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from source_folder import Folder
 
-from launcher.contract import Role
+from launcher.client.estimator.sdk_v2_types import as_groups
+from launcher.client.request import JobLocation, build_request
+from launcher.client.request.prepared import prepare
+from launcher.client.spec import InstanceGroup, JobSpec, Toolkit, TrainingInput
+from launcher.client.spec.rules import examine
+from launcher.client.spec.sdk_v2_distribution import as_distribution
 from launcher.errors import SpecError
-from launcher.estimator.porting import as_groups
-from launcher.request import Placement, build_request
-from launcher.request.submission import prepare
-from launcher.spec import InstanceGroup, JobSpec, Toolkit, TrainingInput
-from launcher.spec.rules import examine
-from launcher.spec.strategies import as_distribution
+from launcher.shared import Role
 
 ROWS = json.loads((Path(__file__).parent / "toolkit_rows.json").read_text())["rows"]
 DATA = InstanceGroup("data_group", "ml.c5.9xlarge", 2)
@@ -29,7 +29,7 @@ MACHINES: dict[str, dict[str, Any]] = {
     "only": {"instance_groups": [DNN]},
     "one of two": {"instance_groups": [DATA, replace(DNN, role=Role.TRAIN)]},
 }
-PLACEMENT = Placement(
+PLACEMENT = JobLocation(
     job_name="job-1",
     role_arn="arn:aws:iam::111122223333:role/Training",
     image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:1.13.1-gpu-py39",

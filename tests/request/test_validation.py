@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from request_mutants import ELEVEN
 
+from launcher.client.request import JobLocation
+from launcher.client.request.prepared import prepare
+from launcher.client.request.validation import aws_answer, find_violations
+from launcher.client.spec.spec_findings import dotted
 from launcher.errors import SpecError
-from launcher.request import Placement
-from launcher.request.submission import prepare
-from launcher.request.validation import aws_answer, find_violations
-from launcher.spec.findings import dotted
 
 GOLDEN = Path(__file__).parent / "golden"
 REQUESTS = sorted(
@@ -158,7 +158,7 @@ def test_a_dot_of_java_stops_at_every_line_end(end):
 
 
 def placement(**fields):
-    return Placement(
+    return JobLocation(
         **{
             "job_name": "job-1",
             "role_arn": "arn:aws:iam::111122223333:role/Training",
@@ -215,7 +215,7 @@ def test_a_job_of_this_machine_is_not_judged_as_one_of_aws(source):
 
 
 def test_botocore_is_loaded_when_a_request_is_judged():
-    program = "import sys, launcher.request.submission; print('botocore' in sys.modules)"
+    program = "import sys, launcher.client.request.prepared; print('botocore' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from launcher import CapacityError, Estimator, InstanceGroup, LocalSession
-from launcher.capacity.policy import choices_of, next_step, shortage_of
-from launcher.capacity.pursuit import pursue
-from launcher.spec import CapacityRetry, JobSpec
+from launcher.client.planning.capacity_policy import choices_of, next_step, shortage_of
+from launcher.client.planning.retry_capacity import retry_capacity
+from launcher.client.spec import CapacityRetry, JobSpec
 
 REASON = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
@@ -146,7 +146,7 @@ def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
         raise CapacityError("none left")
 
     with pytest.raises(CapacityError, match="was tried 6 times, and AWS had no instances"):
-        pursue(job_spec, "r" * 63, none_left, tell=print, pause=paused.append)
+        retry_capacity(job_spec, "r" * 63, none_left, tell=print, pause=paused.append)
     assert paused == [0, 0, 7, 0, 0]
 
 

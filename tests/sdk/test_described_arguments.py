@@ -9,9 +9,9 @@ import pytest
 from cut_model import partition
 
 from launcher import DataParallel, Estimator, JobSpec, ModelParallel, Mpi
-from launcher.estimator.described import constructor_arguments
-from launcher.estimator.porting import read_channel
-from launcher.request import Placement, build_document, build_request
+from launcher.client.estimator.from_description import constructor_arguments
+from launcher.client.estimator.sdk_v2_types import read_channel
+from launcher.client.request import JobLocation, build_document, build_request
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
 #: All but those whose hyperparameters are AWS's toolkit's, and the one of fields without names.
@@ -37,7 +37,7 @@ def test_a_description_gives_every_argument_back(name: str) -> None:
     }
 
     algorithm = request["AlgorithmSpecification"]
-    placement = Placement(
+    placement = JobLocation(
         job_name=request["TrainingJobName"],
         role_arn=request["RoleArn"],
         image_uri=algorithm.get("TrainingImage") or algorithm["AlgorithmName"],

@@ -27,7 +27,7 @@ from launcher import (
     TensorFlow,
     TrainingInput,
 )
-from launcher.contract import CONTAINER_ENTRYPOINT
+from launcher.shared import CONTAINER_ENTRYPOINT
 
 IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1"
 ROLE = "arn:aws:iam::111122223333:role/Training"

@@ -1,7 +1,7 @@
 """Where jobs are kept."""
 
-from launcher.request import build_bundle
-from launcher.spec import JobSpec
+from launcher.client.request import build_bundle
+from launcher.client.spec import JobSpec
 
 
 def test_jobs_that_are_kept_in_the_source_folder_do_not_travel_with_the_next(tmp_path, monkeypatch):

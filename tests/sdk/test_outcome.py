@@ -2,9 +2,9 @@
 
 import pytest
 
-from launcher.contract import JobDocument, Role, TrainerPart, format_event
-from launcher.outcome.hosts import host_groups
-from launcher.outcome.summary import summarise
+from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.summary import summarise
+from launcher.shared import JobDocument, Role, TrainerPart, format_event
 
 
 def group(name, instance_type, count):

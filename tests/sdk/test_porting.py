@@ -13,9 +13,9 @@ from launcher import (
     Toolkit,
     TrainingInput,
 )
-from launcher.contract import Role
-from launcher.estimator.porting import as_groups, as_inputs, as_tags
-from launcher.spec.strategies import as_distribution
+from launcher.client.estimator.sdk_v2_types import as_groups, as_inputs, as_tags
+from launcher.client.spec.sdk_v2_distribution import as_distribution
+from launcher.shared import Role
 
 
 def foreign_group(name="dnn", instance_type="ml.p3.8xlarge", count=2):

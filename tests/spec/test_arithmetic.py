@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.errors import SpecError
-from launcher.spec import InstanceGroup
-from launcher.spec.arithmetic import (
+from launcher.client.spec import InstanceGroup
+from launcher.client.spec.arithmetic import (
     cluster_size,
     global_batch,
     iterations_per_epoch,
     per_replica_batch,
 )
+from launcher.errors import SpecError
 
 
 @pytest.mark.parametrize(

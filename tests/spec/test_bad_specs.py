@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.client.spec import JobSpec, check
 from launcher.errors import SpecError
-from launcher.partitions import Partition
-from launcher.spec import JobSpec, check
+from launcher.shared.partitions import Partition
 
 BAD = Path(__file__).parent / "bad"
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.errors import ParallelError, Problem, SpecError
-from launcher.partitions import Partition
-from launcher.spec import (
+from launcher.client.spec import (
     DataParallel,
     DataService,
     InstanceGroup,
@@ -19,6 +17,8 @@ from launcher.spec import (
     TrainingInput,
     check,
 )
+from launcher.errors import ParallelError, Problem, SpecError
+from launcher.shared.partitions import Partition
 
 GROUPS = (
     InstanceGroup("data_group", "ml.c5.2xlarge", 2),

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.contract import Lifetime, Ready, Role
-from launcher.errors import SpecError
-from launcher.spec import (
+from launcher.client.spec import (
     DataParallel,
     DataService,
     InstanceGroup,
@@ -20,6 +18,8 @@ from launcher.spec import (
     ModelParallel,
     TrainingInput,
 )
+from launcher.errors import SpecError
+from launcher.shared import Lifetime, Ready, Role
 
 HETEROGENEOUS = """\
 entry_point: train.py

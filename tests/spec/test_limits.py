@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.spec import (
+from launcher.client.spec import (
     CapacityRetry,
     DataParallel,
     DataService,
@@ -20,8 +20,8 @@ from launcher.spec import (
     Ready,
     TrainingInput,
 )
-from launcher.spec.metrics import MetricDefinition
-from launcher.spec.rules import examine
+from launcher.client.spec.metric_definition import MetricDefinition
+from launcher.client.spec.rules import examine
 
 ONE_HOST = JobSpec(entry_point="train.py", instance_type="ml.c5.xlarge", instance_count=1)
 S3 = "s3://my-bucket/"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.spec import DataService, InstanceGroup, JobSpec, TrainingInput, check
+from launcher.client.spec import DataService, InstanceGroup, JobSpec, TrainingInput, check
 
 
 class Files:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from launcher.contract import Lifetime, Ready, Role
+from launcher.client.spec import InstanceGroup, infer_roles
 from launcher.errors import SpecError
-from launcher.spec import InstanceGroup, infer_roles
+from launcher.shared import Lifetime, Ready, Role
 
 CPU, GPU, TRAINIUM, NEW_GPU = "ml.c5.2xlarge", "ml.g4dn.xlarge", "ml.trn1.2xlarge", "ml.g9.xlarge"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from cut_model import partition
 
-from launcher.contract import HOMOGENEOUS_GROUP, ParallelPart, Role
-from launcher.spec import (
+from launcher.client.spec import (
     DataParallel,
     DataService,
     InstanceGroup,
@@ -19,6 +18,7 @@ from launcher.spec import (
     ModelParallel,
     TrainingInput,
 )
+from launcher.shared import HOMOGENEOUS_GROUP, ParallelPart, Role
 
 
 def test_a_job_without_groups_is_one_group_that_trains() -> None:
@@ -110,7 +110,8 @@ def test_a_partition_says_its_starts_and_what_is_not_said() -> None:
 
 def test_the_specification_needs_neither_aws_nor_the_command_line_nor_yaml() -> None:
     program = (
-        "import sys, launcher.spec, launcher.catalogue, launcher.spec.arithmetic;"
+        "import sys, launcher.client.spec, launcher.client.catalogue\n"
+        "import launcher.client.spec.arithmetic;"
         "print(sorted({'boto3', 'botocore', 'yaml', 'click', 'rich'} & set(sys.modules)))"
     )
 

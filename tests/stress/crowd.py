@@ -6,12 +6,13 @@ from pathlib import Path
 
 from waiting import wait_until
 
-from launcher.job import Job
-from launcher.request.submission import prepare
-from launcher.sessions.base import TERMINAL_STATUSES
-from launcher.sessions.local import LocalSession
-from launcher.sessions.submission import place, send
-from launcher.spec import DataService, InstanceGroup, JobSpec
+from launcher.client.jobs.job import Job
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.job_location import place
+from launcher.client.sessions.local import LocalSession
+from launcher.client.spec import DataService, InstanceGroup, JobSpec
+from launcher.client.submit import send
 
 PIPELINE = """
 import numpy as np

@@ -15,9 +15,9 @@ from crowd import FOR_EVER, Crowd, wait_for_epoch
 from leftovers import inventory, newly
 from waiting import wait_until
 
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.local.isolation import Isolation, choose_isolation
 from launcher.errors import PlatformError
-from launcher.job import Job
-from launcher.sessions.local.isolation import Isolation, choose_isolation
 
 CYCLES = 50
 
@@ -66,7 +66,7 @@ def kill_a_host(crowd: Crowd, job: Job) -> str:
 
 def kill_the_platform(crowd: Crowd, job: Job) -> str:
     wait_for_epoch(job)
-    kill(job, crowd, "launcher.sessions.local.platform")
+    kill(job, crowd, "launcher.client.sessions.local.platform")
     return "Failed"
 
 

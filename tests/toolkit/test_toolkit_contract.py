@@ -15,11 +15,12 @@ import contract_tables as tables
 import pytest
 
 from launcher import DataService, InstanceGroup, Job, LocalSession, PyTorch, TrainingInput
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.job_location import place
+from launcher.client.sessions.local.isolation import choose_isolation
+from launcher.client.spec import JobSpec
+from launcher.client.submit import send
 from launcher.errors import PlatformError
-from launcher.request.submission import prepare
-from launcher.sessions.local.isolation import choose_isolation
-from launcher.sessions.submission import place, send
-from launcher.spec import JobSpec
 
 HOSTS = {
     "algo-1": "data_group",

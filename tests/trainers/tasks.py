@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.contract import parse_event
+from launcher.shared import parse_event
 
 REPOSITORY = Path(__file__).parents[2]
 #: Seconds for ranks that import torch, on a machine that is busy.

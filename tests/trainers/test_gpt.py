@@ -58,7 +58,7 @@ def test_a_small_one_learns_here(
 def test_the_loss_falls_in_each_way(job: str, tmp_path: Path) -> None:
     options = ["--local", "-o", "json", "--set", "hyperparameters.epochs=2"]
     done = subprocess.run(
-        [sys.executable, "-m", "launcher.cli", "run", str(GPT / f"{job}.yaml"), *options],
+        [sys.executable, "-m", "launcher", "run", str(GPT / f"{job}.yaml"), *options],
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path), "NO_COLOR": "1"},
         capture_output=True,
         text=True,

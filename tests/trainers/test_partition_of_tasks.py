@@ -1,4 +1,4 @@
-"""`python -m launcher.trainers.partition` as the SDK runs it: a question in, a partition out."""
+"""`python -m launcher.trainers.partition_task` as the client runs it: question in, partition out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.partitions import Partition
+from launcher.shared.partitions import Partition
 
 _REPOSITORY = Path(__file__).parents[2]
 _TASK = """
@@ -52,7 +52,7 @@ def ask(folder: Path, task: str = "task:make", **question: Any) -> subprocess.Co
         **question,
     }
     return subprocess.run(
-        [sys.executable, "-m", "launcher.trainers.partition"],
+        [sys.executable, "-m", "launcher.trainers.partition_task"],
         input=json.dumps(whole),
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(_REPOSITORY)},

@@ -19,9 +19,9 @@ from pathlib import Path
 from data_service_parts.bench import Bench
 from data_service_parts.inside import variables
 from data_service_parts.job import INSIDE
+from launcher.client.sessions.local.isolation import choose_isolation, network_links
+from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.errors import PlatformError
-from launcher.sessions.local.folder import JobFolder
-from launcher.sessions.local.isolation import choose_isolation, links
 from table.figures import Figure, at_most
 from table.rows import Invalid
 
@@ -68,15 +68,21 @@ def _stall(bench: Bench, index: int) -> float:
     (folder / "code" / "job.yaml").write_text(json.dumps(_DESCRIPTION))  # JSON is YAML
     with _running(folder) as job:
         usual = _await_word(job, "usual")
-        links.cut(job, "algo-1")
+        network_links.cut(job, "algo-1")
         disturbed = _await_word(job, "disturbed")
-        links.mend(job, "algo-1")
+        network_links.mend(job, "algo-1")
     return max(0.0, disturbed - usual)
 
 
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[JobFolder]:
-    command = [sys.executable, "-m", "launcher.cli", "run", str(folder / "code" / "job.yaml")]
+    command = [
+        sys.executable,
+        "-m",
+        "launcher.client.cli",
+        "run",
+        str(folder / "code" / "job.yaml"),
+    ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--local", "--isolation", "network", "--name", "cut"],

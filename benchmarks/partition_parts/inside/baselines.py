@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from launcher import parallel
-from launcher.contract import Objective
-from launcher.parallel.partitioning.optimum import Problem, best
+from launcher.parallel.partitioning.optimum import CutProblem, best
+from launcher.shared import Objective
 from partition_parts.inside.models import MODELS
 from partition_parts.inside.rules import by_count, by_layers, by_parameters, layers
 from partition_parts.inside.subject import measured, names, stepping
@@ -21,7 +21,7 @@ def main() -> None:
     world = parallel.init(pipeline=stages, microbatches=many)
     subject = MODELS[told["model"]](**told["shape"])
     chain = measured(subject, world)
-    problem = Problem(chain=chain, partitions=stages, microbatches=many)
+    problem = CutProblem(chain=chain, partitions=stages, microbatches=many)
     found = layers(chain)
     places = {
         "ours": best(problem, Objective.SPEED).places,

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _training(
-    subject: Subject, world: parallel.World, starts: Sequence[str], data: Batch
+    subject: Subject, world: parallel.ParallelContext, starts: Sequence[str], data: Batch
 ) -> Iterator[None]:
     """A step at a time."""
     pipeline = piped(subject, world, starts)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from launcher import parallel
-from launcher.contract import Objective
-from launcher.parallel.partitioning.optimum import Problem, best
+from launcher.parallel.partitioning.optimum import CutProblem, best
+from launcher.shared import Objective
 from partition_parts.inside.models import pyramid
 from partition_parts.inside.subject import measured, names, stepping
 from table.turns import in_turns
@@ -20,7 +20,7 @@ def main() -> None:
     world = parallel.init(pipeline=stages, microbatches=many)
     subject = pyramid(**told["shape"])
     chain = measured(subject, world)
-    problem = Problem(chain=chain, partitions=stages, microbatches=many)
+    problem = CutProblem(chain=chain, partitions=stages, microbatches=many)
     cuts = {each.value: best(problem, each) for each in Objective}
     starts = {name: names(chain, each.places) for name, each in cuts.items()}
     times = in_turns(

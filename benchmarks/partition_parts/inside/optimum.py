@@ -6,10 +6,10 @@ import random
 import time
 from collections.abc import Iterator
 
-from launcher.contract import Objective
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import Problem, best
-from launcher.partitions.costs import Link, ModuleCost
+from launcher.parallel.partitioning.optimum import CutProblem, best
+from launcher.shared import Objective
+from launcher.shared.partitions.stage_costs import Link, ModuleCost
 from table.turns import in_turns
 from trainers_parts.inside.conversation import settings, tell
 
@@ -24,7 +24,7 @@ def main() -> None:
         modules = tuple(_drawn(told["modules"]))
         began = time.perf_counter()
         chain = Chain(modules, link=Link(latency=1e-5, bandwidth=1e10))
-        problem = Problem(chain=chain, partitions=told["stages"], microbatches=_MICROBATCHES)
+        problem = CutProblem(chain=chain, partitions=told["stages"], microbatches=_MICROBATCHES)
         best(problem, objective)
         return time.perf_counter() - began
 

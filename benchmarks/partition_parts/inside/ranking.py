@@ -7,12 +7,12 @@ import random
 import torch
 
 from launcher import parallel
-from launcher.contract import Objective, Schedule
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import Problem, best
+from launcher.parallel.partitioning.optimum import CutProblem, best
 from launcher.parallel.partitioning.search import search
-from launcher.partitions.orders import Orders
-from launcher.partitions.timeline import StageSeconds, simulate
+from launcher.shared import Objective, Schedule
+from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.timeline import StageSeconds, simulate
 from partition_parts.inside.sleeping import sleepers
 from partition_parts.inside.subject import measured, names, stepping
 from table.turns import in_turns
@@ -28,7 +28,7 @@ def main() -> None:
     subject = sleepers(told["modules"], told["seconds"], told["seed"])
     chain = measured(subject, world)
     schedule = Schedule(told["schedule"])
-    problem = Problem(
+    problem = CutProblem(
         chain=chain,
         partitions=told["stages"],
         microbatches=told["microbatches"],

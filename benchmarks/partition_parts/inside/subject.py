@@ -13,7 +13,7 @@ from torch import nn
 from launcher import parallel
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.profiling import links
+from launcher.parallel.profiling import link_speed
 from launcher.parallel.profiling.profile import Sample, profile
 from trainers_parts.inside.clock import seconds
 
@@ -38,9 +38,9 @@ class Subject:
         return {"input": self.batch(self.samples)[0]}
 
 
-def measured(subject: Subject, world: parallel.World) -> Chain:
+def measured(subject: Subject, world: parallel.ParallelContext) -> Chain:
     """What rank 0 finds out about a model, and the link between the first two; on all ranks."""
-    link = links.measured(world.pp_group, world.device)
+    link = link_speed.measured(world.pp_group, world.device)
     told: list[Any] = [None]
     if world.rank == 0:
         target = subject.batch(subject.samples)[1]
@@ -56,7 +56,10 @@ def names(chain: Chain, places: Sequence[int]) -> list[str]:
 
 
 def piped(
-    subject: Subject, world: parallel.World, starts: Sequence[str], schedule: str | None = None
+    subject: Subject,
+    world: parallel.ParallelContext,
+    starts: Sequence[str],
+    schedule: str | None = None,
 ) -> Pipeline:
     return Pipeline(
         subject.make(),
@@ -69,7 +72,10 @@ def piped(
 
 
 def stepping(
-    subject: Subject, world: parallel.World, starts: Sequence[str], schedule: str | None = None
+    subject: Subject,
+    world: parallel.ParallelContext,
+    starts: Sequence[str],
+    schedule: str | None = None,
 ) -> Callable[[], float]:
     """A call gives the seconds of a step of a model that is cut so, on all its ranks."""
     pipeline = piped(subject, world, starts, schedule)

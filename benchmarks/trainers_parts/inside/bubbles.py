@@ -30,7 +30,12 @@ def main() -> None:
 
 
 def _step(
-    world: parallel.World, schedule: str, microbatches: int, virtual: int, *, forward: float
+    world: parallel.ParallelContext,
+    schedule: str,
+    microbatches: int,
+    virtual: int,
+    *,
+    forward: float,
 ) -> Callable[[], dict[str, Any]]:
     """A call gives the seconds of a step, and the peak of each rank.
 

@@ -42,7 +42,9 @@ def main() -> None:
     parallel.leave()
 
 
-def _ours(model: nn.Module, world: parallel.World, batches: Batches, half: torch.autocast) -> Step:
+def _ours(
+    model: nn.Module, world: parallel.ParallelContext, batches: Batches, half: torch.autocast
+) -> Step:
     replicas = replicate(model, world)
     optimizer = torch.optim.AdamW(replicas.parameters())
 

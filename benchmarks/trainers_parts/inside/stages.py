@@ -61,7 +61,7 @@ def _ours(pipeline: Pipeline, batch: Batch) -> Step:
 
 def _plain(
     stage: nn.Module,
-    world: parallel.World,
+    world: parallel.ParallelContext,
     shape: Shape,
     example: torch.Tensor,
     microbatches: int,

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from launcher.data.batches.structure import PLAIN_KINDS
 from launcher.errors import DataError, WireError
-from launcher.runtime.lines import from_json
+from launcher.runtime.jsonl_socket import from_json
 
 Array = npt.NDArray[Any]
 #: The dtype of an array in a payload, its shape, its offset, and its size in bytes.
@@ -69,7 +69,7 @@ _REMEMBERED = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class WirePart:
     """The location of a frame's payload within its batch's payload.
 
     attempt: counts a worker's batches.
@@ -92,7 +92,7 @@ class Header:
     worker: str
     payload_bytes: int
     content_bytes: int
-    part: Part | None = None
+    part: WirePart | None = None
     #: Of the whole batch.
     total_bytes: int = field(init=False)
 
@@ -101,7 +101,7 @@ class Header:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class WireFrame:
     """One batch, or a part of it, ready to be sent."""
 
     header: Header
@@ -118,7 +118,7 @@ class Frame:
         arrays: Sequence[Array],
         *,
         checksums: bool = False,
-    ) -> Frame:
+    ) -> WireFrame:
         """Lay out contiguous arrays, which must not change until the frame is sent.
 
         Raises DataError for a batch that exceeds PAYLOAD_LIMIT.
@@ -160,7 +160,7 @@ class Frame:
         checksum = _CHECKSUM.pack(_checksum([start[_CHECKED:], *self.buffers]))
         return start[:_AT_CHECKSUM] + checksum + start[_CHECKED:]
 
-    def split(self, count: int, attempt: int) -> list[Frame]:
+    def split(self, count: int, attempt: int) -> list[WireFrame]:
         """Split the batch into `count` parts of equal size, which may be sent concurrently."""
         total = self.header.payload_bytes
         share = -(-total // count)
@@ -170,7 +170,7 @@ class Frame:
                 header=replace(
                     self.header,
                     payload_bytes=min(share, total - offset),
-                    part=Part(attempt=attempt, offset=offset, total=total),
+                    part=WirePart(attempt=attempt, offset=offset, total=total),
                 ),
                 buffers=tuple(_cut(self.buffers, offset, offset + share)),
             )
@@ -232,7 +232,7 @@ def read_start(start: bytes | bytearray | memoryview) -> Header:
         run, worker = _name(bytes(start[_START.size : middle])), _name(bytes(start[middle:end]))
     except UnicodeDecodeError as error:
         raise WireError(f"a frame with a damaged start: {error!r}") from error
-    part = Part(attempt=attempt, offset=offset, total=total) if total else None
+    part = WirePart(attempt=attempt, offset=offset, total=total) if total else None
     return Header(
         run=run, step=step, worker=worker, payload_bytes=size, content_bytes=content, part=part
     )

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 
 from launcher.data.control import messages as m
 from launcher.errors import LauncherError, WireError
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
 from launcher.runtime.environment import Environment
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 
 #: Seconds without a message after which the connection is given up, because it may be half open.
 #: The dispatcher sends a heartbeat every second.
@@ -42,16 +42,16 @@ class Control:
         self._closed = False
         self._lines = self._connect(environment.document.start_timeout)
 
-    def _connect(self, patience: float) -> lines.LineConnection:
+    def _connect(self, patience: float) -> jsonl_socket.LineConnection:
         cluster = self._environment.cluster
-        connection = lines.connect(
+        connection = jsonl_socket.connect(
             (cluster.address(cluster.leader), self._environment.ports.dispatcher),
             self._environment.token,
             patience=patience,
             what=f"the dispatcher on {cluster.leader}",
         )
         connection.settimeout(SILENCE)
-        opened = lines.LineConnection(connection)
+        opened = jsonl_socket.LineConnection(connection)
         with self._saying:  # other messages wait until the registration is sent
             self._lines = opened
             for message in self._hello():

@@ -22,12 +22,12 @@ import struct
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
-from launcher.data.control.fields import misfit
-from launcher.data.order.plan import Plan
-from launcher.data.order.shards import LanePlan
+from launcher.data.control.message_fields import misfit
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.shards import ShardReaderPlan
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import WireError
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,11 @@ class Message:
 
     def to_line(self) -> bytes:
         """Return the message as bytes to send."""
-        return lines.encode(self.encode())
+        return jsonl_socket.encode(self.encode())
 
 
 @dataclass(frozen=True, kw_only=True)
-class HelloWorker(Message):
+class RegisterWorker(Message):
     """Registration of a worker.
 
     worker: its name, which begins with its host. seconds: time it takes per batch; 0 before the
@@ -60,7 +60,7 @@ class HelloWorker(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HelloReceiver(Message):
+class RegisterReceiver(Message):
     """Registration of a receiver.
 
     address: where workers send batches for this train host. runs: the open epoch reads, as OpenRun
@@ -160,7 +160,7 @@ class BatchFailed(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beat(Message):
+class Heartbeat(Message):
     """A worker's heartbeat, sent once a second.
 
     seconds: time it takes per batch. done: the steps finished since the last heartbeat, by epoch
@@ -191,7 +191,7 @@ class Alive(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unreachable(Message):
+class PeerUnreachable(Message):
     """Report that a worker cannot reach the receiver of an epoch read."""
 
     run: str
@@ -209,7 +209,7 @@ class Leaving(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress(Message):
+class ProgressUpdate(Message):
     """Recent events at a receiver, by epoch read.
 
     arrived: [step, worker, bytes of shared memory] of first copies. taken: steps that the rank has
@@ -233,7 +233,7 @@ class Damaged(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken(Message):
+class Consumed(Message):
     """Notice that a rank has consumed batches from the loader."""
 
     run: str
@@ -275,7 +275,7 @@ class NeedSlab(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lent(Message):
+class SlabLent(Message):
     """Answer to NeedSlab.
 
     slab: which slab to fill, or None if the batch is not wanted. new: as in Batch.
@@ -286,7 +286,7 @@ class Lent(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filled(Message):
+class SlabFilled(Message):
     """Notice that the batch is in the slab.
 
     content: as in Batch.
@@ -346,7 +346,7 @@ class Confirmed(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Farewell(Message):
+class Goodbye(Message):
     """A receiver's last message, after it has reported everything.
 
     It waits for Close as the acknowledgement.
@@ -409,22 +409,22 @@ def cut(data: bytes) -> tuple[Message | Batch | None, bytes]:
 
 def from_line(line: bytes) -> Message:
     """Return the message in a JSON line; raises WireError if it is not a valid message."""
-    return decode(lines.decode(line))
+    return decode(jsonl_socket.decode(line))
 
 
-def encode_plan(plan: Plan | LanePlan) -> dict[str, Any]:
+def encode_plan(plan: BatchPlan | ShardReaderPlan) -> dict[str, Any]:
     """Return a plan as a JSON object."""
     return asdict(plan)
 
 
-def decode_plan(raw: dict[str, Any]) -> Plan | LanePlan:
+def decode_plan(raw: dict[str, Any]) -> BatchPlan | ShardReaderPlan:
     """Return the plan in a JSON object; raises WireError if it is damaged."""
     try:
         spec = _made(StreamSpec, raw["spec"])
         if "shard" in raw:
-            return _made(LanePlan, {**raw, "spec": spec})
+            return _made(ShardReaderPlan, {**raw, "spec": spec})
         ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
-        return _made(Plan, {**raw, **ranges, "spec": spec})
+        return _made(BatchPlan, {**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error
 

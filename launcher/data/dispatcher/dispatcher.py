@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import time
 
-from launcher.contract import DataPart, Role
-from launcher.data.dispatcher.desk import Desk
+from launcher.data.dispatcher.coordinator import Coordinator
 from launcher.data.dispatcher.peer import Peer
-from launcher.data.figures.publishing import Publisher
+from launcher.data.metrics.publishing import Publisher
 from launcher.errors import AuthenticationError, LauncherError, WireError
-from launcher.runtime import handshake, lines
+from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.environment import Environment, paths_here
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
+from launcher.shared import DataPart, Role
 
 _TICK = 0.1
 _BEAT_TICKS = 10
@@ -49,7 +49,7 @@ class Dispatcher:
         self._metrics_port = part.metrics_port
         self._frozen = 0.0
         self._is_stirred = False
-        self._desk = Desk(
+        self._desk = Coordinator(
             part,
             data_hosts=data_hosts,
             local_hosts=local_hosts,
@@ -113,7 +113,7 @@ class Dispatcher:
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
         try:
-            lines.break_in_silence(writer.get_extra_info("socket"))
+            jsonl_socket.break_in_silence(writer.get_extra_info("socket"))
             await handshake.greet_stream(reader, writer, self._token)
             async for messages in peer.heard():
                 self._desk.hear(peer, messages)

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from launcher.data.dispatcher.fleet import Fleet, Lease, Worker
-from launcher.data.dispatcher.owners import Owners
-from launcher.data.dispatcher.ranking import Ranking
-from launcher.data.dispatcher.runs import Run
+from launcher.data.dispatcher.epoch_runs import EpochRun
+from launcher.data.dispatcher.priority_queue import PriorityQueue
+from launcher.data.dispatcher.shard_affinity import ShardAffinity
+from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
 
 #: A batch is late after this many times the usual seconds, but not before LATE_AFTER seconds.
 LATE_FACTOR = 4.0
@@ -31,24 +31,26 @@ class Assignment:
     steps: tuple[int, ...]
 
 
-class Leases:
+class LeaseTable:
     """Match the batches that epoch reads want with workers that have room."""
 
-    def __init__(self, fleet: Fleet, owners: Owners, runs: Mapping[str, Run]) -> None:
+    def __init__(
+        self, fleet: WorkerPool, owners: ShardAffinity, runs: Mapping[str, EpochRun]
+    ) -> None:
         self._fleet = fleet
         self._owners = owners
         self._runs = runs
-        self._wanting: Ranking[Run] = Ranking()
+        self._wanting: PriorityQueue[EpochRun] = PriorityQueue()
         # Collected here because dozens of messages about each arrive between two assignments.
-        self._offering: dict[Worker, None] = {}
-        self._changed: dict[Run, None] = {}
+        self._offering: dict[WorkerState, None] = {}
+        self._changed: dict[EpochRun, None] = {}
         self._turns = itertools.count(1)
         self._late: dict[Lease, None] = {}  # to be leased again, in this order
         self._revoked: list[Assignment] = []
         #: Number of leases of late batches that another worker already held.
         self.late = 0
 
-    def give_back(self, worker: Worker, leases: Iterable[Lease]) -> None:
+    def give_back(self, worker: WorkerState, leases: Iterable[Lease]) -> None:
         """Make the leases available to other workers."""
         # They also stay with the worker, which may still be preparing them.
         for run_id, step in leases:
@@ -57,7 +59,7 @@ class Leases:
                 self.want(run)
         self._want_lanes(worker)
 
-    def shrink(self, run: Run) -> None:
+    def shrink(self, run: EpochRun) -> None:
         """Revoke the leases that no longer fit an epoch read's window after it has shrunk."""
         beyond = set(run.beyond_window())
         for name in {name for step in beyond for name in run.holders[step]}:
@@ -82,15 +84,15 @@ class Leases:
         revoked, self._revoked = self._revoked, []
         return revoked
 
-    def offer(self, worker: Worker) -> None:
+    def offer(self, worker: WorkerState) -> None:
         """Mark a worker as possibly having room for more leases."""
         self._offering[worker] = None
 
-    def want(self, run: Run) -> None:
+    def want(self, run: EpochRun) -> None:
         """Mark an epoch read as possibly wanting other batches than before."""
         self._changed[run] = None
 
-    def _want_lanes(self, worker: Worker) -> None:
+    def _want_lanes(self, worker: WorkerState) -> None:
         """Mark the shard reads that this worker owns as wanting batches.
 
         They wait for their owner alone, or for any other worker once it has gone.
@@ -99,7 +101,7 @@ class Leases:
             if run := self._runs.get(name):
                 self.want(run)
 
-    def drop(self, run: Run) -> None:
+    def drop(self, run: EpochRun) -> None:
         """Remove an epoch read from the queue; it wants nothing any more."""
         self._wanting.drop(run)
 
@@ -110,7 +112,7 @@ class Leases:
                 if self._is_late(run, step, now):
                     self._late[run.name, step] = None
 
-    def _is_late(self, run: Run, step: int, now: float) -> bool:
+    def _is_late(self, run: EpochRun, step: int, now: float) -> bool:
         """Return True if every holder of a batch takes too long.
 
         Each further holder doubles the time allowed.
@@ -172,15 +174,19 @@ class Leases:
         del self._late[run_id, step]
 
     def _lease_block(
-        self, worker: Worker, run: Run, now: float, grants: dict[tuple[str, str], list[int]]
+        self,
+        worker: WorkerState,
+        run: EpochRun,
+        now: float,
+        grants: dict[tuple[str, str], list[int]],
     ) -> None:
         for step in itertools.islice(run.next_steps(), worker.block):
             self._lease(worker, run, step, now, grants)
 
     def _lease(
         self,
-        worker: Worker,
-        run: Run,
+        worker: WorkerState,
+        run: EpochRun,
         step: int,
         now: float,
         grants: dict[tuple[str, str], list[int]],
@@ -191,7 +197,7 @@ class Leases:
         self._owners.own(worker, run)
         grants.setdefault((worker.name, run.name), []).append(step)
 
-    def _rank(self, run: Run) -> None:
+    def _rank(self, run: EpochRun) -> None:
         """Queue an epoch read by the batch it wants next.
 
         Reads that a rank is consuming come before those that follow them.

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from launcher.data.control import messages as m
 from launcher.errors import WireError
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
 
 _CHUNK = 1 << 18
 
@@ -32,7 +32,7 @@ class Peer:
         rest = b""
         while data := await self._read():
             *whole, rest = (rest + data).split(b"\n")
-            if len(rest) > lines.MESSAGE_LIMIT:
+            if len(rest) > jsonl_socket.MESSAGE_LIMIT:
                 raise WireError("a message beyond the limit")
             if whole:
                 yield [m.from_line(line) for line in whole]

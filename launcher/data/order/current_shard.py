@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass
-class ShardInHand:
+class CurrentShard:
     """The shard that is being read. asked: whether the dataset's code has queried it."""
 
     index: int
@@ -20,7 +20,7 @@ class ShardInHand:
     asked: bool = False
 
 
-_current: ContextVar[ShardInHand | None] = ContextVar("shard in hand", default=None)
+_current: ContextVar[CurrentShard | None] = ContextVar("shard in hand", default=None)
 
 
 def shard() -> tuple[int, int]:
@@ -41,7 +41,7 @@ def shard() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def in_hand(this: ShardInHand, *, seed: int, dataset: Any) -> Iterator[None]:
+def in_hand(this: CurrentShard, *, seed: int, dataset: Any) -> Iterator[None]:
     """Make `shard` and torch's get_worker_info() return this shard."""
     token = _current.set(this)
     # torch has no public API to set it; its own workers assign this attribute.

@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.data.batches.collation import collate
 from launcher.data.order import references, seeding
-from launcher.data.order.plan import Plan
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.raised import latest_traceback, name_of, text_of
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError, SampleError
@@ -102,7 +102,7 @@ class Skipped:
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
 
-def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
+def load_batch(dataset: Any, plan: BatchPlan, step: int) -> Any:
     """Load the batch of a step; its bytes are the same wherever and whenever it is loaded.
 
     With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
@@ -117,7 +117,7 @@ def load_batch(dataset: Any, plan: Plan, step: int) -> Any:
 # Loading -----------------------------------------------------------------------------------
 
 
-def _load_samples(dataset: Any, plan: Plan, step: int) -> tuple[Sequence[Any], Skipped | None]:
+def _load_samples(dataset: Any, plan: BatchPlan, step: int) -> tuple[Sequence[Any], Skipped | None]:
     if plan.spec.on_error == "skip":
         return _load_what_loads(dataset, plan, step)
     if plan.spec.collates and _reads_batches(dataset):
@@ -139,7 +139,7 @@ def _reads_batches(dataset: Any) -> bool:
     return callable(getattr(dataset, "__getitems__", None))
 
 
-def _load(dataset: Any, plan: Plan, position: int, index: int) -> Any:
+def _load(dataset: Any, plan: BatchPlan, position: int, index: int) -> Any:
     try:
         return _seeded(lambda: dataset[index], plan, position)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
@@ -148,7 +148,7 @@ def _load(dataset: Any, plan: Plan, position: int, index: int) -> Any:
         ) from error
 
 
-def _load_what_loads(dataset: Any, plan: Plan, step: int) -> tuple[list[Any], Skipped]:
+def _load_what_loads(dataset: Any, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
     """Load the samples that do not raise; raises SampleError when all of them do."""
     loaded, skipped = [], Skipped()
     for position, index in plan.samples(step):
@@ -166,7 +166,7 @@ def _load_what_loads(dataset: Any, plan: Plan, step: int) -> tuple[list[Any], Sk
     return loaded, skipped
 
 
-def _load_at_once(dataset: Any, plan: Plan, step: int) -> Sequence[Any]:
+def _load_at_once(dataset: Any, plan: BatchPlan, step: int) -> Sequence[Any]:
     samples = plan.samples(step)
     try:
         # One call loads them all, so the seed of the first sample applies to all of them.
@@ -187,7 +187,7 @@ def _load_at_once(dataset: Any, plan: Plan, step: int) -> Sequence[Any]:
     return list(loaded)
 
 
-def _seeded(load: Callable[[], Any], plan: Plan, position: int) -> Any:
+def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
     """Call `load` with the random states of a position in the order."""
     return seeding.seeded(load, seeding.sample_seed(plan.spec.seed, plan.epoch, position))
 

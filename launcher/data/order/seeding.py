@@ -51,7 +51,7 @@ def seeded(call: Callable[[], _T], seed: int) -> _T:
 
 
 @dataclass(frozen=True, kw_only=True)
-class States:
+class RandomStates:
     """The global random states of this process. torch: None while it is not loaded."""
 
     python: Any
@@ -59,7 +59,7 @@ class States:
     torch: Any
 
     @classmethod
-    def now(cls) -> States:
+    def now(cls) -> RandomStates:
         """Capture the current states."""
         torch = sys.modules.get("torch")
         return cls(
@@ -79,7 +79,7 @@ class States:
 @contextlib.contextmanager
 def states_kept() -> Iterator[None]:
     """Restore the process's own random states on exit."""
-    states = States.now()
+    states = RandomStates.now()
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from launcher.data.order.plan import Place
+from launcher.data.order.batch_plan import ResumePoint
 from launcher.data.order.streams import StreamSpec
 from launcher.errors import DataError
 
@@ -22,7 +22,7 @@ ENDLESS = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanePlan:
+class ShardReaderPlan:
     """The batches of one shard in one pass of an epoch, from batch `first` on."""
 
     spec: StreamSpec
@@ -126,7 +126,7 @@ class ShardPlan:
             )
         return self.expected_steps
 
-    def lanes(self, lap: int, first: int) -> list[LanePlan]:
+    def lanes(self, lap: int, first: int) -> list[ShardReaderPlan]:
         """Plan the shards of a pass after `first` of its steps were taken.
 
         The plans are exact if no shard has ended by then. If one has, the others are further along,
@@ -134,7 +134,7 @@ class ShardPlan:
         """
         count = len(self.shards)
         return [
-            LanePlan(
+            ShardReaderPlan(
                 spec=self.spec,
                 epoch=self.epoch,
                 shard=shard,
@@ -146,7 +146,7 @@ class ShardPlan:
 
 
 def plan_shards(
-    spec: StreamSpec, length: int | None, place: Place, *, rank: int, world: int
+    spec: StreamSpec, length: int | None, place: ResumePoint, *, rank: int, world: int
 ) -> ShardPlan:
     """Plan the batches of a rank from a resume point on.
 

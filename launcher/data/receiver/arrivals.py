@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from launcher.data.batches import wire
 from launcher.data.memory.slabs import Slab
-from launcher.data.receiver.neighbours import QUICK
-from launcher.data.receiver.store import Store
+from launcher.data.receiver.batch_buffer import BatchBuffer
+from launcher.data.receiver.local_peers import QUICK
 from launcher.errors import WireError
 
 #: Milliseconds to wait for the next batch while one is held back.
@@ -36,7 +36,7 @@ class _Arrival:
 class _Held:
     """Held-back batches of one connection, shown to their rank if nothing follows at once."""
 
-    def __init__(self, store: Store, connection: socket.socket) -> None:
+    def __init__(self, store: BatchBuffer, connection: socket.socket) -> None:
         self._store = store
         self._counts: dict[str, int] = {}  # by epoch read
         self._more = select.poll()
@@ -63,7 +63,7 @@ class Arrivals:
     parts of it, or of a later batch of the same worker.
     """
 
-    def __init__(self, store: Store, *, checksums: bool) -> None:
+    def __init__(self, store: BatchBuffer, *, checksums: bool) -> None:
         self._store = store
         self._checksums = checksums
         self._lock = threading.Lock()

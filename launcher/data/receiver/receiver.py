@@ -17,16 +17,16 @@ from types import FrameType
 
 from launcher.data.control import messages as m
 from launcher.data.control.connection import Control
-from launcher.data.figures.meters import report_regularly
-from launcher.data.receiver import limits
-from launcher.data.receiver.account import Account
+from launcher.data.metrics.counters import report_regularly
+from launcher.data.receiver import buffer_limits
 from launcher.data.receiver.arrivals import Arrivals
-from launcher.data.receiver.neighbours import Neighbour, user_of
-from launcher.data.receiver.store import Store
+from launcher.data.receiver.batch_buffer import BatchBuffer
+from launcher.data.receiver.local_peers import LocalPeer, user_of
+from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.errors import AuthenticationError, DataError, WireError
-from launcher.runtime import handshake, lines
+from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
 
 
@@ -40,11 +40,11 @@ class Receiver:
         self._leaving = threading.Event()
         self._dismissed = threading.Event()
         self._lock = threading.Lock()  # for _asking
-        self._asking: dict[str, list[Neighbour]] = {}
+        self._asking: dict[str, list[LocalPeer]] = {}
         address = (cluster.address(cluster.host), environment.ports.receiver)
         budget = _prefetch_bytes(environment)
-        self._account = Account(cluster.host, address, budget)
-        self._store = Store(budget, self._account)
+        self._account = ProgressReporter(cluster.host, address, budget)
+        self._store = BatchBuffer(budget, self._account)
         self._arrivals = Arrivals(self._store, checksums=bool(part and part.checksums))
         self._workers = socket.create_server(
             (cluster.bind_address, environment.ports.receiver), backlog=1024
@@ -113,7 +113,7 @@ class Receiver:
     # Workers ------------------------------------------------------------------------------
 
     def _accept_workers(self) -> None:
-        for connection, peer in lines.accepted(self._workers, "receiver"):
+        for connection, peer in jsonl_socket.accepted(self._workers, "receiver"):
             threading.Thread(
                 target=self._attend_worker, args=(connection, peer), daemon=True
             ).start()
@@ -131,18 +131,18 @@ class Receiver:
     # Local peers --------------------------------------------------------------------------
 
     def _accept_neighbours(self) -> None:
-        for connection, _ in lines.accepted(self._ranks, "unix"):
+        for connection, _ in jsonl_socket.accepted(self._ranks, "unix"):
             if user_of(connection) != os.getuid():
                 emit("stranger_refused", peer="unix", port="receiver", why="another user")
                 connection.close()
                 continue
-            neighbour = Neighbour(connection)
+            neighbour = LocalPeer(connection)
             self._store.neighbours.add(neighbour)
             threading.Thread(target=neighbour.send_all, daemon=True).start()
             threading.Thread(target=self._attend, args=(neighbour,), daemon=True).start()
 
-    def _attend(self, neighbour: Neighbour) -> None:
-        heard = lines.LineConnection(neighbour.connection, polls=True)
+    def _attend(self, neighbour: LocalPeer) -> None:
+        heard = jsonl_socket.LineConnection(neighbour.connection, polls=True)
         try:
             while (raw := heard.receive()) is not None:
                 self._hear(neighbour, m.decode(raw))
@@ -154,17 +154,17 @@ class Receiver:
         for run_id in self._store.forget(neighbour):
             self._account.close(run_id)
 
-    def _hear(self, neighbour: Neighbour, message: m.Message) -> None:
+    def _hear(self, neighbour: LocalPeer, message: m.Message) -> None:
         if isinstance(message, m.NeedSlab):
             self._store.lend(neighbour, message)
-        elif isinstance(message, m.Filled):
+        elif isinstance(message, m.SlabFilled):
             self._store.take_filled(neighbour, message)
         else:
             self._hear_rank(neighbour, message)
 
-    def _hear_rank(self, rank: Neighbour, message: m.Message) -> None:
+    def _hear_rank(self, rank: LocalPeer, message: m.Message) -> None:
         """Handle a rank's message, most of which the dispatcher receives too."""
-        if isinstance(message, m.Taken):
+        if isinstance(message, m.Consumed):
             self._account.taken(message.run, message.steps)
         elif isinstance(message, m.Report):
             self._account.pass_on(message)
@@ -189,8 +189,8 @@ def main() -> int:
     environment = Environment.read(paths_here())
     wait_for_turns()
     try:
-        limits.check_descriptors()
-        limits.check_memory(_prefetch_bytes(environment), limits.memory_bytes())
+        buffer_limits.check_descriptors()
+        buffer_limits.check_memory(_prefetch_bytes(environment), buffer_limits.memory_bytes())
         receiver = Receiver(environment, os.environ[RECEIVER_VARIABLE])
     except (DataError, OSError) as error:
         emit("receiver_failed", why=str(error))

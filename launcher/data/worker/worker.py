@@ -21,19 +21,19 @@ from pathlib import Path
 from launcher.data.batches import structure, wire
 from launcher.data.control import messages as m
 from launcher.data.control.connection import Control
-from launcher.data.figures.meters import WorkerMeter, report_regularly
-from launcher.data.order import laps, samples
-from launcher.data.order.lanes import Lanes
-from launcher.data.order.laps import Parts
-from launcher.data.order.plan import Plan
+from launcher.data.metrics.counters import WorkerCounters, report_regularly
+from launcher.data.order import samples, shard_passes
+from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.raised import latest_traceback, name_of
-from launcher.data.order.shards import LanePlan
-from launcher.data.worker.flows import Flows
-from launcher.data.worker.holdings import Holdings
-from launcher.data.worker.sharing import Sharing
+from launcher.data.order.shard_passes import Parts
+from launcher.data.order.shard_reader import ShardReaders
+from launcher.data.order.shards import ShardReaderPlan
+from launcher.data.worker.lease_state import LeaseState
+from launcher.data.worker.shared_memory_sender import SharedMemorySender
+from launcher.data.worker.striped_sender import StripedSender
 from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
 
 _BEAT_SECONDS = 1.0
@@ -45,7 +45,7 @@ _BESIDE_TRAINER = 10
 _LEAVING_SECONDS = 30.0
 
 
-class Worker:
+class DataWorker:
     """Prepares and sends the batches of one process; its threads share only thread-safe state."""
 
     def __init__(self, name: str, environment: Environment) -> None:
@@ -56,19 +56,19 @@ class Worker:
         self._checksums = part.checksums if part else False
         self._neighbours = (part.workers_per_host if part else None) or environment.cpus
         self._receiver = os.environ.get(RECEIVER_VARIABLE)  # this host's, if it is a train host
-        self._ways: dict[tuple[str, int], Flows | Sharing] = {}
+        self._ways: dict[tuple[str, int], StripedSender | SharedMemorySender] = {}
         self._datasets = samples.Datasets()
-        self._lanes = Lanes()
-        self._runs: dict[str, tuple[Plan | LanePlan, tuple[str, int]]] = {}
+        self._lanes = ShardReaders()
+        self._runs: dict[str, tuple[BatchPlan | ShardReaderPlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent, so a worker holds at most three batches. The bounded
         # queue.Queue was measured to take twice as long.
-        self._outbox: queue.SimpleQueue[wire.Frame] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[wire.WireFrame] = queue.SimpleQueue()
         self._outbox_has_room = threading.Lock()  # released when a batch is taken out
-        self._holdings = Holdings(name, os.getpid())
+        self._holdings = LeaseState(name, os.getpid())
         self._host = environment.cluster.host
         own = part.local_workers if part and self._receiver else environment.cpus
-        self._meter = WorkerMeter(cpus=own)
+        self._meter = WorkerCounters(cpus=own)
         self._leaving = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early heartbeat
         self._control = Control(environment, self._holdings.hello)
@@ -137,7 +137,9 @@ class Worker:
             prepare = self._at_work_on(run, plan, step)
             self._meter.begin()
             tree, arrays = prepare()
-            frame = wire.Frame.pack(run, step, self.name, tree, arrays, checksums=self._checksums)
+            frame = wire.WireFrame.pack(
+                run, step, self.name, tree, arrays, checksums=self._checksums
+            )
         except DataError as error:
             self._holdings.finish(run, step)
             self._report(run, step, error)
@@ -147,15 +149,17 @@ class Worker:
         self._outbox.put(frame)
         self._meter.handed_over()
 
-    def _at_work_on(self, run: str, plan: Plan | LanePlan, step: int) -> Callable[[], Parts]:
+    def _at_work_on(
+        self, run: str, plan: BatchPlan | ShardReaderPlan, step: int
+    ) -> Callable[[], Parts]:
         """Return the function that makes the batch.
 
         One-time work, which should not count towards the pace, is done here.
         """
-        if isinstance(plan, LanePlan):
+        if isinstance(plan, ShardReaderPlan):
             lane = self._lanes.lane(run, plan)
             lane.find(step)
-            return lambda: laps.pack(lane.read(step))
+            return lambda: shard_passes.pack(lane.read(step))
         dataset = self._datasets[plan.spec.dataset]
         return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
 
@@ -217,22 +221,22 @@ class Worker:
                 self._wake.put(None)
             del frame  # free its arrays before the next one arrives
 
-    def _deliver(self, frame: wire.Frame, address: tuple[str, int]) -> bool:
+    def _deliver(self, frame: wire.WireFrame, address: tuple[str, int]) -> bool:
         try:
             self._way(address).send(frame)
         except (DataError, OSError) as error:
             emit("batch_not_sent", worker=self.name, run=frame.header.run, why=str(error))
-            self._control.say(m.Unreachable(run=frame.header.run, why=str(error)))
+            self._control.say(m.PeerUnreachable(run=frame.header.run, why=str(error)))
             return False
         return True
 
-    def _way(self, address: tuple[str, int]) -> Flows | Sharing:
+    def _way(self, address: tuple[str, int]) -> StripedSender | SharedMemorySender:
         """Return the sender for a receiver: shared memory if it is local, else the network."""
         if address not in self._ways:
             self._ways[address] = (
-                Sharing(self._receiver)
+                SharedMemorySender(self._receiver)
                 if self._receiver
-                else Flows(address, self._token, workers=self._neighbours)
+                else StripedSender(address, self._token, workers=self._neighbours)
             )
         return self._ways[address]
 
@@ -272,7 +276,7 @@ def main() -> int:
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
     try:
-        worker = Worker(name, environment)
+        worker = DataWorker(name, environment)
         signal.signal(signal.SIGTERM, lambda *_: worker.leave())
         return worker.work()
     except (DataError, OSError) as error:

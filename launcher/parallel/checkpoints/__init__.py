@@ -14,6 +14,6 @@ the model's own names. A folder counts as complete once its manifest exists and 
 
 from launcher.parallel.checkpoints.checkpoints import Checkpoints
 from launcher.parallel.checkpoints.exporting import export
-from launcher.parallel.checkpoints.state import State
+from launcher.parallel.checkpoints.train_state import TrainState
 
-__all__ = ["Checkpoints", "State", "export"]
+__all__ = ["Checkpoints", "TrainState", "export"]

@@ -13,10 +13,10 @@ from launcher.parallel.checkpoints import folders
 from launcher.parallel.checkpoints.agreement import gathered, together
 from launcher.parallel.checkpoints.contents import contents, tied
 from launcher.parallel.checkpoints.loading import fill
-from launcher.parallel.checkpoints.state import State
-from launcher.parallel.checkpoints.writing import Writer
-from launcher.parallel.world import World
-from launcher.runtime.events import emit
+from launcher.parallel.checkpoints.train_state import TrainState
+from launcher.parallel.checkpoints.writer import Writer
+from launcher.parallel.context import ParallelContext
+from launcher.runtime.event_log import emit
 
 
 class Checkpoints:
@@ -26,7 +26,7 @@ class Checkpoints:
     keep: how many complete checkpoints remain.
     """
 
-    def __init__(self, folder: Path | str, world: World, keep: int = 2) -> None:
+    def __init__(self, folder: Path | str, world: ParallelContext, keep: int = 2) -> None:
         if keep < 1:
             raise ParallelError(f"keep is {keep}: the newest checkpoint must be kept, so use 1")
         self._root = Path(folder)
@@ -38,7 +38,7 @@ class Checkpoints:
         self._pending: Future[None] | None = None
         self._latest: int | None = None  # step that was saved or loaded
 
-    def save(self, step: int, state: State, wait: bool = False) -> None:
+    def save(self, step: int, state: TrainState, wait: bool = False) -> None:
         """Copy the state to CPU memory and write it in a thread while training goes on.
 
         Waits for the previous save and raises its error. A step that was just saved or loaded is
@@ -52,7 +52,7 @@ class Checkpoints:
         if wait:
             self._finish()
 
-    def load(self, state: State) -> int | None:
+    def load(self, state: TrainState) -> int | None:
         """Fill a state from the newest complete checkpoint; return its step, or None.
 
         Raises ParallelError when checkpoints exist but all are damaged, or when it is one of
@@ -85,7 +85,7 @@ class Checkpoints:
             pending.result()
             self._latest = step
 
-    def _say(self, event: str, choice: folders.Choice, **fields: object) -> None:
+    def _say(self, event: str, choice: folders.CheckpointChoice, **fields: object) -> None:
         if self._world.rank == 0:
             passed_over = "; ".join(choice.passed_over)
             emit(event, step=choice.step, folder=str(self._root), passed_over=passed_over, **fields)

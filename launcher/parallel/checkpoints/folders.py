@@ -15,7 +15,7 @@ _STEP = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class CheckpointChoice:
     """The checkpoint to load. step: of the newest complete one; None if there is none.
 
     passed_over: the newer, incomplete ones, each with its problem.
@@ -38,7 +38,7 @@ def steps_in(root: Path) -> list[int]:
     return sorted((int(match[1]) for match in matches if match), reverse=True)
 
 
-def newest(root: Path) -> Choice:
+def newest(root: Path) -> CheckpointChoice:
     """Return the newest complete checkpoint.
 
     A folder without a manifest is an unfinished save. Complete ones are deleted only when there is
@@ -50,7 +50,7 @@ def newest(root: Path) -> Choice:
     for step in steps_in(root):
         problem = manifests.fault(folder_of(root, step))
         if problem is None:
-            return Choice(step=step, passed_over=tuple(passed_over))
+            return CheckpointChoice(step=step, passed_over=tuple(passed_over))
         passed_over.append(f"step-{step} {problem}")
     if any((folder_of(root, step) / manifests.NAME).exists() for step in steps_in(root)):
         raise ParallelError(
@@ -58,12 +58,12 @@ def newest(root: Path) -> Choice:
             "(the folder must be one that all hosts see, or S3 must have brought it together), or "
             "begin in an empty folder"
         )
-    return Choice(step=None, passed_over=tuple(passed_over))
+    return CheckpointChoice(step=None, passed_over=tuple(passed_over))
 
 
-def nothing(root: Path) -> Choice:
+def nothing(root: Path) -> CheckpointChoice:
     """Return no choice, for the ranks that follow the first one's choice."""
-    return Choice(step=None, passed_over=())
+    return CheckpointChoice(step=None, passed_over=())
 
 
 def check_is_next(root: Path, step: int) -> None:

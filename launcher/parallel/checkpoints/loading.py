@@ -13,15 +13,17 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import manifests
 from launcher.parallel.checkpoints.agreement import gathered, together
-from launcher.parallel.checkpoints.state import State
 from launcher.parallel.checkpoints.targets import Targets
-from launcher.parallel.checkpoints.writing import said
-from launcher.parallel.world import World
+from launcher.parallel.checkpoints.train_state import TrainState
+from launcher.parallel.checkpoints.writer import said
+from launcher.parallel.context import ParallelContext
 
 _MOST = 8  # problems that a message lists
 
 
-def fill(state: State, world: World, folder: Path, group: dist.ProcessGroup) -> list[int]:
+def fill(
+    state: TrainState, world: ParallelContext, folder: Path, group: dist.ProcessGroup
+) -> list[int]:
     """Load on all ranks; return those for which the checkpoint has no random states.
 
     Raises ParallelError on all ranks when one cannot load it.
@@ -45,7 +47,9 @@ def fill(state: State, world: World, folder: Path, group: dist.ProcessGroup) -> 
     return [rank for rank, is_new in enumerate(gathered(targets.is_new, group)) if is_new]
 
 
-def _targets(state: State, world: World, folder: Path) -> tuple[manifests.Manifest, Targets]:
+def _targets(
+    state: TrainState, world: ParallelContext, folder: Path
+) -> tuple[manifests.Manifest, Targets]:
     manifest = manifests.read_manifest(folder)
     saved = checkpoint.FileSystemReader(folder).read_metadata()
     replicas = int(manifest.degrees["data"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import ParallelError
-from launcher.parallel.degrees import Degrees
+from launcher.parallel.dims import ParallelDims
 
 FORMAT = 1
 NAME = "manifest.json"
@@ -39,7 +39,7 @@ class Manifest:
     files: Mapping[str, Contents]
 
 
-def described(degrees: Degrees) -> dict[str, Any]:
+def described(degrees: ParallelDims) -> dict[str, Any]:
     """Return the degrees as a manifest holds them."""
     return {
         "world": degrees.world,

@@ -19,12 +19,12 @@ from launcher.parallel.checkpoints.contents import (
     random_key,
     shared_key,
 )
-from launcher.parallel.checkpoints.names import Named, module_of, named
 from launcher.parallel.checkpoints.optimizers import OptimizerTargets
+from launcher.parallel.checkpoints.parameter_names import NamedParameters, module_of, named
 from launcher.parallel.checkpoints.random_states import begin_anew, restore
-from launcher.parallel.checkpoints.state import State, Stateful
+from launcher.parallel.checkpoints.train_state import Stateful, TrainState
+from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
-from launcher.parallel.world import World
 
 
 class Targets:
@@ -36,8 +36,8 @@ class Targets:
 
     def __init__(
         self,
-        state: State,
-        world: World,
+        state: TrainState,
+        world: ParallelContext,
         saved: Metadata,
         *,
         tied: Mapping[str, str],
@@ -54,7 +54,7 @@ class Targets:
         name_of = namer((each.value, at[0] if at else each.names[0]) for each, at in self._parts)
         self._optimizers = [OptimizerTargets(each, name_of, saved) for each in state.optimizers]
 
-    def _places_of(self, part: Named) -> list[str]:
+    def _places_of(self, part: NamedParameters) -> list[str]:
         """Return the names under which the checkpoint has a part; tied ones may have several."""
         names = [found for name in part.names for found in (name, self._tied.get(name, name))]
         return [name for name in dict.fromkeys(names) if MODEL + name in self._saved]
@@ -83,7 +83,7 @@ class Targets:
             if key not in self._saved:
                 yield f"the checkpoint has no {key}"
 
-    def _problems_of(self, part: Named, places: list[str]) -> Iterator[str]:
+    def _problems_of(self, part: NamedParameters, places: list[str]) -> Iterator[str]:
         name = part.names[0]
         if not places:
             yield f"the model has {name}, and the checkpoint has not"
@@ -149,7 +149,7 @@ class Targets:
         loader.load_state_dict(places[self._world.dp_rank] if same else places)
 
 
-def _check_equal(part: Named, other: str, value: torch.Tensor) -> None:
+def _check_equal(part: NamedParameters, other: str, value: torch.Tensor) -> None:
     mine = part.value
     if isinstance(mine, DTensor) and isinstance(value, DTensor):
         mine, value = mine.to_local(), value.to_local()

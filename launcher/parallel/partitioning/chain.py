@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.errors import ParallelError
-from launcher.parallel.memory import Ends, of_stage
-from launcher.partitions.costs import Joint, Link, ModuleCost
+from launcher.parallel.memory import StageEnds, of_stage
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 
 #: Indexed by the first module of a stage and the one after its last.
 Table = npt.NDArray[np.float64]
@@ -75,7 +75,9 @@ class Chain:
         """Return the same bytes without what a module needs only while it runs."""
         over = [(each.crossing or 0, each.returning or 0) for each in self.modules[1:]]
         crossing, returning = np.array([(0.0, 0.0), *over, (0.0, 0.0)]).T
-        ends = Ends(received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :])
+        ends = StageEnds(
+            received=crossing[:, None], sent=crossing[None, :], returned=returning[None, :]
+        )
         table = of_stage(
             self.held, self.kept, 0.0, ends, waiting=waiting, microbatches=microbatches
         )

@@ -8,20 +8,25 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.optimum import Cuts, Problem, best
+from launcher.parallel.partitioning.optimum import CutProblem, Cuts, best
 from launcher.parallel.partitioning.search import Bounded, search
 from launcher.parallel.profiling.profile import Profile
-from launcher.partitions.costs import Link, ModuleCost
-from launcher.partitions.orders import Orders
-from launcher.partitions.partition import Choice, Fingerprint, Partition, StagePrediction
-from launcher.partitions.timeline import simulate
+from launcher.shared import Objective, Schedule
+from launcher.shared.partitions.partition_file import (
+    Fingerprint,
+    Partition,
+    PartitionChoice,
+    StagePrediction,
+)
+from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.stage_costs import Link, ModuleCost
+from launcher.shared.partitions.timeline import simulate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class PartitionQuestion:
     """The settings that a model is partitioned for. memory_cap: bytes allowed per rank."""
 
     partitions: int
@@ -53,7 +58,9 @@ class Question:
         return math.inf if self.memory_cap is None else self.memory_cap
 
 
-def decide(profile: Profile, fingerprint: Fingerprint, link: Link, question: Question) -> Partition:
+def decide(
+    profile: Profile, fingerprint: Fingerprint, link: Link, question: PartitionQuestion
+) -> Partition:
     """Return the best cuts of a model. Raises ParallelError where there are none."""
     chain = Chain(profile.modules, profile.joints, link)
     found = _predicted(chain, question)
@@ -92,17 +99,17 @@ class _Predicted(NamedTuple):
     step: float
 
 
-def _predicted(chain: Chain, question: Question) -> _Predicted:
+def _predicted(chain: Chain, question: PartitionQuestion) -> _Predicted:
     cuts = _cut(chain, question)
     stages = tuple(_stages(chain, question.orders, cuts))
     return _Predicted(cuts, stages, simulate(question.orders, stages).seconds)
 
 
-def _cut(chain: Chain, question: Question) -> Cuts:
+def _cut(chain: Chain, question: PartitionQuestion) -> Cuts:
     """Return the optimal cuts with one stage per rank, else the best that a search finds."""
     if question.virtual_stages > 1 or question.schedule is Schedule.ZERO_BUBBLE:
         return search(chain, question.orders, question.objective, cap=question.cap)
-    problem = Problem(
+    problem = CutProblem(
         chain=chain,
         partitions=question.partitions,
         microbatches=question.microbatches,
@@ -149,7 +156,9 @@ def _spread(chain: Chain, orders: Orders, cuts: Cuts) -> float:
     return math.sqrt(sum(squares)) + (orders.microbatches - 1) * of_busiest
 
 
-def _choices(chain: Chain, question: Question, own: _Predicted) -> Iterator[Choice]:
+def _choices(
+    chain: Chain, question: PartitionQuestion, own: _Predicted
+) -> Iterator[PartitionChoice]:
     """Yield the predictions for neighbouring settings, with microbatches of the same size.
 
     own: the prediction for the question itself.
@@ -160,7 +169,7 @@ def _choices(chain: Chain, question: Question, own: _Predicted) -> Iterator[Choi
             yield _choice(other, own if other == question else _found(chain, other))
 
 
-def _found(chain: Chain, question: Question) -> _Predicted | None:
+def _found(chain: Chain, question: PartitionQuestion) -> _Predicted | None:
     """Return the prediction, or None where the model does not fit."""
     try:
         return _predicted(chain, question)
@@ -168,8 +177,8 @@ def _found(chain: Chain, question: Question) -> _Predicted | None:
         return None
 
 
-def _choice(question: Question, found: _Predicted | None) -> Choice:
-    return Choice(
+def _choice(question: PartitionQuestion, found: _Predicted | None) -> PartitionChoice:
+    return PartitionChoice(
         objective=question.objective.value,
         partitions=question.partitions,
         microbatches=question.microbatches,
@@ -178,7 +187,7 @@ def _choice(question: Question, found: _Predicted | None) -> Choice:
     )
 
 
-def _changes(question: Question) -> Iterator[dict[str, Any]]:
+def _changes(question: PartitionQuestion) -> Iterator[dict[str, Any]]:
     yield from ({"objective": each} for each in Objective)
     for name in ("partitions", "microbatches"):
         count = getattr(question, name)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from launcher.contract import Objective, Schedule
 from launcher.errors import ParallelError
 from launcher.parallel.memory import under_way
 from launcher.parallel.partitioning.chain import Chain, Table
-from launcher.parallel.partitioning.paths import Path, bottleneck, shortest
+from launcher.parallel.partitioning.layer_paths import Path, bottleneck, shortest
+from launcher.shared import Objective, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Cuts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class CutProblem:
     """A chain and the settings it runs with. cap: bytes allowed per stage."""
 
     chain: Chain
@@ -73,7 +73,7 @@ class Problem:
         return Cuts(places=tuple(places), step=step, memory=max(memory))
 
 
-def best(problem: Problem, objective: Objective) -> Cuts:
+def best(problem: CutProblem, objective: Objective) -> Cuts:
     """Return the fastest cuts, or the fastest of those with the least memory.
 
     Raises ParallelError where there are none.
@@ -92,7 +92,7 @@ def best(problem: Problem, objective: Objective) -> Cuts:
     return problem.evaluate(_fastest(seconds, problem.ways, problem.microbatches - 1).cuts)
 
 
-def _infeasible(problem: Problem, least: float) -> str:
+def _infeasible(problem: CutProblem, least: float) -> str:
     if np.isinf(least):
         return (
             f"the model has fewer than {problem.partitions - 1} places where it can be cut, so not "
@@ -106,7 +106,7 @@ def _infeasible(problem: Problem, least: float) -> str:
     )
 
 
-def _least_partitions(problem: Problem) -> int | None:
+def _least_partitions(problem: CutProblem) -> int | None:
     """Return the fewest stages that the model fits into, or None.
 
     Works backwards from the last stage, since the in-flight microbatches of a stage depend on how

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from launcher.contract import Objective
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.game import Outcome, play
+from launcher.parallel.partitioning.fictitious_play import Outcome, play
+from launcher.parallel.partitioning.layer_paths import bottleneck
 from launcher.parallel.partitioning.optimum import Cuts
-from launcher.parallel.partitioning.paths import bottleneck
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
-from launcher.partitions.orders import Orders
+from launcher.shared import Objective
+from launcher.shared.partitions.schedule_orders import Orders
 
 #: Actions that may be simulated to try all cuts.
 ALL = 10**8

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.parallel.partitioning.chain import Chain, Table
-from launcher.partitions.orders import Orders
-from launcher.partitions.timeline import shares
+from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.timeline import shares
 
 Numbers = npt.NDArray[np.float64]
 #: Each row is one set of cuts: indices, from 1, of the places where there can be a cut.

@@ -14,11 +14,11 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from launcher.parallel.profiling.passes import Watch
-from launcher.partitions.costs import Joint
+from launcher.parallel.profiling.passes import PassRecorder
+from launcher.shared.partitions.stage_costs import Joint
 
 
-class Ledger(Watch):
+class AllocationTracker(PassRecorder):
     """Counts the storages that autograd keeps, each once, and the peak of bytes in use.
 
     own: parameters and buffers, and whatever else exists independently of the pass.
@@ -27,7 +27,7 @@ class Ledger(Watch):
     def __init__(self, own: Sequence[torch.Tensor]) -> None:
         self._made_by: dict[int, int] = {place(each): -1 for each in own}
         self._kept: dict[int, tuple[int, int]] = {}  # by storage: first module to keep it, bytes
-        self._alive = Alive()
+        self._alive = LiveBytes()
         self._running = 0
         self.passing: dict[int, int] = defaultdict(int)
 
@@ -85,7 +85,7 @@ class Ledger(Watch):
             self._kept.setdefault(where, (number, tensor.untyped_storage().nbytes()))
 
 
-class Alive(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
+class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
     """Counts the bytes of storages created under it that still exist. most: the peak."""
 
     def __init__(self) -> None:

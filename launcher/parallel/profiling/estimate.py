@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from launcher.parallel.profiling.passes import Watch
+from launcher.parallel.profiling.passes import PassRecorder
 
 _SIDE = 1024  # of the matrices that are multiplied
 _MOVED = 2**24  # bytes that are copied
@@ -63,7 +63,7 @@ def _seconds(what: Callable[[], Any], device: torch.device) -> float:
     return statistics.median(found[1:])
 
 
-class Estimate(Watch):
+class StageEstimate(PassRecorder):
     """Sums the estimated seconds of the operations of each module."""
 
     def __init__(self, rates: Rates) -> None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from launcher.parallel.stages import Stage
 
 
-class Watch:
+class PassRecorder:
     """Observer of a pass: provides contexts around each module's part of it."""
 
     def forward(self, number: int) -> AbstractContextManager[Any]:
@@ -41,7 +41,7 @@ class Passes:
     end: Callable[[Any], torch.Tensor]
     autocasting: Callable[[], AbstractContextManager[Any]] = nullcontext
 
-    def run(self, watch: Watch) -> None:
+    def run(self, watch: PassRecorder) -> None:
         """Run forward and backward; adds to the gradients."""
         trips = list(self._forward(watch))
         _, end = trips[-1]
@@ -51,7 +51,9 @@ class Passes:
                 _go_back(left, gradients)
             gradients = [each.grad for each in taken]
 
-    def _forward(self, watch: Watch) -> Iterator[tuple[list[torch.Tensor], Sequence[torch.Tensor]]]:
+    def _forward(
+        self, watch: PassRecorder
+    ) -> Iterator[tuple[list[torch.Tensor], Sequence[torch.Tensor]]]:
         """Yield the inputs and the outputs of each module."""
         left: Sequence[torch.Tensor] = ()
         for number, stage in enumerate(self.stages):

@@ -19,19 +19,19 @@ from launcher.errors import ParallelError
 from launcher.parallel.boundaries import boundaries
 from launcher.parallel.graph import in_mode, in_order, undrawn
 from launcher.parallel.precision import Precision, autocasting
-from launcher.parallel.profiling.bytes import Ledger
-from launcher.parallel.profiling.clock import Clock, spread
-from launcher.parallel.profiling.estimate import Estimate, Rates, rates
-from launcher.parallel.profiling.passes import Passes, Watch, total
+from launcher.parallel.profiling.bytes import AllocationTracker
+from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
+from launcher.parallel.profiling.passes import Passes, PassRecorder, total
+from launcher.parallel.profiling.stage_clock import StageClock, spread
 from launcher.parallel.stages import Stage, cut
-from launcher.partitions.costs import Joint, ModuleCost
+from launcher.shared.partitions.stage_costs import Joint, ModuleCost
 
 _WARMING = 3
 #: Timed passes.
 RUNS = 10
 
 
-class Kind(str, enum.Enum):
+class ProfileKind(str, enum.Enum):
     """The source of the seconds; bytes are counted with both."""
 
     MEASURED = "measured"
@@ -68,7 +68,7 @@ class Sample:
 class Profile:
     """The modules of a model between which it can be cut, and their costs."""
 
-    kind: Kind
+    kind: ProfileKind
     device: str
     runs: int
     modules: tuple[ModuleCost, ...]
@@ -80,7 +80,7 @@ def profile(
     sample: Sample,
     *,
     device: torch.device,
-    kind: Kind = Kind.MEASURED,
+    kind: ProfileKind = ProfileKind.MEASURED,
     precision: Precision | str | None = None,
     states: int = 2,
 ) -> Profile:
@@ -90,7 +90,7 @@ def profile(
     Raises ParallelError for a model that cannot be traced from module to module, and passes on the
     model's own errors.
     """
-    is_measured = kind is Kind.MEASURED
+    is_measured = kind is ProfileKind.MEASURED
     casting = autocasting(precision, device)
     with _kept(model):
         if is_measured:
@@ -102,7 +102,7 @@ def profile(
         passes = Passes(stages=stages, arguments=given, end=sample.end, autocasting=casting)
         _warm(passes, kind)
         ledger = _count(model, passes, sample)
-        watch = Clock(device) if is_measured else Estimate(_rates(device, precision))
+        watch = StageClock(device) if is_measured else StageEstimate(_rates(device, precision))
         runs = RUNS if is_measured else 1
         for _ in range(runs):
             passes.run(watch)
@@ -115,10 +115,10 @@ def profile(
         )
 
 
-def _warm(passes: Passes, kind: Kind) -> None:
+def _warm(passes: Passes, kind: ProfileKind) -> None:
     try:
-        for _ in range(_WARMING if kind is Kind.MEASURED else 1):
-            passes.run(Watch())
+        for _ in range(_WARMING if kind is ProfileKind.MEASURED else 1):
+            passes.run(PassRecorder())
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise ParallelError(
             f"what the model does depends on the values of tensors ({error}), so that it cannot "
@@ -147,12 +147,12 @@ def _kept(model: nn.Module) -> Iterator[None]:
             each.grad = gradient
 
 
-def _count(model: nn.Module, passes: Passes, sample: Sample) -> Ledger:
+def _count(model: nn.Module, passes: Passes, sample: Sample) -> AllocationTracker:
     """Count the bytes of a pass in which gradients already exist."""
     given = [
         leaf for leaf in tree_leaves((sample.arguments, sample.target)) if torch.is_tensor(leaf)
     ]
-    ledger = Ledger([*model.parameters(), *model.buffers(), *given])
+    ledger = AllocationTracker([*model.parameters(), *model.buffers(), *given])
     with ExitStack() as stack:
         for each in model.modules():
             if "forward" in vars(each):  # it recomputes: autograd does not see what it keeps
@@ -165,8 +165,8 @@ def _count(model: nn.Module, passes: Passes, sample: Sample) -> Ledger:
 def _costs(
     model: nn.Module,
     stages: Sequence[Stage],
-    watch: Clock | Estimate,
-    ledger: Ledger,
+    watch: StageClock | StageEstimate,
+    ledger: AllocationTracker,
     states: int,
 ) -> Iterator[ModuleCost]:
     used = {id(each) for stage in stages for each in _state(stage.module)}

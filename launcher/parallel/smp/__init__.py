@@ -29,11 +29,11 @@ from launcher.parallel.smp.communication import (
     recv_from,
     send,
 )
-from launcher.parallel.smp.model import DistributedModel
+from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.optimizer import DistributedOptimizer
 from launcher.parallel.smp.outputs import StepOutput
 from launcher.parallel.smp.partitions import partition, set_partition
-from launcher.parallel.smp.places import (
+from launcher.parallel.smp.rank_placement import (
     dp_rank,
     dp_size,
     get_dp_group,
@@ -57,7 +57,7 @@ from launcher.parallel.smp.places import (
     tp_size,
 )
 from launcher.parallel.smp.saving import load, save
-from launcher.parallel.smp.session import init, is_initialized
+from launcher.parallel.smp.smp_session import init, is_initialized
 from launcher.parallel.smp.step import step
 
 __all__ = [

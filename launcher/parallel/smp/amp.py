@@ -7,7 +7,7 @@ from typing import Any
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from launcher.parallel.precision import scaler
-from launcher.parallel.smp.session import session
+from launcher.parallel.smp.smp_session import session
 
 
 def GradScaler(**options: Any) -> ShardedGradScaler:  # noqa: N802 - smp's name

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from launcher.parallel.smp.session import session
+from launcher.parallel.smp.smp_session import session
 
 
 class CommGroup(enum.Enum):

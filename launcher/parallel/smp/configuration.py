@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.contract import OBJECTIVES, PLACEMENTS, SCHEDULES, ParallelPart
 from launcher.errors import ParallelError
+from launcher.shared import OBJECTIVES, PLACEMENTS, SCHEDULES, ParallelPart
 
 #: Names of smp's `parameters`, with the fields of ParallelPart.
 _OURS = {

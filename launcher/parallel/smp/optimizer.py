@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from launcher.errors import ParallelError
-from launcher.parallel.smp.model import DistributedModel
-from launcher.parallel.smp.session import session
+from launcher.parallel.smp.distributed_model import DistributedModel
+from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, gathered
 
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from launcher.errors import ParallelError
-from launcher.parallel.world import World
+from launcher.parallel.context import ParallelContext
 
 
 class StepOutput:
@@ -48,7 +48,7 @@ class StepOutput:
         return f"StepOutput({self.outputs!r})"
 
 
-def tell(returned: Sequence[Any], world: World) -> list[Any]:
+def tell(returned: Sequence[Any], world: ParallelContext) -> list[Any]:
     """Return the last stage's return values of all microbatches on all ranks of the replica."""
     found = [tree_map_only(torch.Tensor, lambda tensor: tensor.detach(), each) for each in returned]
     if world.degrees.pipeline == 1:

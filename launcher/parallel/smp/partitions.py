@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from launcher.contract import ParallelPart
 from launcher.errors import ParallelError
 from launcher.parallel.cuts import Pins
-from launcher.parallel.smp.session import session
+from launcher.parallel.smp.smp_session import session
+from launcher.shared import ParallelPart
 
 #: The attribute that holds a module's partition. Copies of the module keep it.
 _PIN = "_launcher_partition"

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from launcher.parallel.smp.session import session
+from launcher.parallel.smp.smp_session import session
 
 
 def save(obj: Any, f: str, partial: bool = True, **options: Any) -> None:

@@ -17,10 +17,10 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
 from launcher.parallel.randomness import seeded
-from launcher.parallel.smp.answers import Answer, Arguments, FromCall, Reached, UntilCall
-from launcher.parallel.smp.model import DistributedModel
+from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.outputs import merge, tell
-from launcher.parallel.smp.session import session
+from launcher.parallel.smp.rank_queries import Answer, Arguments, FromCall, Reached, UntilCall
+from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.splitting import splitting
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
-from launcher.contract import TOKEN_VARIABLE
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
-from launcher.runtime import lines
+from launcher.runtime import jsonl_socket
 from launcher.runtime.processes import ignore_stop_signals, shell_code
+from launcher.shared import TOKEN_VARIABLE
 
 #: Variables with the agent's port on every train host and the seconds hosts may start apart.
 PORT_VARIABLE = "LAUNCHER_MPI_PORT"
@@ -33,8 +33,8 @@ def main() -> int:
 
 
 def _run(host: str, command: str) -> int:
-    connection = lines.LineConnection(
-        lines.connect(
+    connection = jsonl_socket.LineConnection(
+        jsonl_socket.connect(
             (host, int(os.environ[PORT_VARIABLE])),
             os.environ[TOKEN_VARIABLE],
             patience=float(os.environ[PATIENCE_VARIABLE]),

@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Mapping
 
 from launcher.errors import AuthenticationError, WireError
-from launcher.runtime import handshake, lines, processes
+from launcher.runtime import handshake, jsonl_socket, processes
 from launcher.runtime.environment import Environment
-from launcher.runtime.events import emit
+from launcher.runtime.event_log import emit
 
 
 class Daemons:
@@ -49,13 +49,13 @@ class Daemons:
         threading.Thread(target=self._accept, name="daemons", daemon=True).start()
 
     def _accept(self) -> None:
-        for connection, peer in lines.accepted(self._listener, "start"):
+        for connection, peer in jsonl_socket.accepted(self._listener, "start"):
             threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
 
     def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:
         try:
             handshake.greet(connection, self._environment.token)
-            agent = lines.LineConnection(connection)
+            agent = jsonl_socket.LineConnection(connection)
             command = (agent.receive() or {})["start"]
         except (AuthenticationError, WireError, OSError, KeyError) as error:
             emit("stranger_refused", peer=peer[0], port="start", why=str(error))

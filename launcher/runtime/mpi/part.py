@@ -10,19 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.runtime import processes
-from launcher.runtime.host import Host, HostFailed
+from launcher.runtime.job_host import HostFailed, JobHost
 from launcher.runtime.mpi.agent import PATIENCE_VARIABLE, PORT_VARIABLE
-from launcher.runtime.mpi.command import mpirun_command
 from launcher.runtime.mpi.daemons import Daemons
-from launcher.runtime.mpi.rank import OUTPUT
+from launcher.runtime.mpi.mpi_rank import OUTPUT
+from launcher.runtime.mpi.mpirun import mpirun_command
 from launcher.runtime.output import NamedOutput, Output
 from launcher.runtime.reports import REPORTS_VARIABLE
 
-_RANK = "launcher.runtime.mpi.rank"
+_RANK = "launcher.runtime.mpi.mpi_rank"
 _AGENT = "launcher.runtime.mpi.agent"
 
 
-def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None:
+def run(host: JobHost, reports: Path, failure: Callable[[int], HostFailed]) -> None:
     """Run this host's ranks to their end.
 
     failure: creates the exception for the ranks' failures, given an exit status. Raises HostFailed,
@@ -44,7 +44,7 @@ def run(host: Host, reports: Path, failure: Callable[[int], HostFailed]) -> None
     look()
 
 
-def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
+def _lead(host: JobHost, variables: dict[str, str], look: Callable[[], None]) -> None:
     """Run mpirun, which starts this host's ranks directly or, with several hosts, by a daemon."""
     if len(host.environment.cluster.train_group.hosts) > 1:
         Daemons(host.environment, variables, host.spare).serve()
@@ -66,7 +66,7 @@ def _lead(host: Host, variables: dict[str, str], look: Callable[[], None]) -> No
         raise host.failure(cause, detail=output.last_lines())
 
 
-def _follow(host: Host, variables: dict[str, str], look: Callable[[], None]) -> None:
+def _follow(host: JobHost, variables: dict[str, str], look: Callable[[], None]) -> None:
     """Start the daemon when the leader asks for it, and wait for its end."""
     daemons = Daemons(host.environment, variables, host.spare)
     daemons.serve()
@@ -77,7 +77,7 @@ def _follow(host: Host, variables: dict[str, str], look: Callable[[], None]) -> 
         raise host.failure(f"MPI's daemon (orted) ended: {how}")
 
 
-def _command(host: Host) -> list[str]:
+def _command(host: JobHost) -> list[str]:
     environment, cluster = host.environment, host.environment.cluster
     hosts = cluster.train_group.hosts
     present = [name for _, name in socket.if_nameindex()]
@@ -91,7 +91,7 @@ def _command(host: Host) -> list[str]:
     )
 
 
-def _variables(host: Host, reports: Path) -> dict[str, str]:
+def _variables(host: JobHost, reports: Path) -> dict[str, str]:
     """Return the environment for mpirun, the daemons and the ranks; mpirun sends none."""
     environment, cluster = host.environment, host.environment.cluster
     return {
@@ -104,7 +104,7 @@ def _variables(host: Host, reports: Path) -> dict[str, str]:
     }
 
 
-def _need_open_mpi(host: Host) -> None:
+def _need_open_mpi(host: JobHost) -> None:
     """Raise HostFailed here rather than let hosts wait for each other in vain."""
     if " " in sys.executable:  # mpirun splits its agent's command at blanks, without quoting
         raise host.failure(f"MPI needs a Python whose path has no blanks: {sys.executable!r}")

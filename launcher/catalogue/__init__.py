@@ -1,6 +1,0 @@
-"""The instance types available to training jobs: size, accelerators and dated prices."""
-
-from launcher.catalogue.instances import InstanceType, find, instance_types, near
-from launcher.catalogue.prices import Price, PriceList, price_list
-
-__all__ = ["InstanceType", "find", "near", "instance_types", "Price", "PriceList", "price_list"]

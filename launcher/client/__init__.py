@@ -1,0 +1,1 @@
+"""Everything that runs on your machine: describe, check, price, send and follow jobs."""

@@ -1,0 +1,130 @@
+"""Hourly prices of instances: the dated prices.csv, overridden by a file of the user's own."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launcher.client.catalogue.instance_table import read_table
+from launcher.errors import Problem, SpecError
+
+#: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
+PRICES_VARIABLE = "LAUNCHER_PRICES"
+_COLUMNS = ("instance_type", "price_per_hour")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """The price of one instance per hour, in USD, on demand and without storage.
+
+    region: the region it applies to; None means all. as_of: the month of the price, such as
+    "2026-11", or None if unknown. file: the user's file with the price; None for Launcher's own.
+    """
+
+    instance_type: str
+    per_hour: float
+    region: str | None = None
+    as_of: str | None = None
+    file: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceList:
+    """Launcher's prices, overridden by the user's own."""
+
+    own: Mapping[tuple[str, str | None], Price] = field(default_factory=dict)
+
+    def find(self, instance_type: str, region: str | None) -> Price | None:
+        """Return the price of a type, or None if it is unknown.
+
+        Launcher has the prices of one region only. They approximate those of other regions, and
+        `Price.region` names the region they are from.
+        """
+        return (
+            self.own.get((instance_type, region))
+            or self.own.get((instance_type, None))
+            or _shipped().get(instance_type)
+        )
+
+
+def price_list() -> PriceList:
+    """Return all prices; raise SpecError with every bad line of the user's own file."""
+    file = own_file()
+    if not os.environ.get(PRICES_VARIABLE) and not file.exists():
+        return PriceList()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise SpecError([_unreadable(file, error)]) from error
+    rows = list(read_table(text))
+    if problems := [problem for number, row in rows for problem in _problems(file, number, row)]:
+        raise SpecError(problems)
+    prices = [_read(row, file) for _, row in rows]
+    return PriceList(own={(price.instance_type, price.region): price for price in prices})
+
+
+def own_file() -> Path:
+    """Return the path of the user's own prices: $LAUNCHER_PRICES, or prices.csv beside the jobs."""
+    home = os.environ.get("LAUNCHER_HOME") or "~/.launcher"
+    return Path(os.environ.get(PRICES_VARIABLE) or f"{home}/prices.csv").expanduser()
+
+
+def bring_a_price(instance_type: str) -> str:
+    """Return the instruction for adding the price of an instance type."""
+    return (
+        f'write the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '
+        f"{own_file()}"
+    )
+
+
+@functools.cache
+def _shipped() -> Mapping[str, Price]:
+    file = importlib.resources.files("launcher.client.catalogue") / "prices.csv"
+    prices = (_read(row) for _, row in read_table(file.read_text(encoding="utf-8")))
+    return {price.instance_type: price for price in prices}
+
+
+def _read(row: Mapping[str, str], file: Path | None = None) -> Price:
+    return Price(
+        instance_type=row["instance_type"],
+        per_hour=float(row["price_per_hour"]),
+        region=row.get("region") or None,
+        as_of=row.get("as_of") or None,
+        file=file,
+    )
+
+
+def _problems(file: Path, number: int, row: Mapping[str, str]) -> Iterator[Problem]:
+    where = f"{file}:{number}"
+    if missing := [column for column in _COLUMNS if not row.get(column)]:
+        yield Problem(
+            what=f"a price has no {' and no '.join(missing)}",
+            where=where,
+            fix="write a first line instance_type,price_per_hour,region and a value for the first "
+            "two in each line; the region may be left empty",
+        )
+    elif not _is_price(row["price_per_hour"]):
+        yield Problem(
+            what=f"{row['price_per_hour']!r} is not a price per hour",
+            where=where,
+            fix="write dollars as a number, such as 1.408",
+        )
+
+
+def _is_price(text: str) -> bool:
+    try:
+        return 0 <= float(text) < float("inf")
+    except ValueError:
+        return False
+
+
+def _unreadable(file: Path, error: Exception) -> Problem:
+    return Problem(
+        what=f"your file of prices cannot be read: {error}",
+        where=str(file),
+        fix=f"mend it, or unset {PRICES_VARIABLE}",
+    )

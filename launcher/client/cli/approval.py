@@ -1,0 +1,83 @@
+"""Approval of a job that costs money: show its plan, enforce its cost ceiling, ask the user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from launcher.client.cli.verb_output import tell
+from launcher.client.planning.cost_limit import refuse_above
+from launcher.client.planning.cost_plan import CostPlan
+from launcher.client.planning.plan_text import plan_text
+from launcher.errors import CloudError, NotSent, Problem, SpecError
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+_MAX_COST = click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0),
+    metavar="DOLLARS",
+    help="Refuse a job that may cost more on AWS.",
+)
+_YES = click.option("-y", "--yes", is_flag=True, help="Send a job that costs money without asking.")
+
+
+def approval_options(verb: Verb) -> Verb:
+    """Add --max-cost and --yes to a verb."""
+    return _MAX_COST(_YES(verb))
+
+
+def show_plan(plan: CostPlan, max_cost: float | None) -> None:
+    """Print what a job may cost; refuse it when that exceeds `max_cost` dollars."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    tell(plan_text(plan, width))
+    if elsewhere := _endpoint():
+        tell(f"Endpoint {elsewhere} (AWS_ENDPOINT_URL), in place of AWS's own")
+    tell("")
+    if max_cost is not None:
+        refuse_above(plan, max_cost, "--max-cost")
+
+
+def _endpoint() -> str | None:
+    """Return the endpoint that replaces AWS, so that the user cannot mistake one for the other."""
+    return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def ask(name: str) -> None:
+    """Ask the user at the terminal to confirm the job, and return if they do.
+
+    Raises SpecError without a terminal, NotSent when the user declines.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise SpecError([_NO_TERMINAL])
+    if not click.confirm(f"Send job {name}?", default=True, err=True):
+        raise NotSent(name)
+
+
+@contextmanager
+def nothing_sent(name: str) -> Iterator[None]:
+    """Turn Ctrl-C into NotSent in the block before a job is sent.
+
+    A CloudError gets the hint to run locally instead.
+    """
+    try:
+        yield
+    except CloudError as error:
+        error.add("  or: add --local to run the job on this machine")
+        raise
+    except (KeyboardInterrupt, click.Abort) as error:
+        tell("")  # the terminal has printed ^C on this line
+        raise NotSent(name) from error
+
+
+_NO_TERMINAL = Problem(
+    what="the job would cost money, and there is no terminal to ask on whether to send it",
+    where="launcher run",
+    fix="add --yes to send it without a question; --max-cost DOLLARS keeps a ceiling",
+)

@@ -1,0 +1,91 @@
+"""Ctrl-C while following a job: once detaches from it, twice within 3 s stops it.
+
+While a job is being created, Ctrl-C takes effect only afterwards, and then detaches.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from launcher.client.cli.verb_output import tell
+from launcher.client.jobs.job import Job
+
+_SECONDS = 3.0
+
+
+class Detached(BaseException):
+    """The user detached; the job continues.
+
+    Not an Exception: botocore treats one that is raised while it waits as a network failure.
+    """
+
+
+@contextmanager
+def obey_ctrl_c(job: Job) -> Iterator[None]:
+    """Handle Ctrl-C in the block, which continues until the user's intent is clear.
+
+    Raises Detached 3 s after a single Ctrl-C, and at once for a Ctrl-C after the job was stopped.
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        raise Detached
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, second)
+        signal.signal(signal.SIGALRM, leave)
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+        tell_detached(job.name)
+        tell(f"  Ctrl-C again within {_SECONDS:.0f} s     end it now")
+
+    def second(_number: int, _frame: FrameType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, leave)
+        job.stop()
+        tell(f"\nStopping job {job.name}: its hosts have 120 s to save their work.")
+
+    before = signal.signal(signal.SIGINT, first), signal.getsignal(signal.SIGALRM)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGALRM, before[1])
+
+
+@contextmanager
+def hold_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Defer Ctrl-C until the block ends; yield a function that returns True if it was pressed.
+
+    Protects work that must not be left half done: a job is created with its platform process, or
+    not at all.
+    """
+    pressed = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM in the block, so that the processes it started end too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def tell_detached(name: str) -> None:
+    """Print that the job continues, and how to return to it."""
+    tell(
+        f"\nDetached; job {name} goes on.\n"
+        f"  launcher logs -f {name}     come back\n"
+        f"  launcher status {name}      how it stands\n"
+        f"  launcher stop {name}        end it"
+    )

@@ -1,0 +1,44 @@
+"""`launcher download`: fetch a job's results as files on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from launcher.client.cli import completion_values
+from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.resolve import session_of
+
+_MIB = 1 << 20
+
+
+@click.command()
+@click.argument("name", shell_complete=completion_values.jobs)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@cloud_option
+@answers
+def download(name: str, folder: Path, cloud: bool, output: str) -> int:
+    """Fetch the model and the output of job NAME.
+
+    Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced.
+    """
+    job = Job(name, session_of(name, in_cloud=cloud))
+    files = job.download_artifacts(folder, _tell_progress if sys.stderr.isatty() else None)
+    if output == "json":
+        print_json({"files": [str(file) for file in files]})
+    elif not files:
+        tell(f"Job {name} left neither a model nor output (it is {job.status}).")
+    else:
+        for file in files:
+            click.echo(file)
+    return 0
+
+
+def _tell_progress(file: str, copied: int, size: int | None) -> None:
+    of = f" of {size / _MIB:.1f}" if size is not None else ""
+    is_complete = copied == size
+    click.echo(f"\r{file}  {copied / _MIB:.1f}{of} MiB", err=True, nl=is_complete)

@@ -1,0 +1,88 @@
+"""`launcher endpoint`: serve AWS clients from this machine."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from launcher.client.cli.shared_options import local_host_options
+from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.sessions.local.storage_folder import default_root
+from launcher.errors import PlatformError
+
+if TYPE_CHECKING:
+    from launcher.client.endpoint.server import Endpoint, Setup
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=4599, help="0: any that is free.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), help="By default ~/.launcher/client/endpoint."
+)
+@click.option("--access-key", metavar="ID:SECRET", help="By default one is made, and kept.")
+@click.option("--rate", "rates", metavar="OPERATION=N", multiple=True, help="Requests per second.")
+@local_host_options
+@answers
+def endpoint(
+    port: int,
+    root: Path | None,
+    access_key: str | None,
+    rates: tuple[str, ...],
+    isolation: str | None,
+    host_failure: str,
+    output: str,
+) -> int:
+    """Serve SageMaker's API on this machine.
+
+    Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS
+    are included. The lines on stdout tell clients where it is.
+    """
+    server = _server()
+    setup = server.Setup(
+        root=(root or default_root() / "endpoint").expanduser().resolve(),
+        port=port,
+        rates={**server.AWS_RATES, **server.parse_rates(rates)},
+        access_key=server.parse_access_key(access_key) if access_key else None,
+        isolation=isolation,
+        host_failure=host_failure,
+    )
+    with server.opened(setup) as opened:
+        _introduce(opened, setup, output)
+        _serve(opened)
+    tell("The endpoint has ended. Jobs that run go on; the same command serves them again.")
+    return 0
+
+
+def _server() -> Any:
+    """Return the server module, which needs the `endpoint` extra."""
+    try:
+        from launcher.client.endpoint import server
+    except ModuleNotFoundError as error:
+        raise PlatformError(
+            f"launcher endpoint needs {error.name}, which is not installed: "
+            "pip install 'hetero-launcher[endpoint]'"
+        ) from error
+    return server
+
+
+def _introduce(opened: Endpoint, setup: Setup, output: str) -> None:
+    environment = opened.environment()
+    tell(f"Serving {setup.root} at {opened.url}; Ctrl-C ends it. Role: {opened.role_arn}")
+    tell("It runs what it is sent, on this machine, in this Python; images are not pulled.")
+    tell("Let a client's shell have these:")
+    if output == "json":
+        print_json(environment)
+        return
+    for name, value in environment.items():
+        click.echo(f"export {name}={value}")
+
+
+def _serve(opened: Endpoint) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        opened.server.serve_forever()
+    except KeyboardInterrupt:
+        tell("")

@@ -1,0 +1,60 @@
+"""Follow a job on the terminal: its states, and its hosts' lines with group and host in front."""
+
+from __future__ import annotations
+
+import click
+
+from launcher.client.cli.ctrl_c import Detached, obey_ctrl_c
+from launcher.client.cli.verb_output import group_prefix, tell
+from launcher.client.jobs.follow import StateChange
+from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.log_line import LogLine
+
+
+class LinePrinter:
+    """Printer of log lines behind "group/host |", one colour per group."""
+
+    def __init__(self, job: Job, *, to_stderr: bool) -> None:
+        groups = host_groups(job.description())
+        self._groups = [group.name for group in groups]
+        prefixes = [f"{group.name}/{host}" for group in groups for host in group.hosts]
+        self._width = max(map(len, prefixes), default=0)  # a serverless job has no known hosts
+        self._to_stderr = to_stderr
+
+    def __call__(self, line: LogLine) -> None:
+        """Print one line."""
+        prefix = group_prefix(line.group, line.host, self._groups, self._width)
+        # Dim Launcher's own lines so that the user's stand out.
+        text = click.style(line.readable, dim=True) if line.is_event else line.text
+        click.echo(f"{prefix} {text}", err=self._to_stderr)
+
+
+def tell_started(job: Job) -> None:
+    """Print where a job runs, and what differs there from AWS."""
+    description = job.description()
+    if "LocalIsolation" not in description:
+        tell(f"Job {job.name} runs on SageMaker in {job.session.region}")
+        return
+    tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
+    for note in description["LocalNotes"]:
+        tell(f"note: {note}")
+
+
+def follow(job: Job) -> bool:
+    """Show a job on stderr until it ends; return False if the user detached with Ctrl-C."""
+    try:
+        with obey_ctrl_c(job):
+            job.wait(LinePrinter(job, to_stderr=True), _tell_state, tell_notice)
+    except Detached:
+        return False
+    return True
+
+
+def tell_notice(notice: str) -> None:
+    """Print a notice that the job is idle or that the platform does not answer."""
+    tell(f"({notice})")
+
+
+def _tell_state(state: StateChange) -> None:
+    tell(str(state))

@@ -1,0 +1,65 @@
+"""`launcher init`: write a first job into a folder, ready to run."""
+
+from __future__ import annotations
+
+import shlex
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.errors import PlatformError
+
+#: The files to write, and the packaged text of each.
+_STARTER = {
+    "job.yaml": "job.yaml.txt",
+    "pipeline.py": "pipeline.py.txt",
+    "train.py": "train.py.txt",
+    ".launcherignore": "launcherignore.txt",
+}
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@answers
+def init(folder: Path, output: str) -> int:
+    """Write a first job that runs at once.
+
+    Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
+    trains a small network on made-up data: one host trains, another prepares the batches.
+    """
+    taken = [name for name in _STARTER if (folder / name).exists()]
+    if taken:
+        raise PlatformError(
+            f"{folder.absolute()} has {', '.join(taken)} already; nothing was written. "
+            "Name another folder: launcher init FOLDER"
+        )
+    try:
+        _write(folder)
+    except OSError as error:
+        raise PlatformError(f"nothing can be written to {folder}: {error.strerror}") from error
+    _tell_next(folder)
+    if output == "json":
+        print_json({"folder": str(folder.absolute()), "files": list(_STARTER)})
+    else:
+        click.echo("\n".join(str(folder / name) for name in _STARTER))
+    return 0
+
+
+def _write(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _STARTER.items():
+        content = (files("launcher.client.cli") / "starter" / text).read_text(encoding="utf-8")
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def _tell_next(folder: Path) -> None:
+    if find_spec("torch") is None:
+        tell(
+            "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
+        )
+    job = shlex.quote(str(folder / "job.yaml"))
+    tell(f"Run it on this machine:\n  launcher run {job} --local")
+    tell(f"Or ask first whether it can run here:\n  launcher check {job}")

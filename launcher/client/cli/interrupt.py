@@ -1,0 +1,27 @@
+"""`launcher interrupt`: reclaim a job's spot instances, as AWS may at any time."""
+
+from __future__ import annotations
+
+import click
+
+from launcher.client.cli import completion_values
+from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.local import LocalSession
+
+
+@click.command()
+@click.argument("name", shell_complete=completion_values.jobs)
+@answers
+def interrupt(name: str, output: str) -> int:
+    """Interrupt job NAME as spot instances are.
+
+    Its hosts get SIGTERM and 120 seconds. Then the job restarts on new hosts, which find the
+    contents of the checkpoint folder. Only for jobs with use_spot_instances.
+    """
+    session = LocalSession()
+    session.interrupt_training_job(TrainingJobName=name)
+    tell(f"Job {name} is interrupted, and starts again; `launcher logs -f {name}` shows it.")
+    if output == "json":
+        print_json({"name": name, "status": Job(name, session).status})
+    return 0

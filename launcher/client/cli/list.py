@@ -1,0 +1,68 @@
+"""`launcher list`: list the jobs, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.since import moment
+from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.sessions.resolve import aws_session, local_session
+
+_STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
+
+
+@click.command("list")
+@click.option("--name-contains", help="Only jobs whose name has this in it.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
+@click.option(
+    "--since", callback=moment, metavar="AGE", help="Only jobs younger than 90m, 12h or 2d."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
+@cloud_option
+@answers
+def list_jobs(
+    name_contains: str | None,
+    status: str | None,
+    since: datetime | None,
+    limit: int | None,
+    cloud: bool,
+    output: str,
+) -> int:
+    """List the jobs, the newest first."""
+    session = aws_session() if cloud else local_session()
+    jobs = session.list_training_jobs(
+        NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit
+    )["TrainingJobSummaries"]
+    if output == "json":
+        print_json({"jobs": [_plain(job) for job in jobs]})
+    elif not jobs:
+        narrowed = name_contains or status or since or cloud
+        tell("No such jobs." if narrowed else "No jobs. `launcher init` writes a first one.")
+    else:
+        width = max(len(job["TrainingJobName"]) for job in jobs)
+        for job in jobs:
+            click.echo(_row(job, width))
+    return 0
+
+
+def _row(job: Mapping[str, Any], width: int) -> str:
+    created = _local_time(job["CreationTime"])
+    return f"{job['TrainingJobName']:<{width}}  {job['TrainingJobStatus']:<10}  {created}"
+
+
+def _plain(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": job["TrainingJobName"],
+        "status": job["TrainingJobStatus"],
+        "creation_time": job["CreationTime"],
+        "end_time": job.get("TrainingEndTime"),
+    }
+
+
+def _local_time(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,60 @@
+"""`launcher logs`: print what the hosts of a job printed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import click
+
+from launcher.client.cli import completion_values
+from launcher.client.cli.ctrl_c import tell_detached
+from launcher.client.cli.follow_output import LinePrinter, tell_notice
+from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.verb_output import answers, print_json_line
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.log_line import LogLine
+from launcher.client.sessions.resolve import session_of
+
+
+@click.command()
+@click.argument("name", shell_complete=completion_values.jobs)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option(
+    "--group", help="Only the hosts of this group.", shell_complete=completion_values.groups
+)
+@click.option(
+    "--host", help="Only this host, for example algo-2.", shell_complete=completion_values.hosts
+)
+@cloud_option
+@answers
+def logs(
+    name: str, follow: bool, group: str | None, host: str | None, cloud: bool, output: str
+) -> int:
+    """Print what the hosts of job NAME printed.
+
+    Lines are ordered by time, each with its group and host in front. With -o json every line is one
+    JSON object; Launcher's own lines add their name as "event" and their "fields".
+    """
+    job = Job(name, session_of(name, in_cloud=cloud))
+    show = LinePrinter(job, to_stderr=False)
+    try:
+        for line in job.logs(follow=follow, group=group, host=host, notices=tell_notice):
+            if output == "json":
+                print_json_line(_described(line))
+            else:
+                show(line)
+    except KeyboardInterrupt:
+        tell_detached(name)
+    return 0
+
+
+def _described(line: LogLine) -> dict[str, object]:
+    described: dict[str, object] = {
+        "time": datetime.fromtimestamp(line.time, tz=timezone.utc),
+        "group": line.group,
+        "host": line.host,
+        "text": line.text,
+    }
+    if (event := line.event) is not None:
+        described["event"], described["fields"] = event
+    return described

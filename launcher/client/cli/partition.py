@@ -1,0 +1,66 @@
+"""`launcher partition`: find the best cuts of a task's model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.client.cli.ctrl_c import sigterm_as_ctrl_c
+from launcher.client.cli.other_commands import WithOtherCommands
+from launcher.client.cli.partition_options import partition_options
+from launcher.client.cli.partition_show import described, show
+from launcher.client.cli.verb_output import answers_beside_file, print_json, tell
+from launcher.client.planning.partitioner import partition as find
+from launcher.errors import PlatformError
+from launcher.shared.partitions import Partition
+
+_OTHERS = {"show": show}
+
+
+@click.command(cls=WithOtherCommands, others=_OTHERS)
+@click.argument(
+    "task", shell_complete=lambda _c, _p, typed: [n for n in _OTHERS if n.startswith(typed)]
+)
+@partition_options
+@click.option(
+    "-o",
+    "--out",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default="partition.json",
+    show_default=True,
+    help="The file that is written.",
+)
+@answers_beside_file
+def partition(task: str, path: Path, output: str, **asked: Any) -> int:
+    """Find where a task's model is best cut.
+
+    TASK is "module:name": a launcher.trainers.Task, or a function that returns one. Its model is
+    profiled in a separate process, which needs torch. The best cuts, and the measurements behind
+    them, are written to a file that a job takes.
+
+    `launcher partition show FILE` prints the contents of such a file.
+    """
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise PlatformError(f"{path} cannot be written: {path.parent} is no folder to write to")
+    with sigterm_as_ctrl_c():
+        found = find(task, **asked)
+    shown = str(found)  # an inconsistent partition raises here, before it is stored
+    _store(found, path)
+    if output == "json":
+        print_json({"file": str(path), **described(found)})
+    else:
+        click.echo(shown)
+        tell(f"\n{path} has it. A job.yaml beside it takes it with:\n")
+        tell(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
+    return 0
+
+
+def _store(found: Partition, path: Path) -> None:
+    try:
+        found.write(path)
+    except OSError as error:
+        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error

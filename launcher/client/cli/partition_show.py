@@ -1,0 +1,52 @@
+"""`launcher partition show`: print the contents of a partition file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.client.cli.verb_output import answers_beside_file, print_json, tell
+from launcher.errors import PlatformError
+from launcher.shared.partitions import Partition
+from launcher.shared.partitions.drawing import timeline_svg
+from launcher.shared.partitions.partition_table import title
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a step into this file."
+)
+@answers_beside_file
+def show(file: Path, svg: Path | None, output: str) -> int:
+    """Show what is in FILE, which `launcher partition` has written.
+
+    Prints its stages with their times and bytes, the predicted step, and what would change with
+    other numbers of partitions or microbatches, or with the other objective.
+    """
+    partition = Partition.read(file)
+    if svg:
+        _draw(partition, svg)
+    if output == "json":
+        print_json(described(partition))
+    else:
+        click.echo(str(partition))
+    return 0
+
+
+def described(partition: Partition) -> dict[str, Any]:
+    """Return the fields of the file, with the idle time and in-flight microbatches they imply."""
+    timeline = partition.timeline
+    more = {"idle": timeline.idle, "in_flight": list(timeline.under_way)}
+    return {**json.loads(partition.to_json()), **more}
+
+
+def _draw(partition: Partition, path: Path) -> None:
+    try:
+        path.write_text(timeline_svg(partition.timeline, title(partition)), encoding="utf-8")
+    except OSError as error:
+        raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
+    tell(f"A step is drawn in {path}")

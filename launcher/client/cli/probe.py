@@ -1,0 +1,78 @@
+"""`launcher probe`: measure what a platform's documents leave open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.probe import answered, ask_this_machine, request_for_aws
+from launcher.errors import CloudError, PlatformError
+
+
+@click.command()
+@click.option("--local", is_flag=True, help="Ask this machine, in every isolation that works here.")
+@click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
+@click.option("--role", help="On AWS: the ARN of the job's IAM role.")
+@click.option("--image", help="On AWS: the URI of an image with Python 3.10 or newer.")
+@click.option("--output", "place", help="On AWS: s3://BUCKET/PREFIX for its files and answers.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File for the answers; by default probe-local.json here.",
+)
+@answers
+def probe(
+    local: bool,
+    dry_run: bool,
+    role: str | None,
+    image: str | None,
+    place: str | None,
+    out: Path | None,
+    output: str,
+) -> int:
+    """Ask a platform what its documents leave open.
+
+    A job of two small hosts in two groups inspects the platform. The results are printed and stored
+    as JSON, without secrets and account numbers.
+    """
+    if dry_run:
+        print_json(request_for_aws(role, image, place))
+        return 0
+    if not local:
+        raise CloudError(
+            "this version asks this machine only: add --local, or --dry-run to print the request"
+        )
+    found = ask_this_machine(tell)
+    _store(found, out or Path("probe-local.json"))
+    if output == "json":
+        print_json(found)
+    else:
+        click.echo("\n".join(_table(found)))
+    return 0
+
+
+def _store(found: Mapping[str, Any], path: Path) -> None:
+    try:
+        path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise PlatformError(
+            f"the answers cannot be written to {path}: {error.strerror}; name another --out FILE"
+        ) from error
+    tell(f"The answers are in {path}")
+
+
+def _table(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each question, then its answers, each with the isolations that gave it."""
+    by_isolation = {isolation: dict(answered(answers)) for isolation, answers in found.items()}
+    width = len(", ".join(found))
+    for question in next(iter(by_isolation.values())):
+        givers: dict[str, list[str]] = {}
+        for isolation, given in by_isolation.items():
+            givers.setdefault(given[question], []).append(isolation)
+        yield click.style(f"\n{question}", bold=True)
+        yield from (f"  {', '.join(who):<{width}}  {answer}" for answer, who in givers.items())

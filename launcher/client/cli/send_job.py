@@ -1,0 +1,101 @@
+"""The steps of `launcher run`: prepare, send and follow a job, and retry on a capacity shortage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from launcher.client.cli.approval import nothing_sent, show_plan
+from launcher.client.cli.ctrl_c import hold_ctrl_c, tell_detached
+from launcher.client.cli.follow_output import follow, tell_notice, tell_started
+from launcher.client.cli.screen import print_summary
+from launcher.client.cli.verb_output import tell_warnings
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.retrying_session import telling_way_back
+from launcher.client.planning.cost_plan import plan_job
+from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
+from launcher.client.request.prepared import Submission, prepare
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.job_location import place, place_offline
+from launcher.client.spec import JobSpec
+from launcher.client.submit import create, send, upload
+
+
+@dataclass(kw_only=True)
+class JobSender:
+    """The jobs of one `launcher run`, most often one.
+
+    is_offline: AWS is not called, so the job file must name everything. is_left: the user does not
+    follow the jobs, either from the start or since Ctrl-C.
+    """
+
+    session: PlatformSession
+    is_local: bool
+    is_offline: bool
+    max_cost: float | None
+    is_left: bool
+
+    def prepare(self, spec: JobSpec, name: str) -> Submission:
+        """Build the request and its files; show the plan of a job that costs money."""
+        if self.is_offline:
+            placement = place_offline(spec, name)
+        else:
+            placement = place(spec, self.session, name)
+        submission = prepare(spec, placement)
+        tell_warnings(submission.warnings)
+        if not self.is_local:
+            show_plan(plan_job(spec, self.session, placement), self.max_cost)
+        return submission
+
+    def upload(self, submission: Submission) -> Mapping[str, Any]:
+        """Store the objects that the request refers to; return the request with its token."""
+        upload(submission, self.session)
+        return submission.request
+
+    def run(self, spec: JobSpec, name: str, first: Submission) -> Job:
+        """Run the job, trying other types if needed, and return the one that got its instances.
+
+        When the user does not follow, only the first attempt is made. Raises CapacityError when no
+        attempt that the spec allows got instances.
+        """
+        if self.is_left:
+            if warning := needs_somebody_who_waits(spec):
+                tell_warnings([warning])
+            return self._send(first)
+
+        def attempt(tried: JobSpec, its_name: str) -> Job:
+            # send exactly what the user saw and approved
+            return self._send(first if its_name == name else self.prepare(tried, its_name))
+
+        return retry_capacity(spec, name, attempt, tell=tell_notice)
+
+    def answer(self, job: Job, output: str) -> int:
+        """Print the job's summary, or its name if the user detached; return the exit code."""
+        if self.is_left and output == "text":
+            click.echo(job.name)
+            return 0
+        with telling_way_back(job.name):
+            summary = job.summary()
+        print_summary(summary, output)
+        return 0 if self.is_left else summary["exit_code"]
+
+    def _send(self, submission: Submission) -> Job:
+        """Create a job and follow it until it ends or the user detaches."""
+        job = Job(submission.request["TrainingJobName"], self.session)
+        if not self.is_local:
+            with nothing_sent(job.name):  # may take long, and Ctrl-C may end it
+                upload(submission, self.session)
+        with hold_ctrl_c() as is_pressed:
+            (send if self.is_local else create)(submission, self.session)
+            with telling_way_back(job.name):
+                tell_started(job)
+        if self.is_left or is_pressed():
+            self.is_left = True
+            tell_detached(job.name)
+        else:
+            with telling_way_back(job.name):
+                self.is_left = not follow(job)
+        return job

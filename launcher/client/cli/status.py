@@ -1,0 +1,27 @@
+"""`launcher status`: show a job's progress or outcome."""
+
+from __future__ import annotations
+
+import click
+
+from launcher.client.cli import completion_values
+from launcher.client.cli.screen import print_summary
+from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.verb_output import answers
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.resolve import session_of
+
+
+@click.command()
+@click.argument("name", shell_complete=completion_values.jobs)
+@cloud_option
+@answers
+def status(name: str, cloud: bool, output: str) -> int:
+    """Show how job NAME stands.
+
+    Prints its status, hosts, data, metrics and model. The exit code is the job's own once it has
+    ended; 0 while it runs.
+    """
+    summary = Job(name, session_of(name, in_cloud=cloud)).summary()
+    print_summary(summary, output)
+    return summary["exit_code"] or 0

@@ -1,0 +1,60 @@
+"""Short requests to AWS: a few seconds each, without retries, and nothing is ever created."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from launcher.client.sessions.aws.error_translation import translated
+
+_SECONDS = 3
+#: For global services, and for GetCallerIdentity where no region is configured.
+_SOME_REGION = "us-east-1"
+
+
+class Connection:
+    """Credentials and region that boto3 finds on this machine, and clients with short timeouts.
+
+    ask_instance: also look for an EC2 instance's own role; elsewhere that takes seconds to fail.
+    """
+
+    def __init__(self, *, ask_instance: bool) -> None:
+        self._ask_instance = ask_instance
+
+    @property
+    def region(self) -> str | None:
+        """The configured region; None if there is none."""
+        with translated():
+            region: str | None = self._session.region_name
+        return region
+
+    @property
+    def has_credentials(self) -> bool:
+        """True if boto3 finds credentials."""
+        with translated():
+            return self._session.get_credentials() is not None
+
+    def client(self, service: str, region: str | None = None) -> Any:
+        """Return boto3's client of a service, with short timeouts and without retries."""
+        from botocore.config import Config
+
+        return self._session.client(
+            service,
+            region_name=region or self.region or _SOME_REGION,
+            config=Config(
+                connect_timeout=_SECONDS,
+                read_timeout=_SECONDS,
+                retries={"total_max_attempts": 1},
+            ),
+        )
+
+    @cached_property
+    def _session(self) -> Any:
+        import boto3
+        import botocore.session
+
+        with translated():
+            core = botocore.session.Session()
+            if not self._ask_instance:
+                core.get_component("credential_provider").remove("iam-role")
+            return boto3.Session(botocore_session=core)

@@ -1,0 +1,61 @@
+"""The whole examination: this machine, AWS and the job file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from launcher.client.doctor import cloud_checks as aws
+from launcher.client.doctor import isolation_checks, job_file_checks, machine_checks, package_checks
+from launcher.client.doctor.check_result import CheckResult, Checkup, Level
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.resolve import aws_session, local_session
+from launcher.client.spec import JobSpec
+
+
+def examine(job_file: Path | None, changes: Iterable[str] = (), *, cloud: bool = False) -> Checkup:
+    """Examine this machine, AWS and a job file.
+
+    changes: to the job file, as "path=value".
+    cloud: the job is meant for AWS, so that failures there are problems; otherwise warnings.
+    """
+    return Checkup(findings=tuple(_findings(job_file, changes, cloud)))
+
+
+def examine_aws(spec: JobSpec) -> Iterator[CheckResult]:
+    """Check a job that is meant for AWS: our identity there, and all that the job names."""
+    return aws.check(spec, ask_instance=True)
+
+
+def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Iterator[CheckResult]:
+    spec, unreadable = job_file_checks.read(job_file, changes) if job_file else (None, ())
+    of_machine = [
+        machine_checks.check_python(),
+        *package_checks.check(spec),
+        *isolation_checks.check(),
+        machine_checks.check_home(),
+    ]
+    # A machine that only submits needs no torch and no job folder.
+    yield from map(_softened, of_machine) if cloud else of_machine
+    of_aws = tuple(aws.check(spec, ask_instance=cloud))
+    yield from of_aws if cloud else map(_softened, of_aws)
+    yield from unreadable
+    if job_file and spec:
+        yield from job_file_checks.judge(job_file, spec, lambda: _where_to_run(cloud, of_aws))
+
+
+def _where_to_run(cloud: bool, of_aws: Iterable[CheckResult]) -> PlatformSession | None:
+    """Return the local session, or AWS's if it answers; None for AWS without calling it."""
+    if not cloud:
+        return local_session()
+    answers = any(f.subject == "credentials" and f.level is Level.OK for f in of_aws)
+    has_region = any(f.subject == "region" and f.level is Level.OK for f in of_aws)
+    return aws_session() if answers and has_region else None
+
+
+def _softened(finding: CheckResult) -> CheckResult:
+    """Downgrade a problem to a warning if it does not affect the job in question."""
+    if finding.level is not Level.PROBLEM or finding.subject == "python":
+        return finding
+    return dataclasses.replace(finding, level=Level.WARNING)

@@ -1,0 +1,73 @@
+"""The job file, checked against every rule and against the platform where it is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.job_location import new_job_name, place, place_offline
+from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.checks import find_problems
+from launcher.client.spec import JobSpec
+from launcher.errors import CloudError, PlatformError, Problem, SpecError
+
+
+def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[CheckResult]]:
+    """Return the job; or None, with the reasons why it cannot be read."""
+    try:
+        return JobSpec.from_yaml(job_file, changes), ()
+    except SpecError as error:
+        return None, _problems(job_file, error.problems)
+
+
+def judge(
+    job_file: Path, spec: JobSpec, find_session: Callable[[], PlatformSession | None]
+) -> Sequence[CheckResult]:
+    """Return the findings about a job that a session is to run.
+
+    `find_session` returns None for AWS when it cannot be asked now.
+    """
+    try:
+        found = _warnings(spec, find_session())
+    except SpecError as error:
+        return _problems(job_file, error.problems)
+    except (PlatformError, CloudError) as error:  # no job can run there
+        return [_finding(job_file, Level.PROBLEM, str(error))]
+    fine = _finding(job_file, Level.OK, f"keeps every rule; {_size(spec)}")
+    return [fine, *(_finding(job_file, Level.WARNING, text) for text in found)]
+
+
+def _warnings(spec: JobSpec, session: PlatformSession | None) -> tuple[str, ...]:
+    """Return all that a run would warn of; raise SpecError for what it would refuse."""
+    name = new_job_name(spec)
+    submission = prepare(spec, place(spec, session, name) if session else place_offline(spec, name))
+    if isinstance(session, LocalSession):
+        problems = find_problems(submission.request, submission.objects)
+        if problems:
+            raise SpecError(problems)
+    return submission.warnings
+
+
+def _size(spec: JobSpec) -> str:
+    return ", ".join(
+        f"{group.instance_group_name}: {group.instance_count} x {group.instance_type}"
+        for group in spec.groups
+    )
+
+
+def _problems(job_file: Path, problems: Sequence[Problem]) -> list[CheckResult]:
+    return [
+        _finding(job_file, Level.PROBLEM, problem.what, where=problem.where, fix=problem.fix)
+        for problem in problems
+    ]
+
+
+def _finding(
+    job_file: Path, level: Level, what: str, *, where: str | None = None, fix: str | None = None
+) -> CheckResult:
+    return CheckResult(
+        part=CheckSection.JOB, subject=job_file.name, level=level, what=what, where=where, fix=fix
+    )

@@ -1,0 +1,107 @@
+"""Packages that local jobs import: torch and numpy, checked in a subprocess.
+
+The client itself imports neither.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.spec import JobSpec, Mpi
+from launcher.client.spec.distribution import Torchrun
+
+#: torch takes seconds to import, and many more from a cold disk.
+_PATIENCE_SECONDS = 120
+_ASK_TORCH = """\
+import json, torch
+count = torch.cuda.device_count()
+names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
+print(json.dumps({"count": count, "names": names}))
+"""
+
+
+def check(spec: JobSpec | None) -> Iterator[CheckResult]:
+    """Check torch, numpy and what else a job needs; a missing one that it needs is a problem."""
+    yield _torch(is_needed=spec is not None and isinstance(spec.distribution, Torchrun))
+    yield _numpy(is_needed=spec is not None and spec.data_service is not None)
+    if spec is not None and isinstance(spec.distribution, Mpi):
+        yield _mpirun()
+
+
+def _torch(*, is_needed: bool) -> CheckResult:
+    version = _version("torch")
+    if version is None:
+        return _absent("torch", "PyTorch training", is_needed=is_needed)
+    seen = _ask(_ASK_TORCH)
+    if isinstance(seen, str):
+        return CheckResult(
+            part=CheckSection.MACHINE,
+            subject="torch",
+            level=Level.PROBLEM if is_needed else Level.WARNING,
+            what=f"{version} is installed and cannot be imported: {seen}",
+            fix=f"install it anew: {sys.executable} -m pip install --force-reinstall torch",
+        )
+    devices = f"{seen['count']} CUDA devices ({', '.join(seen['names'])})"
+    what = f"{version}, {devices if seen['count'] else 'no CUDA device: ranks use the CPUs'}"
+    return CheckResult(part=CheckSection.MACHINE, subject="torch", level=Level.OK, what=what)
+
+
+def _numpy(*, is_needed: bool) -> CheckResult:
+    version = _version("numpy")
+    if version is None:
+        return _absent("numpy", "the data service", is_needed=is_needed)
+    return CheckResult(part=CheckSection.MACHINE, subject="numpy", level=Level.OK, what=version)
+
+
+def _mpirun() -> CheckResult:
+    path = shutil.which("mpirun")
+    return CheckResult(
+        part=CheckSection.MACHINE,
+        subject="mpirun",
+        level=Level.OK if path else Level.PROBLEM,
+        what=path or "not on PATH, and the job's distribution is mpi",
+        fix=None if path else "on Debian and Ubuntu: apt-get install openmpi-bin",
+    )
+
+
+def _absent(package: str, user: str, *, is_needed: bool) -> CheckResult:
+    return CheckResult(
+        part=CheckSection.MACHINE,
+        subject=package,
+        level=Level.PROBLEM if is_needed else Level.WARNING,
+        what=f"it is not installed for {sys.executable}; {user} needs it",
+        fix="install torch and numpy (the extra 'torch' of hetero-launcher)",
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _ask(program: str) -> Any:
+    """Return the JSON that a Python like the hosts' prints, or its last line of error as text."""
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd="/",  # a torch.py in the user's folder must not shadow torch
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"nothing happened for {_PATIENCE_SECONDS} s"
+    if run.returncode != 0:
+        return (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+    return json.loads(run.stdout.splitlines()[-1])

@@ -1,0 +1,68 @@
+"""Quotas: how many instances of each type the account may use at once for training jobs.
+
+SageMaker's quotas are named "ml.g5.xlarge for training job usage", and for spot instances "...for
+spot training job usage". Their codes differ by type, so the list is read until every type of the
+job was found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.spec import JobSpec
+from launcher.errors import CloudError
+
+_ON_DEMAND, _SPOT = " for training job usage", " for spot training job usage"
+#: The largest page that the API allows.
+_PAGE = 100
+
+
+def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
+    """Yield a finding for each instance type of the job."""
+    wanted: Counter[str] = Counter()
+    for group in spec.groups:
+        if not group.is_local:
+            wanted[group.instance_type] += group.instance_count
+    if not wanted:
+        return
+    suffix = _SPOT if spec.use_spot_instances else _ON_DEMAND
+    try:
+        allowed = _read(connection, {name + suffix for name in wanted})
+    except CloudError as error:
+        yield _finding(Level.WARNING, f"they cannot be seen from here ({error.headline})")
+        return
+    for instance_type, count in wanted.items():
+        quota = instance_type + suffix
+        yield _judged(instance_type, count, quota, allowed.get(quota))
+
+
+def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
+    """Return the quotas with these names, as far as the account has them."""
+    found: dict[str, int] = {}
+    with translated():
+        pages = connection.client("service-quotas").get_paginator("list_service_quotas")
+        for page in pages.paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": _PAGE}):
+            for quota in page["Quotas"]:
+                if quota["QuotaName"] in wanted:
+                    found[quota["QuotaName"]] = int(quota["Value"])
+            if found.keys() == wanted:
+                break
+    return found
+
+
+def _judged(instance_type: str, count: int, quota: str, allowed: int | None) -> CheckResult:
+    if allowed is None:
+        return _finding(Level.WARNING, f"{instance_type}: the account's list has no such quota")
+    have = f"{instance_type}: {allowed} at a time, and the job needs {count}"
+    if count <= allowed:
+        return _finding(Level.OK, have)
+    fix = f'ask for more in the Service Quotas console: "{quota}"'
+    return _finding(Level.PROBLEM, have, fix)
+
+
+def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:
+    return CheckResult(part=CheckSection.AWS, subject="quota", level=level, what=what, fix=fix)

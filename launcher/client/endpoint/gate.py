@@ -1,0 +1,120 @@
+"""Access control: only programs on this machine that have the endpoint's access key.
+
+Requests may run code, so these are refused: a web page (Origin), a name that somebody else's DNS
+resolves (Host), and a program without the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import time
+from calendar import timegm
+from collections.abc import Callable
+from typing import Any
+
+from launcher.client.endpoint.api_error import Refusal
+from launcher.client.endpoint.credential import Credential
+from launcher.client.endpoint.signature import SignedRequest
+
+LOOPBACK = "127.0.0.1"
+_UNSIGNED = "UNSIGNED-PAYLOAD"
+#: How far a request's time may be ahead of ours; AWS allows the same.
+_SKEW_SECONDS = 15 * 60
+#: For a request that is read whole before its signature is verified; AWS's JSON services allow
+#: no request this large.
+_LARGEST_BODY = 16 * 2**20
+#: These are always signed, even when not listed among the signed headers.
+_ALWAYS_COVERED = {"x-amz-date", "x-amz-content-sha256"}
+#: Codes of the services that answer in XML; the others have their own.
+_UNKNOWN_KEY = {
+    "s3": "InvalidAccessKeyId",
+    **dict.fromkeys(("iam", "sts", "ec2"), "InvalidClientTokenId"),
+}
+_WRONG_SIGNATURE = dict.fromkeys(("s3", "iam", "sts", "ec2"), "SignatureDoesNotMatch")
+
+#: Returns the secret of an access key id, or None if there is no such key.
+Secrets = Callable[[str], "str | None"]
+
+
+class Gate:
+    """Admits a request, or refuses it with status 403.
+
+    port: our own; secrets: looks up the secret of a key.
+    """
+
+    def __init__(self, port: int, secrets: Secrets) -> None:
+        self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
+        self._secrets = secrets
+
+    def admit(self, request: Any, credential: Credential) -> None:
+        """Raise Refusal for a request (werkzeug's) from elsewhere, or not as it was signed."""
+        self._check_origin(request)
+        service = credential.scope.service
+        secret = self._secrets(credential.scope.access_key)
+        if secret is None:
+            code = _UNKNOWN_KEY.get(service, "UnrecognizedClientException")
+            raise Refusal(code, "The security token included in the request is invalid.", 403)
+        _check_time(credential)
+        _check_headers(request, credential)
+        signature = _covered(request, credential).signature(secret)
+        if not hmac.compare_digest(signature, credential.signature):
+            raise Refusal(
+                _WRONG_SIGNATURE.get(service, "InvalidSignatureException"),
+                "The request signature we calculated does not match the signature you provided. "
+                "Check your AWS Secret Access Key and signing method.",
+                403,
+            )
+
+    def _check_origin(self, request: Any) -> None:
+        if request.headers.get("Host") not in self._hosts:
+            raise Refusal("AccessDenied", f"this is {' or '.join(sorted(self._hosts))}", 403)
+        if "Origin" in request.headers:
+            raise Refusal("AccessDenied", "web pages may not ask this endpoint", 403)
+
+
+def _check_time(credential: Credential) -> None:
+    try:
+        age = time.time() - timegm(time.strptime(credential.time, "%Y%m%dT%H%M%SZ"))
+    except ValueError:
+        age = float("inf")
+    is_of_its_day = credential.time.startswith(credential.scope.date)
+    if not is_of_its_day or not -_SKEW_SECONDS <= age <= credential.valid_seconds:
+        raise Refusal("RequestExpired", f"Signature expired: {credential.time}", 403)
+
+
+def _check_headers(request: Any, credential: Credential) -> None:
+    """Refuse unsigned headers, which could extend a presigned URL (X-Amz-Copy-Source)."""
+    present = {name.lower() for name, _ in request.headers}
+    meant = {"host"} | {name for name in present if name.startswith("x-amz-")} - _ALWAYS_COVERED
+    if unsigned := meant.difference(credential.signed_headers):
+        raise Refusal(
+            "AccessDenied",
+            "There were headers present in the request which were not signed: "
+            f"{', '.join(sorted(unsigned))}",
+            403,
+        )
+
+
+def _covered(request: Any, credential: Credential) -> SignedRequest:
+    return SignedRequest(
+        scope=credential.scope,
+        time=credential.time,
+        method=request.method,
+        target=request.environ["REQUEST_URI"],
+        signed_headers=credential.signed_headers,
+        header=lambda name: request.headers.get(name, ""),
+        payload_hash=_payload_hash(request, credential),
+    )
+
+
+def _payload_hash(request: Any, credential: Credential) -> str:
+    """Return the payload's hash: from a header for S3's large bodies, else computed here."""
+    if credential.scope.service == "s3":
+        return str(request.headers.get("X-Amz-Content-Sha256", _UNSIGNED))
+    if (request.content_length or 0) > _LARGEST_BODY:
+        raise Refusal("RequestEntityTooLargeException", "Request size exceeded.", 413)
+    body = request.environ["wsgi.input"].read(request.content_length or 0)
+    request.environ["wsgi.input"] = io.BytesIO(body)
+    return hashlib.sha256(body).hexdigest()

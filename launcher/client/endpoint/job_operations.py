@@ -1,0 +1,189 @@
+"""The training jobs of the endpoint: a local session's jobs, described as AWS would."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from launcher.client.endpoint.api_error import Refusal, invalid
+from launcher.client.endpoint.running_endpoints import Entry, Registry
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.atomic_files import open_up
+from launcher.client.sessions.local.job_description import job_arn
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.storage_folder import StorageFolder
+from launcher.errors import JobNotFound, PlatformError
+
+#: AWS's values for fields that the request left out.
+_DEFAULTS = {
+    "EnableNetworkIsolation": False,
+    "EnableInterContainerTrafficEncryption": False,
+    "EnableManagedSpotTraining": False,
+    "ProfilingStatus": "Disabled",
+}
+_RUNS_HERE = (
+    "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
+)
+#: How long to wait for the processes of an ended job; they need a fraction of a second.
+_LEAVE_SECONDS = 30.0
+
+
+class Jobs:
+    """Creates, describes, stops and deletes jobs, with a region, account and ARN for each.
+
+    account: 12 digits; open_session: for the jobs of a region.
+    """
+
+    def __init__(
+        self, root: Path, account: str, open_session: Callable[[str], LocalSession]
+    ) -> None:
+        self._account = account
+        self._open_session = open_session
+        self._store = StorageFolder(root)
+        self.registry = Registry(root / "endpoint")
+        self._lock = threading.Lock()
+        self._names_in_hand: set[str] = set()
+
+    def arn(self, name: str, region: str) -> str:
+        """Return the ARN of a job."""
+        return job_arn(name, region=region, account=self._account)
+
+    def check_name(self, name: str, region: str) -> None:
+        """Raise Refusal when a name is taken; here names are unique over all regions."""
+        if name in self._names_in_hand or self._is_taken(name):
+            raise Refusal(
+                "ResourceInUse",
+                "Training job names must be unique within an AWS account and region, and a "
+                f"training job with this name already exists ({self.arn(name, region)})",
+            )
+
+    def create(self, request: Mapping[str, Any], region: str) -> str:
+        """Start a job and return its ARN; raise Refusal if the name is taken or it cannot run."""
+        name = request["TrainingJobName"]
+        with self._claimed(name, region):
+            tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
+            self.registry.write(name, Entry(region=region, tags=tags))
+            try:
+                self._open_session(region).create_training_job(**request)
+            except PlatformError as error:
+                self.registry.remove(name)
+                raise invalid(str(error)) from error
+        return self.arn(name, region)
+
+    def describe(self, name: str, region: str) -> dict[str, Any]:
+        """Return a job's document; raise Refusal if this region has no job of that name."""
+        entry = self.registry.read(name)
+        try:
+            document = self._open_session(region).describe_training_job(TrainingJobName=name)
+        except JobNotFound:
+            entry = None
+        except PlatformError as error:
+            raise Refusal("InternalFailure", str(error), 500) from error
+        if entry is None or entry.region != region:
+            raise not_found()
+        return self._presented(document, entry)
+
+    def summaries(self, region: str) -> Iterator[dict[str, Any]]:
+        """Yield the list entries of a region's jobs, newest first."""
+        names = set(self.registry.names(region))
+        for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
+            if summary["TrainingJobName"] in names:
+                yield summary
+
+    def all(self, region: str) -> Iterator[dict[str, Any]]:
+        """Yield the documents of a region's jobs, newest first."""
+        for summary in self.summaries(region):
+            with contextlib.suppress(Refusal):  # deleted meanwhile
+                yield self.describe(summary["TrainingJobName"], region)
+
+    def stop(self, name: str, region: str) -> None:
+        """Stop a running job; raise Refusal for any other."""
+        status = self.describe(name, region)["TrainingJobStatus"]
+        if status != "InProgress":
+            raise invalid(
+                f"The request was rejected because the training job is in status {status}"
+            )
+        self._open_session(region).stop_training_job(TrainingJobName=name)
+
+    def delete(self, name: str, region: str) -> None:
+        """Delete a job that has ended, and free its name."""
+        status = self.describe(name, region)["TrainingJobStatus"]
+        if status not in TERMINAL_STATUSES:
+            raise invalid(
+                f"The request was rejected because the training job is in status {status}"
+            )
+        folder = self._store.find(name)
+        lock = _lock_of(folder)
+        try:
+            _remove(folder.path)
+            self.registry.remove(name)
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def _claimed(self, name: str, region: str) -> Iterator[None]:
+        """Reserve the name for the block; of several simultaneous requests, one succeeds."""
+        with self._lock:
+            self.check_name(name, region)
+            self._names_in_hand.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._names_in_hand.remove(name)
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            self._store.find(name)
+        except JobNotFound:
+            return False
+        return True
+
+    @staticmethod
+    def _presented(document: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+        tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
+        return {
+            **_DEFAULTS,
+            **document,
+            "Tags": tags,
+            "SecondaryStatusTransitions": _with_notes(document),
+        }
+
+
+def not_found() -> Refusal:
+    """Return the refusal for a job that does not exist."""
+    return invalid("Requested resource not found.")
+
+
+def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the transitions; the first lists what differs from AWS, where any client shows it."""
+    first, *others = document["SecondaryStatusTransitions"]
+    notes = [_RUNS_HERE, *document["LocalNotes"]]
+    return [first | {"StatusMessage": ". ".join([first["StatusMessage"], *notes])}, *others]
+
+
+def _lock_of(folder: JobFolder) -> int:
+    """Lock an ended job once its watchdog has gone, which could mistake another job for it."""
+    deadline = time.monotonic() + _LEAVE_SECONDS
+    while (lock := folder.take_lock()) is None:
+        if time.monotonic() > deadline:
+            raise invalid(f"The processes of training job {folder.name} have not ended yet")
+        time.sleep(0.02)
+    return lock
+
+
+def _remove(folder: Path) -> None:
+    """Free the name at once, then delete the folder, whatever modes its job has set."""
+    gone = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
+    folder.rename(gone / folder.name)
+    open_up(gone)
+    shutil.rmtree(gone, ignore_errors=True)

@@ -1,0 +1,101 @@
+"""ListTrainingJobs: filters, orders and pages of job documents."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from launcher.client.endpoint.api_error import invalid
+
+Document = Mapping[str, Any]
+_SORT_FIELDS = {
+    "Name": "TrainingJobName",
+    "CreationTime": "CreationTime",
+    "Status": "TrainingJobStatus",
+}
+
+
+def listed(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the page of summaries that a ListTrainingJobs request asks for.
+
+    The newest come first unless the request says otherwise. StatusEquals filters the page that
+    would result without it. Both follow the operation's documentation.
+    """
+    wanted = [document for document in documents if _is_wanted(document, arguments)]
+    field = _SORT_FIELDS[arguments.get("SortBy", "CreationTime")]
+    page, token = cut_page(
+        wanted,
+        key=lambda document: _sortable(document[field]),
+        is_descending=arguments.get("SortOrder", "Descending") == "Descending",
+        arguments=arguments,
+    )
+    status = arguments.get("StatusEquals")
+    chosen = [each for each in page if status in (None, each["TrainingJobStatus"])]
+    return {"TrainingJobSummaries": chosen, "NextToken": token}
+
+
+def cut_page(
+    documents: Iterable[Document],
+    *,
+    key: Callable[[Document], Any],
+    is_descending: bool,
+    arguments: Mapping[str, Any],
+    default_size: int = 10,
+) -> tuple[Sequence[Document], str | None]:
+    """Return one page in an order, and the token of the next page.
+
+    The token holds the key and name of the last document, so jobs that appear or disappear between
+    pages do not matter.
+    """
+
+    def place(document: Document) -> list[Any]:
+        return [key(document), document["TrainingJobName"]]
+
+    ordered = sorted(documents, key=place, reverse=is_descending)
+    if token := arguments.get("NextToken"):
+        last = _opened(token)
+        ordered = [each for each in ordered if _is_after(place(each), last, is_descending)]
+    page = ordered[: arguments.get("MaxResults", default_size)]
+    is_more = len(ordered) > len(page)
+    return page, _sealed(place(page[-1])) if is_more else None
+
+
+def _is_wanted(document: Document, arguments: Mapping[str, Any]) -> bool:
+    """Apply every filter but StatusEquals; local jobs have no warm pools and no training plans."""
+    if "WarmPoolStatusEquals" in arguments or "TrainingPlanArnEquals" in arguments:
+        return False
+    return arguments.get("NameContains", "") in document["TrainingJobName"] and all(
+        _is_between(
+            document[field].timestamp(),
+            arguments.get(f"{field}After"),
+            arguments.get(f"{field}Before"),
+        )
+        for field in ("CreationTime", "LastModifiedTime")
+    )
+
+
+def _is_between(moment: float, after: float | None, before: float | None) -> bool:
+    return (after is None or moment > after) and (before is None or moment < before)
+
+
+def _sortable(value: Any) -> Any:
+    return value.timestamp() if isinstance(value, datetime) else value
+
+
+def _is_after(place: list[Any], last: list[Any], is_descending: bool) -> bool:
+    return place < last if is_descending else place > last
+
+
+def _sealed(place: list[Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _opened(token: str) -> list[Any]:
+    try:
+        key, name = json.loads(base64.urlsafe_b64decode(token))
+    except ValueError as error:
+        raise invalid("Invalid NextToken") from error
+    return [key, name]

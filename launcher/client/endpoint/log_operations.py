@@ -1,0 +1,131 @@
+"""The logs of jobs in CloudWatch; a stream is brought up to date when it is read.
+
+So lines that nobody reads are never published. The published lines and the positions live in the
+memory of one process (as all of moto's state does): each line is published once, also after a
+restart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from moto.logs.models import logs_backends
+
+from launcher.client.endpoint.running_endpoints import Registry
+from launcher.client.sessions.aws.cloudwatch_logs import GROUP
+from launcher.client.sessions.base import LogEvent
+from launcher.client.sessions.local.host_logs import log_streams, read_log
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.storage_folder import StorageFolder
+from launcher.errors import JobNotFound
+
+#: Lines published at once: more than `read_log` reads at once, so that no line is read twice.
+_PIECE = 1_000_000
+
+Arguments = dict[str, Any]
+
+
+class Logs:
+    """Publishes the lines of hosts as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
+
+    def __init__(self, root: Path, registry: Registry, account: str) -> None:
+        self._store = StorageFolder(root)
+        self._registry = registry
+        self._account = account
+        self._lock = threading.Lock()
+        self._positions: dict[tuple[str, str], str] = {}
+
+    @contextmanager
+    def prepared(self, operation: str, arguments: Arguments, region: str) -> Iterator[Arguments]:
+        """Yield the arguments of an operation while its streams are current and nobody else reads.
+
+        A prefix of FilterLogEvents, which moto does not support, becomes the names that it matches.
+        """
+        with self._lock:
+            if _group_of(arguments) == GROUP:
+                logs_backends[self._account][region].ensure_log_group(GROUP)
+                for job in self._jobs_meant(arguments, region):
+                    self._publish(job, region, arguments)
+                if operation == "FilterLogEvents" and "logStreamNamePrefix" in arguments:
+                    arguments = self._without_prefix(arguments, region)
+            yield arguments
+
+    def forget(self, job: str, region: str) -> None:
+        """Drop the streams of a deleted job, as a later job of its name may reuse their names."""
+        with self._lock:
+            group = logs_backends[self._account][region].groups.get(GROUP)
+            for key in [key for key in self._positions if key[0] == job]:
+                del self._positions[key]
+                if group:
+                    group.streams.pop("/".join(key), None)
+
+    def _jobs_meant(self, arguments: Arguments, region: str) -> Iterator[str]:
+        """Yield the jobs whose streams a request may read."""
+        wanted = _stream_names(arguments)
+        begins = {name.partition("/") for name in ([wanted] if isinstance(wanted, str) else wanted)}
+        for job, slash, _ in begins:
+            if slash:
+                entry = self._registry.read(job)
+                yield from [job] if entry and entry.region == region else []
+            else:
+                yield from (name for name in self._registry.names(region) if name.startswith(job))
+
+    def _publish(self, job: str, region: str, arguments: Arguments) -> None:
+        backend = logs_backends[self._account][region]
+        wanted = _stream_names(arguments)
+        try:
+            folder = self._store.find(job)
+        except JobNotFound:
+            return
+        for stream in log_streams(folder):
+            name = f"{job}/{stream.name}"
+            if name.startswith(wanted) if isinstance(wanted, str) else name in wanted:
+                backend.ensure_log_stream(GROUP, name)
+                for events in self._new_events(folder, stream.name):
+                    # Not the backend's put_log_events: it refuses lines over two weeks old.
+                    backend.groups[GROUP].streams[name].put_log_events([_put(e) for e in events])
+
+    def _new_events(self, folder: JobFolder, stream: str) -> Iterator[list[LogEvent]]:
+        """Yield the new events of a stream since the last call, in pieces of bounded size."""
+        key = (folder.name, stream)
+        size = folder.log(stream).stat().st_size
+        # A local position is a byte offset, so a stream without news costs one comparison. Lines
+        # printed meanwhile wait for the next request: a host may print faster than we publish.
+        while int(self._positions.get(key, -1)) < size:
+            position = self._positions.get(key)
+            events, self._positions[key] = read_log(folder, stream, position, _PIECE)
+            if not events:
+                return
+            yield events
+
+    def _without_prefix(self, arguments: Arguments, region: str) -> Arguments:
+        rest = dict(arguments)
+        prefix = rest.pop("logStreamNamePrefix")
+        streams = logs_backends[self._account][region].groups[GROUP].streams
+        names = [name for name in streams if name.startswith(prefix)]
+        return {**rest, "logStreamNames": names or [prefix]}  # an empty list would mean all
+
+
+def _group_of(arguments: Mapping[str, Any]) -> str | None:
+    """Return the log group that a request names, by name or by ARN."""
+    group: str | None = arguments.get("logGroupName") or arguments.get("logGroupIdentifier")
+    if group and group.startswith("arn:"):
+        return group.split(":log-group:", 1)[-1].removesuffix(":*")
+    return group
+
+
+def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
+    """Return the streams that a request names: a prefix, or whole names."""
+    if one := arguments.get("logStreamName"):
+        return (one,)
+    if several := arguments.get("logStreamNames"):
+        return tuple(several)
+    return str(arguments.get("logStreamNamePrefix") or "")
+
+
+def _put(event: LogEvent) -> dict[str, Any]:
+    return {"timestamp": int(event.time * 1000), "message": event.text}

@@ -1,0 +1,57 @@
+"""Responses on the wire: JSON 1.1 for documents, each service's own form for refusals."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+from werkzeug.wrappers import Response
+
+from launcher.client.endpoint.api_error import Refusal
+
+REQUEST_ID = "x-amzn-RequestId"
+_JSON = "application/x-amz-json-1.1"
+#: How each service that answers in XML wraps an error; STS uses IAM's form.
+_ERROR = "<Code>{code}</Code><Message>{message}</Message>"
+_XML_FORMS = {
+    "s3": f"<Error>{_ERROR}<RequestId>{{id}}</RequestId></Error>",
+    "ec2": f"<Response><Errors><Error>{_ERROR}</Error></Errors>"
+    "<RequestID>{id}</RequestID></Response>",
+    "iam": f"<ErrorResponse><Error><Type>Sender</Type>{_ERROR}</Error>"
+    "<RequestId>{id}</RequestId></ErrorResponse>",
+}
+_XML_FORMS["sts"] = _XML_FORMS["iam"]
+
+
+def document(content: Mapping[str, Any]) -> Response:
+    """Return the response for an operation's output."""
+    return _answer(json.dumps(content), 200, _JSON, str(uuid.uuid4()))
+
+
+def refusal(refused: Refusal, service: str) -> Response:
+    """Return the response for a refusal, in the form that the service's clients read."""
+    request_id = str(uuid.uuid4())
+    if form := _XML_FORMS.get(service):
+        text = form.format(code=refused.code, message=escape(refused.message), id=request_id)
+        return _answer(text, refused.status, "text/xml", request_id)
+    content = {"__type": refused.code, "message": refused.message}
+    return _answer(json.dumps(content), refused.status, _JSON, request_id)
+
+
+def unexpected(service: str) -> Refusal:
+    """Return the refusal that AWS sends for its own faults."""
+    code = "InternalError" if service == "s3" else "InternalFailure"
+    message = "The endpoint itself has failed; what it met is in its output, by this request's id."
+    return Refusal(code, message, 500)
+
+
+def _answer(text: str, status: int, content_type: str, request_id: str) -> Response:
+    return Response(
+        text,
+        status=status,
+        content_type=content_type,
+        headers={REQUEST_ID: request_id, "x-amz-request-id": request_id},
+    )

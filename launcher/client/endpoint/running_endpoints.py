@@ -1,0 +1,61 @@
+"""Region and tags of each job, which the local platform does not store.
+
+Files: <root>/endpoint/<job>.json, written before the job is created; without a job they mean
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from launcher.client.sessions.local.atomic_files import read_json, write_json
+
+#: A job's name (CreateTrainingJob, TrainingJobName); a log stream may have any name.
+_NAME = re.compile(r"[a-zA-Z0-9-]{1,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Data that the endpoint stores for a job.
+
+    region: where the job was created, from its request's signature; tags: by key.
+    """
+
+    region: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The entries of all jobs, one file each."""
+
+    folder: Path
+
+    def write(self, name: str, entry: Entry) -> None:
+        """Store a job's entry."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self._file(name), asdict(entry))
+
+    def read(self, name: str) -> Entry | None:
+        """Return a job's entry; None for a job that was not created through the endpoint."""
+        try:
+            return Entry(**read_json(self._file(name))) if _NAME.fullmatch(name) else None
+        except FileNotFoundError:
+            return None
+
+    def names(self, region: str) -> list[str]:
+        """Return the names of a region's jobs."""
+        if not self.folder.is_dir():
+            return []
+        names = [file.stem for file in self.folder.glob("*.json")]
+        return [name for name in names if (entry := self.read(name)) and entry.region == region]
+
+    def remove(self, name: str) -> None:
+        """Delete a job's entry, if there is one."""
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.json"

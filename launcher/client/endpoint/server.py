@@ -1,0 +1,199 @@
+"""The endpoint's process: one server on the loopback address, with its state in one root folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.iam.models import iam_backends
+from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.sts.models import sts_backends
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from launcher.client.endpoint.access_key import AccessKey, kept_access_key, parse_access_key
+from launcher.client.endpoint.application import Application
+from launcher.client.endpoint.gate import LOOPBACK, Gate
+from launcher.client.endpoint.job_operations import Jobs
+from launcher.client.endpoint.log_operations import Logs
+from launcher.client.endpoint.operations import Operations
+from launcher.client.endpoint.s3_gateway import Objects
+from launcher.client.endpoint.throttle import AWS_RATES, Throttle, parse_rates
+from launcher.client.sessions.local import LocalSession
+from launcher.errors import PlatformError
+
+__all__ = ["AWS_RATES", "Endpoint", "Setup", "opened", "parse_access_key", "parse_rates"]
+
+ROLE = "LauncherLocalRole"
+DEFAULT_REGION = "us-east-1"
+#: Connections that may wait for a thread; clients submit hundreds of jobs at once.
+_BACKLOG = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Settings of an endpoint.
+
+    root: where jobs, objects and the access key are stored; port: 0 for any free one; rates:
+    requests per second by operation; isolation, host_failure: see LocalSession.
+    """
+
+    root: Path
+    port: int
+    rates: Mapping[str, float]
+    access_key: AccessKey | None = None
+    isolation: str | None = None
+    host_failure: str = "fail"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A server that is ready; `serve_forever` answers until it is interrupted."""
+
+    server: BaseWSGIServer
+    access_key: AccessKey
+    role_arn: str
+
+    @property
+    def url(self) -> str:
+        """The address of the endpoint."""
+        return f"http://{LOOPBACK}:{self.server.server_address[1]}"
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that direct any AWS client to the endpoint."""
+        return client_environment(self.url, self.access_key)
+
+
+def client_environment(url: str, key: AccessKey, region: str = DEFAULT_REGION) -> dict[str, str]:
+    """Return the variables that direct any AWS client to an endpoint."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": key.id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_DEFAULT_REGION": region,
+    }
+
+
+@contextmanager
+def opened(setup: Setup) -> Iterator[Endpoint]:
+    """Open an endpoint on a root folder that no other uses; raise PlatformError if that fails."""
+    with _held(setup.root):
+        server = _bound(setup.port)
+        key = kept_access_key(setup.root, setup.access_key)
+        server.app = _application(setup, server.server_address[1], key)
+        role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
+            ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
+        )
+        _give_role(role.arn, key)
+        try:
+            yield Endpoint(server=server, access_key=key, role_arn=role.arn)
+        finally:
+            server.server_close()
+
+
+def _application(setup: Setup, port: int, key: AccessKey) -> Application:
+    objects = Objects(setup.root / "s3", DEFAULT_ACCOUNT_ID)
+    objects.load()
+    jobs = Jobs(setup.root, DEFAULT_ACCOUNT_ID, partial(_session, setup, port, key))
+    logs = Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
+    return Application(
+        gate=Gate(port, partial(_secret, key)),
+        throttle=Throttle(setup.rates),
+        operations=Operations(jobs, objects, logs),
+        logs=logs,
+        objects=objects,
+        moto=DomainDispatcherApplication(create_backend_app),
+    )
+
+
+def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSession:
+    """Return the session that runs a region's jobs, and reads and stores their objects here."""
+    variables = client_environment(f"http://{LOOPBACK}:{port}", key, region)
+    return LocalSession(
+        setup.root,
+        setup.isolation,
+        host_failure=setup.host_failure,
+        region=region,
+        account=DEFAULT_ACCOUNT_ID,
+        platform_environment=variables,
+    )
+
+
+def _give_role(role_arn: str, key: AccessKey) -> None:
+    """Make the key's holder the role, as in a notebook on AWS, so that jobs need not name one."""
+    assumed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assume_role(
+        DEFAULT_REGION, "launcher-endpoint", role_arn, None, 3600, None
+    )
+    assumed.access_key_id, assumed.secret_access_key = key.id, key.secret
+
+
+def _secret(own: AccessKey, key_id: str) -> str | None:
+    """Return the secret of our own key, or of a role that was assumed with it."""
+    if key_id == own.id:
+        return own.secret
+    role = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].get_assumed_role_from_access_key(key_id)
+    return role.secret_access_key if role else None
+
+
+class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types are not read
+    """A handler without a request log; the application logs what matters."""
+
+    def log_request(self, *_: Any) -> None:
+        pass
+
+
+def _bound(port: int) -> BaseWSGIServer:
+    """Bind a server without its application, on our own socket: werkzeug exits on an error."""
+    try:
+        listener = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
+    except OSError as error:
+        raise PlatformError(
+            f"port {port} of {LOOPBACK} cannot be had: {error.strerror}: stop what listens there, "
+            "or give another --port"
+        ) from error
+    with listener:
+        return make_server(
+            LOOPBACK,
+            port,
+            lambda *_: [],
+            threaded=True,
+            request_handler=_QuietHandler,
+            fd=listener.fileno(),
+        )
+
+
+@contextmanager
+def _held(root: Path) -> Iterator[None]:
+    """Lock the root for the block: two endpoints would not see each other's objects."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (root / "endpoint.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PlatformError(
+                f"another endpoint has {root}: use that one, stop it, or give another --root"
+            ) from error
+        os.set_inheritable(file.fileno(), False)
+        yield
+
+
+_TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "sagemaker.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+            }
+        ],
+    }
+)

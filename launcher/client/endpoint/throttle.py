@@ -1,0 +1,58 @@
+"""Rate limits of operations: one token bucket for each operation and region, as on AWS."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from launcher.client.endpoint.api_error import Refusal
+from launcher.errors import PlatformError
+
+#: Requests per second, account and region, by operation. Source: "CloudWatch Logs quotas" in the
+#: CloudWatch Logs user guide; for FilterLogEvents also re:Post's "cloudwatch-logs-throttling".
+#: A few regions allow more GetLogEvents; what works with 10 works everywhere.
+AWS_RATES: Mapping[str, float] = MappingProxyType(
+    {"DescribeLogStreams": 25.0, "GetLogEvents": 10.0, "FilterLogEvents": 5.0}
+)
+
+
+def parse_rates(texts: Iterable[str]) -> dict[str, float]:
+    """Parse a user's rates, given as OPERATION=NUMBER; raise PlatformError for another form."""
+    try:
+        return {name: float(rate) for name, _, rate in (text.partition("=") for text in texts)}
+    except ValueError as error:
+        raise PlatformError(
+            f"--rate takes OPERATION=NUMBER, such as GetLogEvents=10: {error}"
+        ) from error
+
+
+class Throttle:
+    """Refuses requests above their rate; a second's worth may arrive at once.
+
+    rates: by operation; an operation without one is not limited.
+    """
+
+    def __init__(
+        self, rates: Mapping[str, float], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rates = rates
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def spend(self, operation: str, region: str) -> None:
+        """Take a token; raise Refusal (ThrottlingException) when there is none."""
+        rate = self._rates.get(operation)
+        if rate is None:
+            return
+        size = max(1.0, rate)
+        with self._lock:
+            now = self._clock()
+            tokens, before = self._buckets.get((operation, region), (size, now))
+            tokens = min(size, tokens + (now - before) * rate)
+            is_allowed = tokens >= 1
+            self._buckets[operation, region] = (tokens - is_allowed, now)
+        if not is_allowed:
+            raise Refusal("ThrottlingException", "Rate exceeded")

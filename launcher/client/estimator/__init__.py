@@ -1,0 +1,9 @@
+"""Estimator, PyTorch and TensorFlow: jobs described with the SageMaker SDK's arguments.
+
+The `sagemaker` package itself is never imported.
+"""
+
+from launcher.client.estimator.estimator import Estimator
+from launcher.client.estimator.frameworks import PyTorch, TensorFlow
+
+__all__ = ["Estimator", "PyTorch", "TensorFlow"]

@@ -1,0 +1,165 @@
+"""Estimator: a job described with the SageMaker SDK's arguments, ready to run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from launcher.client.estimator.arguments import JobArguments
+from launcher.client.estimator.from_description import constructor_arguments
+from launcher.client.estimator.printing import follow, print_notice
+from launcher.client.estimator.sdk_v2_types import as_inputs
+from launcher.client.estimator.session_argument import (
+    aws_session,
+    find_job,
+    is_local_mode,
+    own_session,
+)
+from launcher.client.jobs.job import Job
+from launcher.client.jobs.retrying_session import telling_way_back
+from launcher.client.planning.cost_limit import refuse_above
+from launcher.client.planning.cost_plan import CostPlan, plan_job
+from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
+from launcher.client.request.prepared import prepare
+from launcher.client.sessions.base import LOCAL_REGION, PlatformSession
+from launcher.client.sessions.job_location import new_job_name, place, place_offline
+from launcher.client.spec import JobSpec
+from launcher.client.spec.resolve_paths import anchored
+from launcher.client.submit import send
+
+EstimatorType = TypeVar("EstimatorType", bound="Estimator")
+
+
+class Estimator(JobArguments):
+    """A training job to run once or several times; `JobArguments` lists its arguments.
+
+    The job runs on this machine when the instance type is "local", when `sagemaker_session` is a
+    LocalSession, or with `fit(..., local=True)`.
+    """
+
+    #: The job that `fit` created last, or that `attach` found.
+    latest_training_job: Job | None = None
+
+    def fit(
+        self,
+        inputs: Any = None,
+        wait: bool = True,
+        logs: bool | str | None = True,
+        job_name: str | None = None,
+        experiment_config: Mapping[str, Any] | None = None,
+        *,
+        local: bool | None = None,
+        max_cost: float | None = None,
+    ) -> Job:
+        """Run the job; return when it has completed, or at once without `wait`.
+
+        inputs: a URI or TrainingInput (channel "training"), or one per channel name.
+        logs: whether to show the lines of all hosts; SDK v2's "All" and "None" are accepted.
+        experiment_config: for this run, instead of the estimator's own.
+        max_cost: dollars; a job that may cost more on AWS is not submitted.
+
+        Raises SpecError for a bad description, and JobFailed or JobStopped if the job ends so.
+        """
+        spec = self._with_inputs(inputs)
+        if experiment_config is not None:
+            spec = spec.replace(experiment_config=experiment_config)
+        session = self._session(spec, local)
+        name = job_name or new_job_name(spec)
+
+        def attempt(tried: JobSpec, its_name: str) -> Job:
+            # the caller of fit; `retry_capacity` adds a frame between fit and its attempts
+            stacklevel = 5 if wait else 4
+            job = _send(tried, session, its_name, max_cost, stacklevel=stacklevel)
+            self.latest_training_job = job
+            if wait:
+                follow(job, logs=logs not in (None, False, "None"))
+            return job
+
+        if not wait:
+            if warning := needs_somebody_who_waits(spec):
+                warnings.warn(warning, stacklevel=2)
+            return attempt(spec, name)
+        job = retry_capacity(spec, name, attempt, tell=print_notice)
+        with telling_way_back(job.name):
+            job.raise_for_status()
+        return job
+
+    def plan(self, inputs: Any = None) -> CostPlan:
+        """Return the job's machines and estimated cost; nothing is sent to or requested from AWS.
+
+        A notebook shows the plan as a table.
+        """
+        spec = self._with_inputs(inputs)
+        return plan_job(spec, self._session(spec, local=None))
+
+    def request(
+        self, job_name: str | None = None, inputs: Any = None, *, resolve: bool = False
+    ) -> dict[str, Any]:
+        """Return the CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
+
+        resolve: look up an unset role, bucket and image at AWS; otherwise AWS is not called.
+        """
+        spec = self._with_inputs(inputs)
+        name = job_name or new_job_name(spec)
+        session = self._own_session(spec, local=None)
+        if session is None and resolve:
+            session = aws_session(self.sagemaker_session)
+        placement = place(spec, session, name) if session else place_offline(spec, name)
+        return dict(prepare(spec, placement).request)
+
+    def to_yaml(self, inputs: Any = None) -> str:
+        """Return the job file that describes the same job to the command line."""
+        return self._with_inputs(inputs).to_yaml()
+
+    @property
+    def model_data(self) -> str:
+        """The URI of the model of the latest job."""
+        if self.latest_training_job is None:
+            raise AttributeError("model_data: this estimator has not run a job; call fit() first")
+        return self.latest_training_job.model_data
+
+    @classmethod
+    def attach(
+        cls: type[EstimatorType], training_job_name: str, sagemaker_session: Any = None
+    ) -> EstimatorType:
+        """Return an estimator for an existing job, created here or by another process.
+
+        Its `latest_training_job` is that job. It has no source folder, so it cannot `fit` again.
+
+        Raises JobNotFound.
+        """
+        job = find_job(training_job_name, sagemaker_session)
+        session = job.session
+        arguments = constructor_arguments(job.description(), job.document())
+        estimator = cls(sagemaker_session=session, **arguments)
+        estimator.latest_training_job = job
+        return estimator
+
+    def _with_inputs(self, inputs: Any) -> JobSpec:
+        return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
+
+    def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:
+        return self._own_session(spec, local) or aws_session(self.sagemaker_session)
+
+    def _own_session(self, spec: JobSpec, local: bool | None) -> PlatformSession | None:
+        if local is None:
+            local = spec.is_local or is_local_mode(self.sagemaker_session)
+        return own_session(self.sagemaker_session, local=local)
+
+
+def _send(
+    spec: JobSpec, session: PlatformSession, name: str, max_cost: float | None, *, stacklevel: int
+) -> Job:
+    """Create a job, unless it may cost more than `max_cost` on AWS.
+
+    stacklevel: the warnings' stack level, which points at the user's own line.
+    """
+    submission = prepare(spec, place(spec, session, name))
+    for warning in submission.warnings:
+        warnings.warn(warning, stacklevel=stacklevel)
+    if max_cost is not None and session.region != LOCAL_REGION:
+        refuse_above(plan_job(spec, session), max_cost, "max_cost")
+    send(submission, session)
+    return Job(name, session)

@@ -1,0 +1,134 @@
+"""Conversion of the `sagemaker` package's objects and dictionaries to values of a JobSpec."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.client.spec import FileSystemInput, InstanceGroup, TrainingInput
+from launcher.client.spec.spec_findings import choice_fix
+from launcher.client.spec.spec_names import names
+from launcher.errors import Problem, SpecError
+from launcher.shared import Role
+
+#: The channel name that SDK v2 gives to an unnamed input.
+DEFAULT_CHANNEL = "training"
+
+
+def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, ...]:
+    """Convert instance groups of either package; SDK v2's distribution names the train group.
+
+    Raises SpecError if that group is not in the job.
+    """
+    named = distribution.get("instance_groups", ()) if isinstance(distribution, Mapping) else ()
+    trains = set(names(named))
+    known = names(groups)
+    if absent := sorted(trains - set(known)):
+        raise SpecError(
+            Problem(
+                what=f"the distribution is to start on the group {name!r}, which the job has not",
+                where="distribution.instance_groups",
+                fix=choice_fix(name, known) if known else "remove it: the job has no groups",
+            )
+            for name in absent
+        )
+    return tuple(_group(group, trains) for group in groups)
+
+
+def _group(group: Any, trains: set[str]) -> InstanceGroup:
+    ours = group if isinstance(group, InstanceGroup) else _foreign_group(group)
+    if ours.role is None and ours.instance_group_name in trains:
+        return dataclasses.replace(ours, role=Role.TRAIN)
+    return ours
+
+
+def _foreign_group(group: Any) -> InstanceGroup:
+    role = getattr(group, "role", None)
+    return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
+
+
+def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:
+    """Convert the inputs of SDK v2's fit() to channels: one input, or one per channel name."""
+    if inputs is None:
+        return {}
+    channels = inputs if isinstance(inputs, Mapping) else {DEFAULT_CHANNEL: inputs}
+    return {name: _input(value) for name, value in channels.items()}
+
+
+def _input(value: Any) -> TrainingInput | FileSystemInput:
+    if isinstance(value, str):
+        return TrainingInput(value)
+    if isinstance(value, TrainingInput | FileSystemInput):
+        return value
+    return read_channel(value.config)  # in the sagemaker package, a request's Channel
+
+
+def read_channel(channel: Mapping[str, Any]) -> TrainingInput | FileSystemInput:
+    """Convert the Channel of a request to an input."""
+    if mounted := channel["DataSource"].get("FileSystemDataSource"):
+        return FileSystemInput(
+            mounted["FileSystemId"],
+            mounted["FileSystemType"],
+            mounted["DirectoryPath"],
+            mounted["FileSystemAccessMode"],
+            channel.get("ContentType"),
+        )
+    return _s3_input(channel)
+
+
+def _s3_input(channel: Mapping[str, Any]) -> TrainingInput:
+    source = channel["DataSource"]["S3DataSource"]
+    return TrainingInput(
+        source["S3Uri"],
+        distribution=source.get("S3DataDistributionType", "FullyReplicated"),
+        compression=channel.get("CompressionType"),
+        content_type=channel.get("ContentType"),
+        record_wrapping=channel.get("RecordWrapperType"),
+        s3_data_type=source.get("S3DataType", "S3Prefix"),
+        instance_groups=tuple(source.get("InstanceGroupNames", ())),
+        input_mode=channel.get("InputMode"),
+        attribute_names=tuple(source.get("AttributeNames", ())),
+        target_attribute_name=channel.get("TargetAttributeName"),
+        shuffle_config=channel.get("ShuffleConfig", {}).get("Seed"),
+    )
+
+
+def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Convert tags given as a mapping, or as AWS's list of {"Key": ..., "Value": ...}."""
+    if isinstance(tags, Mapping):
+        return dict(tags)
+    return {tag["Key"]: tag["Value"] for tag in tags}
+
+
+def as_request_part(value: Any) -> Mapping[str, Any] | None:
+    """Return a part of the request, given as a mapping or as an object of the sagemaker package.
+
+    Unset fields of such an object are omitted.
+    """
+    if value is None or isinstance(value, Mapping):
+        return value
+    made: Mapping[str, Any] = value._to_request_dict()
+    return {name: item for name, item in made.items() if item is not None}
+
+
+def as_hook(value: Any) -> Mapping[str, Any] | None:
+    """Convert SDK v2's debugger_hook_config: True means the default hook, False means none."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return as_request_part(value)
+
+
+def as_rules(
+    rules: Sequence[Any],
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
+    """Split SDK v2's rules into debugger rules, which include mappings, and profiler rules."""
+    debugger = [rule for rule in rules if not hasattr(rule, "to_profiler_rule_config_dict")]
+    profiler = [rule for rule in rules if hasattr(rule, "to_profiler_rule_config_dict")]
+    return (
+        tuple(
+            rule if isinstance(rule, Mapping) else rule.to_debugger_rule_config_dict()
+            for rule in debugger
+        ),
+        tuple(rule.to_profiler_rule_config_dict() for rule in profiler),
+    )

@@ -1,0 +1,43 @@
+"""The session of an Estimator: one of ours, or ours in place of a `sagemaker` session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launcher.client.jobs.job import Job
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.resolve import local_session, session_of
+
+
+def own_session(given: Any, *, local: bool) -> PlatformSession | None:
+    """Return the given session if it is one of ours, this machine's if `local`, or else None."""
+    if hasattr(given, "read_log"):
+        session: PlatformSession = given
+        return session
+    return local_session() if local else None
+
+
+def aws_session(given: Any) -> PlatformSession:
+    """Return an AWS session that uses the boto3 session of a given `sagemaker` Session, if any."""
+    from launcher.client.sessions.aws import AwsSession  # boto3 is loaded only for AWS
+
+    return AwsSession(
+        getattr(given, "boto_region_name", None),
+        boto_session=getattr(given, "boto_session", None),
+        default_bucket=getattr(given, "_default_bucket_name_override", None),
+    )
+
+
+def is_local_mode(given: Any) -> bool:
+    """Return whether a session of the sagemaker package is its LocalSession."""
+    return bool(getattr(given, "local_mode", False))
+
+
+def find_job(name: str, given: Any) -> Job:
+    """Return a job of the given session; without a session, one of this machine, or else of AWS.
+
+    Raises JobNotFound if no session is given and neither of the two has the job.
+    """
+    if given is None:
+        return Job(name, session_of(name))
+    return Job(name, own_session(given, local=is_local_mode(given)) or aws_session(given))

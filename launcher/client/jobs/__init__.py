@@ -1,0 +1,1 @@
+"""A job that was created: its log, its states, its outcome, its bill and its files."""

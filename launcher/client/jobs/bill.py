@@ -1,0 +1,86 @@
+"""Estimated cost of a job, from the seconds that AWS billed and the prices of its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.client import catalogue
+from launcher.client.catalogue.cost import CostEstimate, dollars_text, estimate, spot_saving
+from launcher.client.jobs.group_hosts import host_groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bill:
+    """The cost of a job on AWS, without storage and traffic.
+
+    billable_seconds: of each instance, including a warm pool's; None until known. max_seconds: the
+    MaxRuntimeInSeconds of the request, None if it had none. spot_saving: the share of the training
+    time that was not billed; None without spot instances.
+    """
+
+    estimate: CostEstimate
+    billable_seconds: int | None
+    max_seconds: int | None
+    spot_saving: float | None
+
+    @property
+    def dollars(self) -> float | None:
+        """USD; None while the job runs, and when a price is unknown."""
+        seconds = self.billable_seconds
+        return None if seconds is None else self.estimate.dollars(seconds)
+
+    @property
+    def max_dollars(self) -> float | None:
+        """USD at max_run; None when a price is unknown."""
+        return None if self.max_seconds is None else self.estimate.dollars(self.max_seconds)
+
+    @property
+    def by_group(self) -> dict[str, float | None]:
+        """USD of each group."""
+        seconds = self.billable_seconds
+        return {
+            group.name: None if seconds is None else group.dollars(seconds)
+            for group in self.estimate.groups
+        }
+
+    def __str__(self) -> str:
+        return f"{dollars_text(self.dollars)} (max {dollars_text(self.max_dollars)})"
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain values, as `-o json` prints them."""
+        return {
+            "dollars": self.dollars,
+            "max_dollars": self.max_dollars,
+            "by_group": self.by_group,
+            "spot_saving": self.spot_saving,
+            "prices": list(self.estimate.sources),
+            "unknown_prices": list(self.estimate.unknown_types),
+        }
+
+
+def bill(description: Mapping[str, Any]) -> Bill | None:
+    """Return the cost of a described job.
+
+    None for a job on this machine, which costs nothing, and for a serverless job, whose machines
+    AWS does not disclose.
+    Source of the seconds: the DescribeTrainingJob page of the SageMaker API reference.
+    """
+    if "LocalIsolation" in description:
+        return None
+    groups = [(each.name, each.instance_type, len(each.hosts)) for each in host_groups(description)]
+    if not groups:
+        return None
+    region = description["TrainingJobArn"].split(":")[3]
+    is_spot = description.get("EnableManagedSpotTraining", False)
+    billed = description.get("BillableTimeInSeconds")
+    kept = description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds", 0)
+    return Bill(
+        estimate=estimate(groups, catalogue.price_list(), region),
+        billable_seconds=None if billed is None else billed + kept,
+        max_seconds=description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
+        spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)
+        if is_spot
+        else None,
+    )

@@ -1,0 +1,245 @@
+"""A job that was created: its state, logs, outcome and artifacts, on any platform."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.client.jobs.artifacts import FileProgress, download_artifacts
+from launcher.client.jobs.bill import Bill, bill
+from launcher.client.jobs.failed_host import FailedHost, find_failed_host, host_of_reason, to_plain
+from launcher.client.jobs.follow import JobFollower, StateChange
+from launcher.client.jobs.group_hosts import group_of_hosts
+from launcher.client.jobs.host_names import chosen_hosts, training_hosts
+from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs.poll_interval import Deadline
+from launcher.client.jobs.retrying_session import RetryingSession
+from launcher.client.jobs.summary import summarise
+from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
+from launcher.errors import JobFailed, JobStopped, LauncherError
+from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
+
+#: How long a platform may not answer before waiting for a job ends with an error.
+GIVE_UP_SECONDS = 30 * 60.0
+
+
+class Job:
+    """A handle on a job by its name; any process can make one, at any time.
+
+    poll_seconds: the polling interval while waiting (None: the session's own);
+    give_up_seconds: how long the platform may not answer before waiting ends with an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: PlatformSession,
+        *,
+        poll_seconds: float | None = None,
+        give_up_seconds: float = GIVE_UP_SECONDS,
+    ) -> None:
+        self.name = name
+        self.session = session
+        self._poll_seconds = poll_seconds
+        self._give_up_seconds = give_up_seconds
+
+    def __repr__(self) -> str:
+        return f"Job({self.name!r})"
+
+    def description(self) -> dict[str, Any]:
+        """Return the current DescribeTrainingJob document; JobNotFound if there is no such job."""
+        return self.session.describe_training_job(TrainingJobName=self.name)
+
+    @property
+    def status(self) -> str:
+        """One of InProgress, Completed, Failed, Stopping or Stopped."""
+        return str(self.description()["TrainingJobStatus"])
+
+    @property
+    def secondary_status(self) -> str:
+        """The platform's finer status: Starting, Downloading, Training, Uploading, ..."""
+        return str(self.description()["SecondaryStatus"])
+
+    @property
+    def model_data(self) -> str:
+        """The URI of model.tar.gz; waits silently for the end of the job.
+
+        Raises JobFailed or JobStopped when the job did not complete, and LauncherError when it left
+        no model.
+        """
+        self.wait().raise_for_status()
+        model = self.description().get("ModelArtifacts", {}).get("S3ModelArtifacts")
+        if model is None:
+            raise LauncherError(f"job {self.name} left nothing in /opt/ml/model (SM_MODEL_DIR)")
+        return str(model)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The last value in the logs of each metric that the spec defines."""
+        metrics: dict[str, float] = self.summary()["metrics"]
+        return metrics
+
+    def stop(self) -> None:
+        """Ask the job to stop; its hosts have 120 seconds to save their work."""
+        self.session.stop_training_job(TrainingJobName=self.name)
+
+    def wait(
+        self,
+        logs: Callable[[LogLine], None] | None = None,
+        states: Callable[[StateChange], None] | None = None,
+        notices: Callable[[str], None] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Job:
+        """Wait until the job has ended, whatever its outcome.
+
+        logs: called with each line as it appears; states: with each change of state; notices: with
+        a sentence about every minute in which nothing happens, and when the platform does not
+        answer; timeout: maximum seconds to wait.
+
+        Raises StillRunning at the timeout. After `give_up_seconds` without an answer, raises
+        Unreachable, CredentialsExpired or the platform's last error. The job continues in all
+        cases.
+        """
+        for event in self._watch(
+            read_logs=logs is not None, notices=notices or _silent, timeout=timeout
+        ):
+            if isinstance(event, StateChange):
+                if states:
+                    states(event)
+            elif logs:
+                logs(event)
+        return self
+
+    def raise_for_status(self) -> None:
+        """Raise JobFailed or JobStopped if the job ended that way; otherwise return."""
+        now = self.description()
+        if now["TrainingJobStatus"] == "Failed":
+            failed = self._failed_host(now)
+            raise JobFailed(
+                self.name,
+                now.get("FailureReason", "no reason was given"),
+                host=failed.host if failed else None,
+                last_lines=failed.lines if failed else (),
+            )
+        if now["TrainingJobStatus"] == "Stopped":
+            raise JobStopped(self.name, now["SecondaryStatus"])
+
+    def failed_host(self) -> FailedHost | None:
+        """Return the host where a failed job failed first, with its last lines; None if unknown."""
+        return self._failed_host(self.description())
+
+    def logs(
+        self,
+        *,
+        follow: bool = False,
+        group: str | None = None,
+        host: str | None = None,
+        notices: Callable[[str], None] | None = None,
+    ) -> Iterator[LogLine]:
+        """Yield the hosts' lines by time, optionally of one group or host.
+
+        follow: continue until the end of the job; notices: as in `wait`.
+        """
+        hosts = None
+        if group or host:
+            groups = group_of_hosts(self.description())
+            hosts = chosen_hosts(groups, group=group, host=host)
+        if not follow:
+            yield from self._lines(self.description(), hosts)
+            return
+        for event in self._watch(read_logs=True, hosts=hosts, notices=notices or _silent):
+            if isinstance(event, LogLine):
+                yield event
+
+    def summary(self) -> dict[str, Any]:
+        """Return the outcome as plain values, as `-o json` prints it."""
+        now = self.description()
+        document, cost = self._document(now), bill(now)
+        # only training hosts report how the data arrived
+        lines = self._lines(now, training_hosts(group_of_hosts(now), document))
+        return {
+            **summarise(now, document, (line.text for line in lines)),
+            "failed_host": to_plain(self._failed_host(now)),
+            "cost": cost and cost.summary(),
+        }
+
+    def cost(self) -> Bill | None:
+        """Return the estimated cost; None for a job on this machine, which costs nothing."""
+        return bill(self.description())
+
+    def download_artifacts(
+        self, folder: str | Path = ".", progress: FileProgress | None = None
+    ) -> list[Path]:
+        """Download whichever of model.tar.gz and output.tar.gz the job left; return the files.
+
+        progress: called with a file's name, the bytes copied so far, and its size.
+        """
+        return download_artifacts(self.session, self.description(), Path(folder), progress)
+
+    def document(self) -> JobDocument | None:
+        """Return the job document that was uploaded with the code.
+
+        None when it is gone, belongs to another tool, or has a version that this code cannot read.
+        """
+        return self._document(self.description())
+
+    def _watch(
+        self,
+        *,
+        read_logs: bool,
+        notices: Callable[[str], None],
+        hosts: frozenset[str] | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[LogLine | StateChange]:
+        pause = Deadline(self.name, timeout)
+        source = RetryingSession(
+            self.session,
+            self.name,
+            tell=notices,
+            pause=pause,
+            give_up_seconds=self._give_up_seconds,
+        )
+        groups = group_of_hosts(source.describe_training_job(TrainingJobName=self.name))
+        log = MergedLog(source, self.name, groups, hosts=hosts) if read_logs else None
+        poll_seconds = self._poll_seconds or self.session.poll_seconds
+        return JobFollower(
+            self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, pause=pause
+        ).events()
+
+    def _lines(
+        self, now: Mapping[str, Any], hosts: frozenset[str] | None = None
+    ) -> Iterator[LogLine]:
+        """Return the lines that the hosts of a described job have printed so far."""
+        log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
+        return log.rest() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.present()
+
+    def _failed_host(self, now: Mapping[str, Any]) -> FailedHost | None:
+        if now["TrainingJobStatus"] != "Failed":
+            return None
+        host = host_of_reason(now.get("FailureReason", ""), group_of_hosts(now))
+        try:
+            return find_failed_host(self._lines(now, frozenset([host]) if host else None))
+        except LauncherError:  # without access to the logs, the failure reason still stands
+            return None
+
+    def _document(self, now: Mapping[str, Any]) -> JobDocument | None:
+        code = [
+            channel["DataSource"]["S3DataSource"]["S3Uri"]
+            for channel in now.get("InputDataConfig", [])
+            if channel["ChannelName"] == CODE_CHANNEL and "S3DataSource" in channel["DataSource"]
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / DOCUMENT_FILE
+            try:
+                self.session.download(code[0] + DOCUMENT_FILE, copy)
+                return JobDocument.from_json(copy.read_text(encoding="utf-8"))
+            except (IndexError, LauncherError, UnicodeError):
+                return None
+
+
+def _silent(_notice: str) -> None:
+    """Discard a notice."""

@@ -1,0 +1,123 @@
+"""Summary of a job, from its description, its job document and its hosts' event lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.client.jobs.group_hosts import HostGroup, host_groups
+from launcher.errors import JobFailed, JobStopped
+from launcher.shared import JobDocument, parse_event
+
+#: The command line's exit code for each terminal status.
+EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
+
+
+def summarise(
+    description: Mapping[str, Any], document: JobDocument | None, lines: Iterable[str]
+) -> dict[str, Any]:
+    """Return the outcome as plain values.
+
+    exit_code: None while the job runs. billable_seconds: summed over the group's hosts, None until
+    known. data: None when no rank reported a data epoch; its metrics and bottleneck verdict are
+    those of the job's end, or else the latest.
+    """
+    status = description["TrainingJobStatus"]
+    return {
+        "name": description["TrainingJobName"],
+        "status": status,
+        "secondary_status": description["SecondaryStatus"],
+        "failure_reason": description.get("FailureReason"),
+        "exit_code": EXIT_CODES.get(status),
+        "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+        "groups": [_group(group, description, document) for group in host_groups(description)],
+        "metrics": {
+            metric["MetricName"]: metric["Value"]
+            for metric in description.get("FinalMetricDataList", [])
+            if "MetricName" in metric and "Value" in metric
+        },
+        "data": _DataMeasure.of(lines).summary(),
+    }
+
+
+def _group(
+    group: HostGroup, description: Mapping[str, Any], document: JobDocument | None
+) -> dict[str, Any]:
+    role = document and document.roles.get(group.name)
+    seconds = description.get("BillableTimeInSeconds")
+    return {
+        "name": group.name,
+        "role": role.value if role else None,
+        "instance_type": group.instance_type,
+        "hosts": list(group.hosts),
+        "billable_seconds": None if seconds is None else seconds * len(group.hosts),
+    }
+
+
+@dataclass
+class _DataMeasure:
+    """Batches prepared per host and received per rank, and how long the ranks waited.
+
+    skipped: how many times a sample raised and was left out. warnings: possible mistakes, as
+    sentences.
+    """
+
+    prepared: Counter[str] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)
+    epochs: int = 0
+    wait_seconds: float = 0.0
+    total_seconds: float = 0.0
+    skipped: int = 0
+    warnings: list[str] = field(default_factory=list)
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    verdict: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> _DataMeasure:
+        measure = cls()
+        for line in lines:
+            event = parse_event(line)
+            if event is None:
+                continue
+            try:
+                measure._take(*event)
+            except (KeyError, TypeError, ValueError):
+                continue  # a script's own line, or two interleaved lines
+        return measure
+
+    def _take(self, name: str, fields: Mapping[str, Any]) -> None:
+        if name == "batches_served":
+            self.prepared.update(Counter(**fields["by_host"]))
+        elif name == "data_epoch":
+            # per rank, for comparison with the hosts' prepared counts
+            rank, steps = str(fields["rank"]), int(fields["steps"])
+            waited, took = float(fields["wait_seconds"]), float(fields["total_seconds"])
+            skipped = int(fields.get("skipped", 0))
+            self.received[rank] += steps
+            self.epochs += 1
+            self.wait_seconds += waited
+            self.total_seconds += took
+            self.skipped += skipped
+        elif name == "ranks_begin_apart":
+            self.warnings.append(f"{fields['stream']}: {fields['why']}")
+        elif name == "data_metrics":
+            self.metrics.setdefault(str(fields["of"]), {}).update(**fields["figures"])
+        elif name == "data_verdict":
+            self.verdict = {key: fields[key] for key in ("bound", "wait_share", "busy", "more")}
+            self.verdict["text"] = str(fields["text"])
+
+    def summary(self) -> dict[str, Any] | None:
+        if not self.epochs and not self.prepared:
+            return None
+        share = self.wait_seconds / self.total_seconds if self.total_seconds else None
+        return {
+            "batches_by_host": dict(self.prepared),
+            "batches_received": dict(sorted(self.received.items(), key=lambda item: int(item[0]))),
+            "wait_share": share and round(share, 4),
+            "skipped": self.skipped,
+            "warnings": self.warnings,
+            "metrics": self.metrics,
+            "verdict": self.verdict,
+        }

@@ -1,0 +1,1 @@
+"""Plans made before a job is sent: its cost, its instance types and the cuts of its model."""

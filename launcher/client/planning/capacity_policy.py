@@ -1,0 +1,83 @@
+"""The next step after a capacity shortage, as a pure function of the attempts so far."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from launcher.client.spec import CapacityRetry, JobSpec
+
+_ONCE = CapacityRetry(attempts=1, wait_seconds=0)
+#: The beginning of DescribeTrainingJob's FailureReason, and the text that follows it.
+_WORDS = ("CapacityError", "Unable to provision requested ML compute capacity")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The next attempt.
+
+    types: the instance type of each group; wait_seconds: the delay before it; reason: an
+    explanation for the user.
+    """
+
+    types: Mapping[str, str]
+    wait_seconds: int
+    reason: str
+
+
+def choices_of(spec: JobSpec) -> list[dict[str, str]]:
+    """Return all combinations of types to try, those nearest to the first choice first.
+
+    With two groups of one alternative each: both first choices, then one of them changed, then
+    both.
+    """
+    groups = [(group.instance_type, *group.alternatives) for group in spec.instance_groups]
+    places = itertools.product(*(range(len(types)) for types in groups))
+    return [
+        {
+            group.instance_group_name: types[place]
+            for group, types, place in zip(spec.instance_groups, groups, chosen, strict=True)
+        }
+        for chosen in sorted(places, key=sum)
+    ]
+
+
+def next_step(
+    choices: Sequence[Mapping[str, str]], shortages: int, retry: CapacityRetry | None
+) -> Step | None:
+    """Return the attempt after this many shortages in a row; None when all allowed ones failed."""
+    retry = retry or _ONCE
+    attempt, number = divmod(shortages, len(choices))
+    if attempt >= retry.attempts:
+        return None
+    if number > 0:
+        reason = f"trying {_told(choices[number])}, choice {number + 1} of {len(choices)}"
+        return Step(types=choices[number], wait_seconds=0, reason=reason)
+    reason = f"trying again from the first choice, attempt {attempt + 1} of {retry.attempts}"
+    wait_seconds = retry.wait_seconds if attempt else 0
+    return Step(types=choices[0], wait_seconds=wait_seconds, reason=reason)
+
+
+def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
+    """Return the spec with these types in its groups, and without alternatives."""
+    groups = tuple(
+        replace(group, instance_type=types[group.instance_group_name], alternatives=())
+        for group in spec.instance_groups
+    )
+    return spec.replace(instance_groups=groups) if groups else spec
+
+
+def shortage_of(description: Mapping[str, Any]) -> str | None:
+    """Return AWS's reason if a job failed for lack of instances before it trained; else None."""
+    reason = str(description.get("FailureReason", ""))
+    changes = description.get("SecondaryStatusTransitions", [])
+    has_trained = any(change["Status"] == "Training" for change in changes)
+    is_failed = description["TrainingJobStatus"] == "Failed"
+    lacks = is_failed and not has_trained and any(word in reason for word in _WORDS)
+    return reason if lacks else None
+
+
+def _told(types: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in types.items())

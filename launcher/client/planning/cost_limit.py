@@ -1,0 +1,46 @@
+"""A ceiling on what a job may cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from launcher.client.catalogue.cost import dollars_text
+from launcher.client.catalogue.prices import bring_a_price
+from launcher.client.jobs.durations import readable
+from launcher.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from launcher.client.planning.cost_plan import CostPlan
+
+
+def refuse_above(plan: CostPlan, max_cost: float, where: str) -> None:
+    """Raise SpecError for a job that may cost more than `max_cost` dollars, or an unknown amount.
+
+    where: the option or argument that set the ceiling.
+    """
+    most = plan.max_dollars
+    if most is None:
+        raise SpecError([_unknown(plan, max_cost, where)])
+    if not most <= max_cost:  # also refuses for a NaN ceiling
+        raise SpecError([_above(plan, most, max_cost, where)])
+
+
+def _unknown(plan: CostPlan, max_cost: float, where: str) -> Problem:
+    types = ", ".join(plan.dearest.unknown_types)
+    return Problem(
+        what=f"the price of {types} is not known, so {dollars_text(max_cost)} cannot be kept",
+        where=where,
+        fix=f"{bring_a_price(plan.dearest.unknown_types[0])}; or leave out {where}",
+    )
+
+
+def _above(plan: CostPlan, most: float, max_cost: float, where: str) -> Problem:
+    per_hour = plan.dearest.per_hour or 0.0
+    seconds = max_cost / per_hour * 3600 - (plan.max_seconds - plan.spec.max_run)
+    shorter = f"let it run for {int(seconds)} s at most (max_run), or " if seconds >= 1 else ""
+    return Problem(
+        what=f"the job may cost {dollars_text(most)} in {readable(plan.max_seconds)}, "
+        f"more than {dollars_text(max_cost)}",
+        where=where,
+        fix=f"{shorter}take fewer or smaller instances",
+    )

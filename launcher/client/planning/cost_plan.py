@@ -1,0 +1,99 @@
+"""The plan of a job: its groups with their prices, and the locations of code, output and hosts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from launcher.client import catalogue
+from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
+from launcher.client.planning.plan_html import plan_html
+from launcher.client.planning.plan_text import plan_text
+from launcher.client.request.builder import JobLocation
+from launcher.client.sessions.base import LOCAL_REGION, PlatformSession
+from launcher.client.spec import InstanceGroup, JobSpec
+from launcher.client.spec.roles import assign_roles
+from launcher.errors import CloudError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostPlan:
+    """A job that is not sent yet, and its estimated cost without storage.
+
+    estimate: with the first type of each group; alternatives: the same groups with the types that
+    are tried when AWS has no capacity. roles: by group name; None where still undecided.
+    placement: None when not known yet.
+    """
+
+    spec: JobSpec
+    estimate: CostEstimate
+    alternatives: tuple[GroupCost, ...]
+    roles: dict[str, str | None]
+    placement: JobLocation | None
+
+    @property
+    def max_seconds(self) -> int:
+        """The longest time its instances are billed for: max_run, then as a warm pool."""
+        return self.spec.max_run + (self.spec.keep_alive_period_in_seconds or 0)
+
+    @property
+    def dearest(self) -> CostEstimate:
+        """The estimate with each group's dearest type; a type without a price counts as dearest."""
+        groups = (max(self.choices(group), key=_dearness) for group in self.estimate.groups)
+        return CostEstimate(groups=tuple(groups), region=self.estimate.region)
+
+    @property
+    def max_dollars(self) -> float | None:
+        """Maximum cost in USD; None when a price is unknown."""
+        return self.dearest.dollars(self.max_seconds)
+
+    def choices(self, group: GroupCost) -> list[GroupCost]:
+        """Return a group with each type that it may get, in the order they are tried."""
+        return [group, *(other for other in self.alternatives if other.name == group.name)]
+
+    def __repr__(self) -> str:
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        return plan_html(self)
+
+
+def plan_job(
+    spec: JobSpec, session: PlatformSession, placement: JobLocation | None = None
+) -> CostPlan:
+    """Return the plan of a spec on a session, without calling AWS.
+
+    Raises SpecError when the user's own price file is wrong.
+    """
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    first = [_choice(group, group.instance_type) for group in spec.groups]
+    others = [
+        _choice(group, each)
+        for group in spec.groups
+        for each in group.alternatives
+        if each != group.instance_type
+    ]
+    prices, region = catalogue.price_list(), _region(session)
+    return CostPlan(
+        spec=spec,
+        estimate=estimate(first, prices, region),
+        alternatives=estimate(others, prices, region).groups,
+        roles={name: roles[name].value if name in roles else None for name, _, _ in first},
+        placement=placement,
+    )
+
+
+def _choice(group: InstanceGroup, instance_type: str) -> tuple[str, str, int]:
+    return group.instance_group_name, instance_type, group.instance_count
+
+
+def _dearness(group: GroupCost) -> float:
+    return math.inf if group.per_hour is None else group.per_hour
+
+
+def _region(session: PlatformSession) -> str | None:
+    """Return the session's region; None on this machine, and where no region is configured."""
+    try:
+        return None if session.region == LOCAL_REGION else session.region
+    except CloudError:
+        return None

@@ -1,0 +1,98 @@
+"""The job-world process that profiles a model and decides: one request, one answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+import launcher
+from launcher.client.planning.partition_request import PartitionRequest
+from launcher.errors import ParallelError, PlatformError
+from launcher.shared import parse_event
+from launcher.shared.partitions import Partition
+
+_PROGRAM = "launcher.trainers.partition_task"
+#: Prefix of the line with the process's error message.
+_ERROR = "error: "
+
+
+def answer(request: PartitionRequest) -> Partition:
+    """Run the process and return its partition; its other output goes to stderr.
+
+    Whatever ends the wait, including Ctrl-C, kills the process and everything that it has started.
+    """
+    _require_torch()
+    with TemporaryDirectory(prefix="launcher-partition-") as folder:
+        output = Path(folder) / "partition.json"
+        with _started(request.to_json(output)) as process:
+            refusal = _follow(process)
+            code = process.wait()
+        if code != 0:
+            raise _fault(code, refusal)
+        return Partition.read(output)
+
+
+def _require_torch() -> None:
+    missing = [name for name in ("torch", "numpy") if find_spec(name) is None]
+    if missing:
+        raise PlatformError(
+            f"a model is profiled with {' and '.join(missing)}, which {sys.executable} does not "
+            "have: pip install 'hetero-launcher[torch]'"
+        )
+
+
+@contextmanager
+def _started(question: str) -> Iterator[subprocess.Popen[str]]:
+    with TemporaryFile("w+") as standard_input:
+        standard_input.write(question)
+        standard_input.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAM],
+            stdin=standard_input,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # Python imports from here first, so a launcher.py in the user's folder is not imported.
+            cwd=Path(launcher.__file__).parents[1],
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _follow(process: subprocess.Popen[str]) -> str:
+    """Forward the process's output to stderr; return its error message, if any.
+
+    Event lines, from its data loader, are dropped: they are meant for the logs of jobs.
+    """
+    refusal = ""
+    for line in process.stdout or ():
+        if refusal or line.startswith(_ERROR):
+            refusal = line if line.startswith(_ERROR) else refusal + line
+        elif parse_event(line) is None:
+            print(line, end="", file=sys.stderr, flush=True)
+    return refusal.removeprefix(_ERROR).strip()
+
+
+def _fault(code: int, refusal: str) -> ParallelError:
+    if code == -signal.SIGKILL:
+        return ParallelError(
+            "the process that profiles the model was killed (SIGKILL), as where memory is short: "
+            'the profile "estimated" takes none for weights and activations'
+        )
+    return ParallelError(
+        refusal or f"the process that profiles the model ended with exit code {code}; see above"
+    )

@@ -1,0 +1,91 @@
+"""The request to the profiling process, and its validation."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.spec import JobSpec, ModelParallel
+from launcher.client.spec.rules import check
+from launcher.client.spec.spec_findings import FieldPath, choice_fix, dotted
+from launcher.errors import Problem, SpecError
+from launcher.shared.partitions.stage_costs import Link
+
+PROFILES = ("measured", "estimated")
+#: A field of the checked job that is not an argument of `partition`.
+_NOT_GIVEN = "processes_per_host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionRequest:
+    """A request, with the arguments of `partition`.
+
+    memory_cap: bytes. link: None if it is to be measured.
+    """
+
+    task: str
+    source_dir: str
+    hyperparameters: Mapping[str, Any]
+    partitions: int
+    microbatches: int
+    replicas: int
+    virtual_stages: int
+    schedule: str
+    objective: str
+    memory_cap: int | None
+    precision: str | None
+    recomputed: tuple[str, ...]
+    profile: str
+    link: Link | None
+
+    def to_json(self, output: Path) -> str:
+        """Return the request as JSON. output: the file for the answer."""
+        link = self.link and {"latency": self.link.latency, "bandwidth": self.link.bandwidth}
+        fields = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+        return json.dumps({**fields, "link": link, "output": str(output)})
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the problems of the request, including those of such an auto_partition job."""
+        try:
+            job = self._job()
+            check(job, SourceTree(job), _argument)
+        except SpecError as error:
+            yield from (each for each in error.problems if each.where != _NOT_GIVEN)
+        if type(self.replicas) is not int or self.replicas < 1:
+            yield Problem(
+                what=f"replicas is {self.replicas!r}", where="replicas", fix="use 1 or more"
+            )
+        if self.profile not in PROFILES:
+            fix = choice_fix(self.profile, PROFILES)
+            yield Problem(what=f'"{self.profile}" is no profile', where="profile", fix=fix)
+
+    def _job(self) -> JobSpec:
+        return JobSpec(
+            task=self.task,
+            source_dir=self.source_dir,
+            hyperparameters=self.hyperparameters,
+            instance_type="local",
+            instance_count=1,
+            distribution=ModelParallel(
+                partitions=self.partitions,
+                processes_per_host=self.partitions,
+                microbatches=self.microbatches,
+                virtual_stages=self.virtual_stages,
+                schedule=self.schedule,
+                precision=self.precision,
+                recomputed=self.recomputed,
+                auto_partition=True,
+                optimize=self.objective,
+                memory_cap=self.memory_cap,
+            ),
+        )
+
+
+def _argument(path: FieldPath) -> str:
+    """Return the argument of `partition` that corresponds to a field of the job."""
+    return dotted(path[2:] if path[:1] == ("distribution",) and len(path) > 2 else path)

@@ -1,0 +1,45 @@
+"""The plan as text: a table of the groups, then notes on its numbers and output locations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from launcher.client.planning.plan_notes import notes
+from launcher.client.planning.plan_table import HEAD, NUMERIC, rows
+
+if TYPE_CHECKING:
+    from launcher.client.planning.cost_plan import CostPlan
+
+_GAP = "  "
+
+
+def plan_text(plan: CostPlan, width: int | None = None) -> str:
+    """Return the plan; if the table is wider than `width`, each group gets lines of its own."""
+    lines = _table(rows(plan))
+    if width is not None and max(map(len, lines)) > width:
+        lines = list(_stacked(rows(plan)))
+    labelled = [f"{label:<9}{text}" for label, text in notes(plan)]
+    return "\n".join([*lines, "", *labelled])
+
+
+def _table(body: Sequence[Sequence[str]]) -> list[str]:
+    columns = zip(HEAD, *body, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+    return [_line(row, widths) for row in (HEAD, *body)]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (
+        f"{cell:>{width}}" if name in NUMERIC else f"{cell:<{width}}"
+        for name, cell, width in zip(HEAD, row, widths, strict=True)
+    )
+    return _GAP.join(cells).rstrip()
+
+
+def _stacked(body: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in body:
+        yield row[0]
+        for name, cell in zip(HEAD[1:], row[1:], strict=True):
+            if cell:
+                yield f"  {name:<6} {cell}"

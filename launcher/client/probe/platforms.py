@@ -1,0 +1,58 @@
+"""The probe on each platform: run on this machine, or printed as the request for AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from launcher.client.jobs.job import Job
+from launcher.client.probe.probe_answers import collect
+from launcher.client.probe.probe_job import build_probe, probe_spec
+from launcher.client.request.prepared import redacted
+from launcher.client.sessions.job_location import new_job_name, place, place_offline
+from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.local.isolation import obstacles
+from launcher.client.submit import send
+from launcher.errors import Problem, SpecError
+
+#: Hosts on one machine start together, so long waits would reveal nothing.
+_PATIENCE_HERE = {"wait_seconds": 60, "linger_seconds": 1}
+
+
+def ask_this_machine(tell: Callable[[str], None]) -> dict[str, Any]:
+    """Return the answers of the local session by isolation, for those that work here."""
+    return {
+        isolation.value: _ask(isolation.value, tell)
+        for isolation, obstacle in obstacles().items()
+        if obstacle is None
+    }
+
+
+def request_for_aws(role: str | None, image: str | None, output: str | None) -> dict[str, Any]:
+    """Return the exact request; raise SpecError for what it still needs."""
+    spec = probe_spec({}).replace(role=role, image_uri=image, output_path=output)
+    problems = [
+        *_needed("--role", role, "arn:", "the ARN of an IAM role that SageMaker may assume"),
+        *_needed("--image", image, "", "the URI of an image with Python 3.10 or newer"),
+        *_needed("--output", output, "s3://", "s3://BUCKET/PREFIX, for its files and answers"),
+    ]
+    if problems:
+        raise SpecError(problems)
+    placement = place_offline(spec, new_job_name(spec))
+    return redacted(build_probe(spec, placement).request)
+
+
+def _ask(isolation: str, tell: Callable[[str], None]) -> dict[str, Any]:
+    session = LocalSession(isolation=isolation)
+    spec = probe_spec(_PATIENCE_HERE)
+    job = Job(new_job_name(spec), session)
+    tell(f"Asking this machine with isolation {isolation} (job {job.name})")
+    send(build_probe(spec, place(spec, session, job.name)), session)
+    return collect(job.wait())
+
+
+def _needed(option: str, given: str | None, beginning: str, meaning: str) -> list[Problem]:
+    if given and given.startswith(beginning):
+        return []
+    what = f"{given!r} does not begin with {beginning}" if given else f"{option} is not given"
+    return [Problem(what=what, where=option, fix=f"give {meaning}")]

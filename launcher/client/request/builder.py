@@ -1,0 +1,250 @@
+"""The builder of CreateTrainingJob requests from a JobSpec. Pure: no I/O, no clock.
+
+Source of the shapes: the CreateTrainingJob page of the SageMaker API reference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.client.request.channel_routing import build_channels
+from launcher.client.request.extra import add_extra
+from launcher.client.request.request_options import build_options, present
+from launcher.client.request.toolkit import build_hyperparameters
+from launcher.client.spec import (
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    ModelParallel,
+    Mpi,
+    infer_roles,
+)
+from launcher.client.spec.distribution import Torchrun
+from launcher.shared import (
+    CONTAINER_ENTRYPOINT,
+    TOKEN_VARIABLE,
+    CommandPart,
+    DataPart,
+    JobDocument,
+    Launch,
+    Lifetime,
+    Role,
+    TrainerPart,
+)
+from launcher.shared.partitions import Partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobLocation:
+    """The names and locations that a request needs beyond the spec, chosen by its sender.
+
+    code_uri: the prefix that holds launch.py, the bundle and the job document.
+    image_uri: the image, or the name of an algorithm for a spec that has one.
+    output_uri: the prefix under which <job name>/output/ appears.
+    checkpoint_uri: the prefix of the checkpoints; None for a job without them.
+    token: the job's secret, used only if the job has more than one host.
+    region: the job's AWS region, or "" if unknown; only AWS's toolkit needs it.
+    on_aws: whether the request goes to SageMaker; this machine also accepts file:// URIs.
+    """
+
+    job_name: str
+    role_arn: str
+    image_uri: str
+    code_uri: str
+    output_uri: str
+    token: str = field(repr=False)
+    checkpoint_uri: str | None = None
+    region: str = ""
+    on_aws: bool = True
+
+
+def build_request(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
+    """Build the keyword arguments of `create_training_job` for a spec that passes the rules.
+
+    Raises SpecError if `extra_request` contradicts the job.
+    """
+    request: dict[str, Any] = {
+        "TrainingJobName": placement.job_name,
+        "AlgorithmSpecification": _algorithm(spec, placement),
+        "RoleArn": placement.role_arn,
+        "InputDataConfig": build_channels(spec, placement.code_uri),
+        "OutputDataConfig": _output(spec, placement),
+        "ResourceConfig": _resources(spec),
+        "StoppingCondition": _stopping_condition(spec),
+        "HyperParameters": _hyperparameters(spec, placement),
+        "Environment": _environment(spec, placement),
+    }
+    request.update(build_options(spec, placement.output_uri, placement.checkpoint_uri))
+    return add_extra(present(request), spec)
+
+
+def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
+    toolkits = build_hyperparameters(
+        spec,
+        job_name=placement.job_name,
+        region=placement.region,
+        code_uri=placement.code_uri,
+        output_uri=placement.output_uri,
+    )
+    values = {**spec.hyperparameters, **toolkits}
+    return {name: json.dumps(value) for name, value in values.items()}
+
+
+def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocument:
+    """Build the job document of a spec: the role of each group, and what it runs.
+
+    partition: the content of the spec's partition_file.
+    """
+    if partition is not None and isinstance(spec.distribution, ModelParallel):
+        spec = spec.replace(distribution=spec.distribution.completed(partition))
+    roles = infer_roles(spec.groups, spec.data_service is not None)
+    return JobDocument(
+        roles=roles,
+        trainer=_trainer(spec, _train_group(spec, roles)),
+        data=_data_part(spec),
+        commands={
+            group.instance_group_name: _command(group)
+            for group in spec.groups
+            if roles[group.instance_group_name] is Role.COMMAND
+        },
+        hyperparameter_types={
+            name: _type_word(value) for name, value in spec.hyperparameters.items()
+        },
+        start_timeout=float(min(spec.max_run, (spec.data_service or DataService()).start_timeout)),
+    )
+
+
+def _algorithm(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
+    """Build the AlgorithmSpecification: it runs Launcher, the user's command, or the image's."""
+    command = CONTAINER_ENTRYPOINT if spec.starts_launcher else spec.container_entry_point
+    metrics = [{"Name": metric.name, "Regex": metric.regex} for metric in spec.metric_definitions]
+    image = "TrainingImage" if spec.algorithm_arn is None else "AlgorithmName"
+    return present(
+        {
+            image: placement.image_uri,
+            "TrainingInputMode": spec.input_mode,
+            "ContainerEntrypoint": list(command),
+            "ContainerArguments": list(spec.container_arguments),
+            "MetricDefinitions": metrics,
+            "EnableSageMakerMetricsTimeSeries": spec.enable_sagemaker_metrics,
+            "TrainingImageConfig": _registry(spec),
+        }
+    )
+
+
+def _registry(spec: JobSpec) -> dict[str, Any] | None:
+    """Build the TrainingImageConfig, which gives access to a private registry in a VPC."""
+    if spec.training_repository_access_mode is None:
+        return None
+    provider = spec.training_repository_credentials_provider_arn
+    credentials = provider and {"TrainingRepositoryCredentialsProviderArn": provider}
+    return present(
+        {
+            "TrainingRepositoryAccessMode": spec.training_repository_access_mode,
+            "TrainingRepositoryAuthConfig": credentials,
+        }
+    )
+
+
+def _output(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
+    return present(
+        {
+            "S3OutputPath": placement.output_uri,
+            "KmsKeyId": spec.output_kms_key,
+            "CompressionType": "NONE" if spec.disable_output_compression else None,
+        }
+    )
+
+
+def _resources(spec: JobSpec) -> dict[str, Any]:
+    return present(
+        {
+            **_machines(spec),
+            "VolumeSizeInGB": spec.volume_size,
+            "VolumeKmsKeyId": spec.volume_kms_key,
+            "KeepAlivePeriodInSeconds": spec.keep_alive_period_in_seconds,
+            "TrainingPlanArn": spec.training_plan,
+            "InstancePlacementConfig": spec.instance_placement_config,
+        }
+    )
+
+
+def _machines(spec: JobSpec) -> dict[str, Any]:
+    if not spec.instance_groups:
+        (group,) = spec.groups
+        return {"InstanceType": group.instance_type, "InstanceCount": group.instance_count}
+    groups = [
+        {
+            "InstanceGroupName": group.instance_group_name,
+            "InstanceType": group.instance_type,
+            "InstanceCount": group.instance_count,
+        }
+        for group in spec.groups
+    ]
+    return {"InstanceGroups": groups}
+
+
+def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
+    hosts = sum(group.instance_count for group in spec.groups)
+    secret = {TOKEN_VARIABLE: placement.token} if hosts > 1 and spec.starts_launcher else {}
+    return {**spec.environment, **secret}
+
+
+def _stopping_condition(spec: JobSpec) -> dict[str, int]:
+    limits = {"MaxRuntimeInSeconds": spec.max_run, "MaxWaitTimeInSeconds": spec.max_wait}
+    return present(limits)
+
+
+def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:
+    return next(g for g in spec.groups if roles[g.instance_group_name] is Role.TRAIN)
+
+
+def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
+    distribution = spec.distribution
+    if isinstance(distribution, Torchrun):
+        return TrainerPart(
+            entry_point=spec.script,
+            task=spec.task,
+            launch=Launch.TORCHRUN,
+            processes_per_host=distribution.processes_on(group.instance_type),
+            hang_timeout=distribution.hang_timeout,
+            parallel=distribution.parallel,
+        )
+    if isinstance(distribution, Mpi):
+        return TrainerPart(
+            entry_point=spec.script,
+            launch=Launch.MPI,
+            processes_per_host=distribution.processes_on(group.instance_type),
+            hang_timeout=0,  # MPI programs have timeouts of their own
+            mpi_options=distribution.custom_options,
+        )
+    return TrainerPart(entry_point=spec.script)
+
+
+def _data_part(spec: JobSpec) -> DataPart | None:
+    service = spec.data_service
+    if service is None:
+        return None
+    return DataPart(
+        datasets=service.datasets,
+        workers_per_host=service.workers_per_host,
+        prefetch_bytes=service.prefetch_bytes,
+        local_workers=service.local_workers,
+        checksums=service.checksums,
+        metrics_port=service.metrics_port,
+    )
+
+
+def _command(group: InstanceGroup) -> CommandPart:
+    return CommandPart(
+        command=group.command, ready=group.ready, lifetime=group.lifetime or Lifetime.TRAIN
+    )
+
+
+def _type_word(value: object) -> str:
+    """Return the job document's word for the type that the job restores."""
+    exact = {bool: "bool", int: "int", float: "float", str: "str"}
+    return exact.get(type(value), "json")

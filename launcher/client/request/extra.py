@@ -1,0 +1,58 @@
+"""`extra_request`: parts of CreateTrainingJob for which a JobSpec has no field.
+
+It only adds to the request: mappings are merged, and the items of a list are appended. A value that
+contradicts the job is an error, so that the code channel, the container's entry point and the token
+are never overwritten silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.client.spec import JobSpec
+from launcher.client.spec.spec_findings import FieldPath, dotted
+from launcher.client.spec.yaml_reader import shown
+from launcher.errors import Problem, SpecError
+
+#: Lists that nothing can be appended to.
+_WHOLE = (
+    ("AlgorithmSpecification", "ContainerEntrypoint"),
+    ("AlgorithmSpecification", "ContainerArguments"),
+    ("ResourceConfig", "InstanceGroups"),
+)
+
+
+def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
+    """Merge the job's `extra_request` into the request; raise SpecError with all contradictions."""
+    problems = [
+        Problem(
+            what=f"{dotted(path)} is set to {shown(extra)}, but the job says it otherwise",
+            where=spec.where(("extra_request", *path)),
+            fix="extra_request only adds: remove it there, or change the job's own field",
+        )
+        for path, extra in _contradictions(request, spec.extra_request, ())
+    ]
+    if problems:
+        raise SpecError(problems)
+    return dict(_merged(request, spec.extra_request))
+
+
+def _contradictions(ours: Any, extra: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    if isinstance(ours, Mapping) and isinstance(extra, Mapping):
+        for name in extra:
+            if name in ours:
+                yield from _contradictions(ours[name], extra[name], (*path, name))
+    elif ours != extra and (path in _WHOLE or not _are_lists(ours, extra)):
+        yield path, extra
+
+
+def _merged(ours: Any, extra: Any) -> Any:
+    if isinstance(ours, Mapping) and isinstance(extra, Mapping):
+        both = {name: _merged(ours[name], extra[name]) for name in ours.keys() & extra.keys()}
+        return {**ours, **extra, **both}
+    return [*ours, *extra] if _are_lists(ours, extra) and ours != extra else extra
+
+
+def _are_lists(ours: Any, extra: Any) -> bool:
+    return isinstance(ours, list) and isinstance(extra, list)

@@ -1,0 +1,160 @@
+"""AWS's own training images by framework and version, looked up in the `sagemaker` package.
+
+The package's image tables change with every release, so they are not copied here. Both of its
+major versions work: sagemaker.core.image_uris (3) and sagemaker.image_uris (2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import io
+import logging
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from launcher.client import catalogue
+from launcher.client.spec import InstanceGroup, JobSpec
+from launcher.client.spec.roles import assign_roles
+from launcher.errors import Problem, SpecError
+from launcher.shared import Role
+
+_MODULES = ("sagemaker.core.image_uris", "sagemaker.image_uris")
+_PACKAGE = "sagemaker"
+#: Instance families with accelerators, for types that are not in the catalogue yet.
+_ACCELERATED = re.compile(r"ml\.(g|p|trn)\d")
+
+
+def image_of(spec: JobSpec, region: str) -> str | None:
+    """Return the image of a spec's framework and version, or None if it gives no version.
+
+    Raises SpecError if there is no such image, or if it cannot be looked up here.
+    """
+    if spec.framework_version is None or not spec.groups:
+        return None
+    if spec.framework is None:
+        raise _refused(
+            f'framework_version is "{spec.framework_version}", and the framework is not said',
+            "write framework: pytorch, or framework: tensorflow",
+            where="framework_version",
+        )
+    return find_image(
+        spec.framework,
+        spec.framework_version,
+        spec.py_version,
+        _deciding_group(spec).instance_type,
+        region,
+    )
+
+
+def find_image(
+    framework: str, version: str, py_version: str | None, instance_type: str, region: str
+) -> str:
+    """Return the URI of a framework's training image, which depends on the type's accelerators.
+
+    Raises SpecError if there is no such image, or if the package is not installed.
+    """
+    with _silence():
+        retrieve = _retriever()
+        try:
+            return str(
+                retrieve(
+                    framework=framework,
+                    region=region,
+                    version=version,
+                    py_version=py_version,
+                    instance_type=instance_type,
+                    image_scope="training",
+                )
+            )
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            OSError,
+        ) as error:  # what it raises for a missing image
+            told = " ".join(str(error).split())
+            wanted = f"{framework} {version}{f' ({py_version})' if py_version else ''}"
+            raise _refused(
+                f"{_release()} knows no image of {wanted} for {instance_type} in {region}: {told}",
+                "use a version that it knows, upgrade it (pip install -U sagemaker), or give "
+                "image_uri",
+                where="framework_version",
+            ) from error
+
+
+def _retriever() -> Callable[..., Any]:
+    """Return the package's own look-up function."""
+    if importlib.util.find_spec(_PACKAGE) is None:
+        raise _refused(
+            "the image of a framework_version is looked up in the sagemaker package, which is not "
+            "installed",
+            "pip install 'hetero-launcher[sagemaker]', or give image_uri",
+        )
+    for name in _MODULES:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if name.startswith(str(error.name)):  # the package's other major version
+                continue
+            raise _broken(error) from error
+        except ImportError as error:
+            raise _broken(error) from error
+        retrieve: Callable[..., Any] = module.retrieve
+        return retrieve
+    raise _broken(f"it has neither {' nor '.join(_MODULES)}")
+
+
+def _release() -> str:
+    """Return the package's name and version; for version 3, sagemaker-core is enough."""
+    for name in (_PACKAGE, f"{_PACKAGE}-core"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{name} {importlib.metadata.version(name)}"
+    return _PACKAGE
+
+
+def _deciding_group(spec: JobSpec) -> InstanceGroup:
+    """Return the group that decides the image, which all groups share.
+
+    This is the train group, unless only another group has accelerators. SDK v2 takes the first
+    group whose family is g or p, or else the first group.
+    """
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    train_first = sorted(
+        spec.groups, key=lambda group: roles.get(group.instance_group_name) is not Role.TRAIN
+    )
+    accelerated = (group for group in train_first if _has_accelerators(group.instance_type))
+    return next(accelerated, train_first[0])
+
+
+def _has_accelerators(instance_type: str) -> bool:
+    known = catalogue.find(instance_type)
+    return known.accelerators > 0 if known else bool(_ACCELERATED.match(instance_type))
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Suppress the package's prints and logs about which settings it read or failed to read."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    unheard = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(unheard), contextlib.redirect_stderr(unheard):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _broken(reason: object) -> SpecError:
+    return _refused(
+        f"the image of a framework_version is looked up in the sagemaker package, which cannot be "
+        f"imported: {reason}",
+        "mend it (pip install -U sagemaker), or give image_uri",
+    )
+
+
+def _refused(what: str, fix: str, where: str = "image_uri") -> SpecError:
+    return SpecError([Problem(what=what, where=where, fix=fix)])

@@ -1,0 +1,98 @@
+"""A job that is ready to submit: the request, and the objects that it refers to."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.client.request.builder import JobLocation, build_document, build_request
+from launcher.client.request.bundle import build_bundle, build_source, launch_script
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.request.toolkit import SOURCE_FILE
+from launcher.client.request.validation import Violation, find_violations
+from launcher.client.spec import JobSpec, Toolkit, check
+from launcher.client.spec.spec_findings import dotted
+from launcher.errors import Problem, SpecError
+from launcher.shared import (
+    BUNDLE_FILE,
+    DOCUMENT_FILE,
+    LAUNCH_SCRIPT,
+    PARTITION_FILE,
+    REDACTED,
+    TOKEN_VARIABLE,
+)
+from launcher.shared.partitions import Partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Everything to send for a job: upload the objects, then create the job from the request.
+
+    objects: content by URI. warnings: messages to show the user first.
+    """
+
+    request: Mapping[str, Any] = field(repr=False)  # contains the token
+    objects: Mapping[str, bytes] = field(repr=False)
+    warnings: tuple[str, ...]
+
+
+def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
+    """Check a spec and build its submission; raise SpecError with every problem.
+
+    The spec's own rules are checked first. If AWS will run the job, the request is then also
+    checked against AWS's limits.
+    """
+    source = SourceTree(spec)
+    warnings = check(spec, source)
+    request = build_request(spec, placement)
+    if placement.on_aws:
+        warnings += _accepted_by_aws(request)
+    objects, more = _code(spec, source.partition, placement.code_uri)
+    return Submission(request=request, objects=objects, warnings=(*warnings, *more))
+
+
+def _code(
+    spec: JobSpec, partition: Partition | None, uri: str
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Return the objects with the code of a job, by URI, and their warnings."""
+    if isinstance(spec.distribution, Toolkit):
+        source = build_source(spec)
+        return {uri + SOURCE_FILE: source.content}, source.warnings
+    if not spec.starts_launcher:
+        return {}, ()
+    bundle = build_bundle(spec)
+    objects = {
+        LAUNCH_SCRIPT: launch_script(),
+        BUNDLE_FILE: bundle.content,
+        DOCUMENT_FILE: build_document(spec, partition).to_json().encode(),
+    }
+    if partition is not None:
+        objects[PARTITION_FILE] = partition.to_json().encode()
+    return {uri + name: content for name, content in objects.items()}, bundle.warnings
+
+
+def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the warnings about a request; raise SpecError for what AWS would reject."""
+    violations = find_violations(request)
+    problems = [_problem(found) for found in violations if not found.is_warning]
+    if problems:
+        raise SpecError(problems)
+    return tuple(
+        f"{found.what} ({dotted(found.path)}): {found.fix}"
+        for found in violations
+        if found.path[-1] != "InstanceType"  # the spec's rules already warn about a new type
+    )
+
+
+def _problem(found: Violation) -> Problem:
+    return Problem(what=found.what, where=dotted(found.path), fix=found.fix)
+
+
+def redacted(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a request with the job's token replaced, safe to show."""
+    shown = copy.deepcopy(dict(request))
+    if TOKEN_VARIABLE in shown.get("Environment", {}):
+        shown["Environment"][TOKEN_VARIABLE] = REDACTED
+    return shown

@@ -1,0 +1,193 @@
+"""Checks of a request against a model's shapes: types, required and unknown fields, limits.
+
+botocore itself checks only types, required and unknown fields, and minima.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.client.request.validation.patterns import compiled
+from launcher.client.request.validation.service_model import version
+from launcher.client.request.validation.violations import (
+    RequestPath,
+    Violation,
+    constraint_message,
+    shown,
+)
+from launcher.client.spec.spec_findings import choice_fix, did_you_mean, dotted
+
+#: For each type of a model: the Python types that represent it, and its name in messages.
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    "structure": (Mapping, "a mapping"),
+    "map": (Mapping, "a mapping"),
+    "list": ((list, tuple), "a list"),
+    "string": (str, "a text"),
+    "integer": (int, "an integer"),
+    "long": (int, "an integer"),
+    "float": ((int, float), "a number"),
+    "double": ((int, float), "a number"),
+    "boolean": (bool, "true or false"),
+}
+_NUMBERS = frozenset({"integer", "long", "float", "double"})
+
+
+class WrongType(Violation):
+    """A value of the wrong type, which prevents checking the rules between fields."""
+
+
+def find_violations_of(shape: Any, value: Any, path: RequestPath = ()) -> Iterator[Violation]:
+    """Find everything in a value that its shape does not allow, in the order of the value."""
+    expected, word = _TYPES.get(shape.type_name, (object, ""))
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+        yield _wrong_type(value, word, path)
+        return
+    yield from _size_violations(shape, value, path)
+    if shape.type_name == "structure":
+        yield from _member_violations(shape, value, path)
+    elif shape.type_name == "map":
+        yield from _entry_violations(shape, value, path)
+    elif shape.type_name == "list":
+        yield from _item_violations(shape, value, path)
+    elif shape.type_name == "string":
+        yield from _text_violations(shape, value, path)
+
+
+def missing(path: RequestPath, fix: str = "") -> Violation:
+    """Return the violation for a missing required field."""
+    return Violation(
+        path=path,
+        what=f"{path[-1]} is missing",
+        fix=fix or f"write {path[-1]}",
+        aws_message=constraint_message(path, None, "Member must not be null"),
+    )
+
+
+def _wrong_type(value: Any, word: str, path: RequestPath) -> WrongType:
+    return WrongType(
+        path=path,
+        what=f"{shown(value)} is not {word}",
+        fix=f"write {word}",
+        aws_message=constraint_message(path, value, f"Member must be {word}"),
+    )
+
+
+def _member_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    for name in shape.required_members:
+        if name not in value:
+            yield missing((*path, name))
+    for name, item in value.items():
+        if name in shape.members:
+            yield from find_violations_of(shape.members[name], item, (*path, name))
+        else:
+            yield _unknown_field(shape, name, item, path)
+
+
+def _unknown_field(shape: Any, name: Any, item: Any, path: RequestPath) -> Violation:
+    """Report an unknown field; boto3 sends none, so a newer field needs a newer boto3."""
+    near = did_you_mean(str(name), shape.members)
+    hint = f'did you mean "{near}"? Else ' if near else ""
+    here = (*path, str(name))
+    return Violation(
+        path=here,
+        what=f"botocore {version()} knows no field {name} here",
+        fix=f"{hint}remove it, or upgrade boto3 if AWS has it since: pip install -U boto3",
+        aws_message=constraint_message(here, item, "Member must be a field of the request"),
+    )
+
+
+def _entry_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    for key, item in value.items():
+        here = (*path, str(key))
+        for found in find_violations_of(shape.key, key, here):
+            what = f"the name {shown(key)}: {found.what}"
+            yield _of_container(found, shape.key, value, path, "Map keys", what)
+        for found in find_violations_of(shape.value, item, here):
+            yield _of_container(found, shape.value, value, path, "Map value", found.what)
+
+
+def _item_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    for index, item in enumerate(value):
+        for found in find_violations_of(shape.member, item, (*path, index)):
+            if shape.member.type_name == "structure":
+                yield found
+            else:
+                yield _of_container(found, shape.member, value, path, "Member", found.what)
+
+
+def _of_container(
+    found: Violation, shape: Any, value: Any, path: RequestPath, part: str, what: str
+) -> Violation:
+    """Reword a violation as AWS does, with the whole list or map instead of the entry."""
+    constraint = f"{part} must satisfy constraint: [{', '.join(_constraints(shape))}]"
+    message = constraint_message(path, value, constraint)
+    return dataclasses.replace(found, what=what, aws_message=message)
+
+
+def _constraints(shape: Any) -> Iterator[str]:
+    word = "value" if shape.type_name in _NUMBERS else "length"
+    if (most := shape.metadata.get("max")) is not None:
+        yield f"Member must have {word} less than or equal to {most}"
+    if (least := shape.metadata.get("min")) is not None:
+        yield f"Member must have {word} greater than or equal to {least}"
+    if pattern := shape.metadata.get("pattern"):
+        yield f"Member must satisfy regular expression pattern: {pattern}"
+    if enum := getattr(shape, "enum", None):
+        yield f"Member must satisfy enum value set: [{', '.join(enum)}]"
+
+
+def _size_violations(shape: Any, value: Any, path: RequestPath) -> Iterator[Violation]:
+    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    if least is None and most is None:
+        return
+    size = value if shape.type_name in _NUMBERS else len(value)
+    if most is not None and size > most:
+        yield _wrong_size(shape, value, path, f"less than or equal to {most}")
+    if least is not None and size < least:
+        yield _wrong_size(shape, value, path, f"greater than or equal to {least}")
+
+
+def _wrong_size(shape: Any, value: Any, path: RequestPath, limit: str) -> Violation:
+    least, most = shape.metadata.get("min", 0), shape.metadata.get("max")
+    is_number = shape.type_name in _NUMBERS
+    unit = "characters" if shape.type_name == "string" else "entries"
+    name = dotted(path[-2:] if isinstance(path[-1], int) else path[-1:])
+    return _broken(
+        path,
+        value,
+        what=f"{name} is {value}" if is_number else f"{name} has {len(value)} {unit}",
+        fix=f"use {least} or more" if most is None else f"use {least} to {most}",
+        constraint=f"Member must have {'value' if is_number else 'length'} {limit}",
+    )
+
+
+def _text_violations(shape: Any, value: str, path: RequestPath) -> Iterator[Violation]:
+    pattern = shape.metadata.get("pattern")
+    readable = compiled(pattern) if pattern else None
+    if readable and not readable.fullmatch(value):
+        what = f"{shown(value)} does not match {pattern}"
+        fix = "write a value that the pattern matches as a whole"
+        constraint = f"Member must satisfy regular expression pattern: {pattern}"
+        yield _broken(path, value, what, fix, constraint)
+    if shape.enum and value not in shape.enum:
+        yield _unknown_word(shape, value, path)
+
+
+def _unknown_word(shape: Any, value: str, path: RequestPath) -> Violation:
+    """Report an unknown enum value; a new instance type is a warning, as boto3 may be older."""
+    is_type = shape.name.endswith("InstanceType")
+    near = did_you_mean(value, shape.enum)
+    fix = choice_fix(value, shape.enum)
+    if is_type:
+        fix = f'did you mean "{near}"?' if near else "write a type of SageMaker: ml.g5.xlarge"
+    constraint = f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
+    what = f"{shown(value)} is no {path[-1]} that botocore {version()} knows"
+    found = _broken(path, value, what, fix, constraint)
+    return dataclasses.replace(found, is_warning=is_type and value.startswith("ml."))
+
+
+def _broken(path: RequestPath, value: Any, what: str, fix: str, constraint: str) -> Violation:
+    message = constraint_message(path, value, constraint)
+    return Violation(path=path, what=what, fix=fix, aws_message=message)

@@ -1,0 +1,22 @@
+"""Validation of a whole request: the model's limits, then the rules between fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.client.request.validation.model_limits import WrongType, find_violations_of
+from launcher.client.request.validation.rules import RULES
+from launcher.client.request.validation.service_model import input_shape
+from launcher.client.request.validation.violations import Violation
+
+
+def find_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
+    """Return all errors and warnings about a CreateTrainingJob request.
+
+    The rules between fields are checked only if every value has the right type.
+    """
+    of_the_model = tuple(find_violations_of(input_shape(), request))
+    if any(isinstance(found, WrongType) for found in of_the_model):
+        return of_the_model
+    return of_the_model + tuple(found for rule in RULES for found in rule(request))

@@ -1,0 +1,207 @@
+"""Rules for the machines of a request, and for the image that they run.
+
+Source: the API pages of ResourceConfig, InstancePreference and AlgorithmSpecification, and AWS's
+page on heterogeneous clusters; the first message of `are_given_in_one_way` is AWS's own. The
+rule that group names differ is inferred.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.client import catalogue
+from launcher.client.request.validation.model_limits import missing
+from launcher.client.request.validation.rules.serverless_violations import SERVERLESS
+from launcher.client.request.validation.violations import RequestPath, Violation, constraint_message
+
+_RESOURCES = "ResourceConfig"
+_COUNT, _TYPE, _GROUPS = "InstanceCount", "InstanceType", "InstanceGroups"
+_PREFERENCES, _KEEP = "InstancePreferences", "KeepAlivePeriodInSeconds"
+_SPOT = "EnableManagedSpotTraining"
+_OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
+#: Families with NVMe disks of their own, for types that are newer than the catalogue: those with a
+#: d among the letters after the number, and the families listed here.
+_NVME = re.compile(r"ml\.([a-z]+\d+[a-z]*d[a-z]*|g[567]e?|p[56][a-z]*(-\w+)?|trn\d+n?)\..+")
+_FRAMEWORK = re.compile(r".*/(pytorch|tensorflow)-training:(\d+)\.(\d+).*")
+_FIRST_WITH_GROUPS = {"pytorch": (1, 10), "tensorflow": (2, 6)}
+
+
+def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Require either a type and a count, or groups; preferences have a rule of their own."""
+    resources = request.get(_RESOURCES)
+    if resources is None or SERVERLESS in request:
+        return
+    if _GROUPS in resources:
+        for name in (_TYPE, _COUNT):
+            if name in resources:
+                yield _conflict((_RESOURCES, name), resources[name], _GROUPS, _OWN_WORDS)
+    elif _PREFERENCES not in resources:
+        for name in (_TYPE, _COUNT):
+            if name not in resources:
+                yield missing((_RESOURCES, name), f"write {name}, or {_GROUPS}")
+
+
+def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find a count of 0 and an empty list of groups, both of which the model allows."""
+    resources = request.get(_RESOURCES, {})
+    counted: dict[RequestPath, Any] = {(_RESOURCES,): resources}
+    for part in (_GROUPS, _PREFERENCES):
+        for index, item in enumerate(resources.get(part, ())):
+            counted[_RESOURCES, part, index] = item
+    for path, item in counted.items():
+        if item.get(_COUNT, 1) == 0:
+            yield _too_few((*path, _COUNT), 0, "value", "there are no hosts")
+    if _GROUPS in resources and not resources[_GROUPS]:
+        yield _too_few((_RESOURCES, _GROUPS), [], "length", "there are no groups")
+
+
+def have_groups_of_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find group names that are used twice."""
+    seen = Counter[str]()
+    for index, group in enumerate(request.get(_RESOURCES, {}).get(_GROUPS, ())):
+        name = group.get("InstanceGroupName", "")
+        seen[name] += 1
+        if seen[name] == 2:
+            yield Violation(
+                path=(_RESOURCES, _GROUPS, index, "InstanceGroupName"),
+                what=f'two groups are called "{name}"',
+                fix="give one of them another name",
+                aws_message=f"Duplicate instance group name: {name}",
+            )
+
+
+def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Check that preferences exclude other choices of machines and count hosts in one place."""
+    resources = request.get(_RESOURCES, {})
+    preferences = resources.get(_PREFERENCES)
+    if preferences is None:
+        return
+    for name in (_TYPE, _GROUPS, "InstancePlacementConfig"):
+        if name in resources:
+            yield _conflict((_RESOURCES, name), resources[name], _PREFERENCES)
+    if request.get(_SPOT):
+        yield _conflict((_SPOT,), True, _PREFERENCES)
+    counts = [_COUNT in preference for preference in preferences]
+    if any(counts) != all(counts) or any(counts) == (_COUNT in resources):
+        path = (_RESOURCES, _PREFERENCES)
+        constraint = f"Member must have {_COUNT} in all preferences or in {_RESOURCES}"
+        yield Violation(
+            path=path,
+            what=f"{_COUNT} is not given in one way",
+            fix=f"write {_COUNT} in every preference, or once in {_RESOURCES}",
+            aws_message=constraint_message(path, preferences, constraint),
+        )
+
+
+def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find fields that only AWS's responses have."""
+    for name in ("SelectedInstanceType", "SelectedInstanceCount"):
+        if (value := request.get(_RESOURCES, {}).get(name)) is not None:
+            path = (_RESOURCES, name)
+            yield Violation(
+                path=path,
+                what=f"{name} is AWS's answer and no part of a request",
+                fix=f"remove {name}",
+                aws_message=constraint_message(path, value, "Member must be null"),
+            )
+
+
+def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find a volume key for types with disks of their own, which it cannot encrypt."""
+    resources = request.get(_RESOURCES, {})
+    local = [name for name in _types(resources) if _has_own_disks(name)]
+    if "VolumeKmsKeyId" in resources and local:
+        path = (_RESOURCES, "VolumeKmsKeyId")
+        constraint = f"Member must be null for instance types with local storage: [{local[0]}]"
+        yield Violation(
+            path=path,
+            what=f"{local[0]} has disks of its own, which are encrypted without a key of yours",
+            fix="remove VolumeKmsKeyId, or use types without local disks",
+            aws_message=constraint_message(path, resources[path[-1]], constraint),
+        )
+
+
+def _has_own_disks(instance_type: str) -> bool:
+    known = catalogue.find(instance_type)
+    if known is None or known.has_local_storage is None:
+        return bool(_NVME.fullmatch(instance_type))
+    return known.has_local_storage
+
+
+def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Find warm pools of groups; warn about warm pools of spot instances."""
+    resources = request.get(_RESOURCES, {})
+    if not resources.get(_KEEP):
+        return
+    if _GROUPS in resources:
+        yield _conflict((_RESOURCES, _KEEP), resources[_KEEP], _GROUPS)
+    if request.get(_SPOT):
+        yield Violation(
+            path=(_RESOURCES, _KEEP),
+            what="a warm pool with spot instances: AWS does not say that it keeps these",
+            fix=f"remove {_KEEP} or {_SPOT}",
+            aws_message=f"{_KEEP} is not supported when {_SPOT} is set to true",
+            is_warning=True,
+        )
+
+
+def have_an_image(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Require exactly one of TrainingImage and AlgorithmName."""
+    algorithm = request.get("AlgorithmSpecification")
+    if algorithm is None or SERVERLESS in request:
+        return
+    path = ("AlgorithmSpecification", "TrainingImage")
+    if "TrainingImage" in algorithm and "AlgorithmName" in algorithm:
+        constraint = "Member must not be set together with AlgorithmName"
+        yield Violation(
+            path=path,
+            what="both TrainingImage and AlgorithmName are given",
+            fix="remove one of them",
+            aws_message=constraint_message(path, algorithm["TrainingImage"], constraint),
+        )
+    elif "TrainingImage" not in algorithm and "AlgorithmName" not in algorithm:
+        yield missing(path, "write TrainingImage, or AlgorithmName")
+
+
+def have_an_image_that_knows_groups(request: Mapping[str, Any]) -> Iterator[Violation]:
+    """Warn about AWS's own images too old for groups; other images are not checked."""
+    image = request.get("AlgorithmSpecification", {}).get("TrainingImage", "")
+    named = _FRAMEWORK.fullmatch(image)
+    if not named or _GROUPS not in request.get(_RESOURCES, {}):
+        return
+    framework, first = named[1], _FIRST_WITH_GROUPS[named[1]]
+    if (int(named[2]), int(named[3])) < first:
+        path = ("AlgorithmSpecification", "TrainingImage")
+        supported = f"{framework} {first[0]}.{first[1]}"
+        yield Violation(
+            path=path,
+            what=f"AWS supports instance groups from {supported} on, and the image is older",
+            fix="use a newer image",
+            aws_message=constraint_message(path, image, f"Member must be {supported} or newer"),
+            is_warning=True,
+        )
+
+
+def _types(resources: Mapping[str, Any]) -> Iterator[str]:
+    for item in (resources, *resources.get(_GROUPS, ()), *resources.get(_PREFERENCES, ())):
+        if _TYPE in item:
+            yield item[_TYPE]
+
+
+def _too_few(path: RequestPath, value: Any, word: str, what: str) -> Violation:
+    constraint = f"Member must have {word} greater than or equal to 1"
+    message = constraint_message(path, value, constraint)
+    return Violation(path=path, what=what, fix="use 1 or more", aws_message=message)
+
+
+def _conflict(path: RequestPath, value: Any, other: str, message: str | None = None) -> Violation:
+    constraint = f"Member must not be set together with {other}"
+    return Violation(
+        path=path,
+        what=f"{path[-1]} is given together with {other}",
+        fix=f"remove {path[-1]} or {other}",
+        aws_message=message or constraint_message(path, value, constraint),
+    )

@@ -1,0 +1,210 @@
+"""AwsSession: the platform interface, implemented by SageMaker, S3, CloudWatch, IAM and STS."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.request.images import image_of
+from launcher.client.request.prepared import redacted
+from launcher.client.sessions.aws import (
+    caller_identity,
+    cloudwatch_logs,
+    s3_storage,
+    sagemaker_jobs,
+)
+from launcher.client.sessions.aws.bucket import DefaultBucket
+from launcher.client.sessions.aws.bundle_cache import BundleCache
+from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.aws.create_job import Creation
+from launcher.client.sessions.base import LogEvent, LogStream, Progress
+from launcher.client.sessions.s3_uris import bucket_and_key
+from launcher.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from launcher.client.spec import JobSpec
+
+
+def _tell_on_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class AwsSession:
+    """Runs training jobs on SageMaker. Safe to use from several threads.
+
+    Nothing is sent to AWS before the first call; AWS_ENDPOINT_URL* are obeyed.
+
+    region: default: that of `boto_session`, or of boto3's configuration.
+    boto_session: a boto3.Session, for credentials of your own choice.
+    default_bucket: for code and output of jobs that name no location; default
+        sagemaker-REGION-ACCOUNT. It is created when the first job needs it.
+    tell: called with the reason when a call takes long; default: print on stderr.
+
+    Every method raises CloudError: Refused, Unreachable or CredentialsExpired.
+    """
+
+    def __init__(
+        self,
+        region: str | None = None,
+        *,
+        boto_session: Any = None,
+        default_bucket: str | None = None,
+        tell: Callable[[str], None] = _tell_on_stderr,
+    ) -> None:
+        self._clients = Clients(region, boto_session)
+        self._bucket_name = default_bucket
+        self._tell = tell
+        self._account: str | None = None
+        self._bucket: DefaultBucket | None = None
+        self._shelf = BundleCache(self._clients)
+        self._lock = threading.RLock()
+
+    # identity ----------------------------------------------------------------------------------
+
+    @property
+    def region(self) -> str:
+        """The AWS region of the jobs."""
+        return self._clients.region
+
+    @property
+    def account(self) -> str:
+        """The AWS account's 12 digits, requested once."""
+        with self._lock:
+            if self._account is None:
+                self._account = caller_identity.account_of(
+                    caller_identity.caller_arn(self._clients, self._tell)
+                )
+            return self._account
+
+    def role_arn(self, role: str | None) -> str:
+        """Return the ARN of a role; without one, that of the notebook or of the caller."""
+        return caller_identity.role_arn(self._clients, role, tell=self._tell)
+
+    def default_location(self) -> str:
+        """Return the s3:// URI of the default bucket."""
+        return f"s3://{self._default_bucket.name}"
+
+    def default_image(self, spec: JobSpec) -> str | None:
+        """Return AWS's own image for the job's framework_version; None for a job without one."""
+        return image_of(spec, self.region)
+
+    # jobs --------------------------------------------------------------------------------------
+
+    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        """Raise SpecError for uploads that are not in S3."""
+        problems = [
+            Problem(
+                what=f"{uri} is not in S3, where SageMaker could reach it",
+                where="code_location",
+                fix="give s3://BUCKET/PREFIX",
+            )
+            for uri in uploads
+            if not uri.startswith("s3://")
+        ]
+        if problems:
+            raise SpecError(problems)
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        """Create a job exactly once, with retries; return {"TrainingJobArn": ...}."""
+        self._ensure_bucket_of(request["OutputDataConfig"]["S3OutputPath"])
+        return {"TrainingJobArn": Creation(self._clients, request, self._tell).run()}
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        """Return the DescribeTrainingJob document, with the job's token redacted."""
+        return redacted(sagemaker_jobs.describe(self._clients, TrainingJobName))
+
+    def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        """Ask a job to stop; do nothing if it is ending or has ended."""
+        sagemaker_jobs.stop(self._clients, TrainingJobName)
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two status checks; fewer when the endpoint is on this machine."""
+        return 0.5 if self._clients.are_local else 5.0
+
+    def list_training_jobs(
+        self,
+        *,
+        NameContains: str | None = None,  # noqa: N803 (AWS)
+        StatusEquals: str | None = None,  # noqa: N803 (AWS)
+        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
+        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
+        filters = {
+            "NameContains": NameContains,
+            "StatusEquals": StatusEquals,
+            "CreationTimeAfter": CreationTimeAfter,
+            "CreationTimeBefore": CreationTimeBefore,
+        }
+        return sagemaker_jobs.summaries(self._clients, filters, limit)
+
+    # storage -----------------------------------------------------------------------------------
+
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
+        """Store one object in S3; with `shared`, copy it from there inside S3 if possible."""
+        self._ensure_bucket_of(uri)
+        if shared is None:
+            s3_storage.upload(self._clients, content, uri, kms_key)
+        else:
+            self._shelf.store(content, uri, shared, kms_key)
+
+    def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        """Copy one object from S3 into a file."""
+        s3_storage.download(self._clients, uri, path, progress)
+
+    # logs --------------------------------------------------------------------------------------
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the job's streams in CloudWatch, hosts in numeric order."""
+        streams = cloudwatch_logs.streams(self._clients, job_name)
+        if not streams:
+            self.describe_training_job(TrainingJobName=job_name)  # JobNotFound for an unknown name
+        return streams
+
+    @property
+    def log_delay_seconds(self) -> float:
+        """Longest delay of a line in seconds; shorter when the endpoint is on this machine."""
+        return 2.0 if self._clients.are_local else cloudwatch_logs.DELAY_SECONDS
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        """Return events after a position, at most `limit`, and where they end."""
+        found = cloudwatch_logs.read(self._clients, stream, position, limit)
+        if found is None:
+            self.describe_training_job(TrainingJobName=job_name)
+            return [], position or ""
+        return found
+
+    # the default bucket ------------------------------------------------------------------------
+
+    @property
+    def _default_bucket(self) -> DefaultBucket:
+        with self._lock:
+            if self._bucket is None:
+                given = self._bucket_name
+                name = given or f"sagemaker-{self.region}-{self.account}"
+                owner = None if given else self.account
+                self._bucket = DefaultBucket(self._clients, name, owner)
+            return self._bucket
+
+    def _ensure_bucket_of(self, uri: str) -> None:
+        """Create the default bucket if the URI is in it."""
+        bucket = bucket_and_key(uri)[0]
+        # The name's prefix rules out most other buckets without asking AWS for the account.
+        beginning = self._bucket_name or f"sagemaker-{self.region}-"
+        if bucket.startswith(beginning) and bucket == self._default_bucket.name:
+            self._default_bucket.ensure()

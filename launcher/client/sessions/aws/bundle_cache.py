@@ -1,0 +1,42 @@
+"""Cache of bundles in S3: a bundle that was uploaded once is copied inside S3 from then on."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+
+from launcher.client.sessions.aws import s3_storage
+from launcher.client.sessions.aws.clients import Clients
+
+
+class BundleCache:
+    """Stores objects together with a cached copy of each, at a URI that names its content."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._known: set[str] = set()
+        self._first = threading.Lock()
+
+    def store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
+        """Store content at `uri`; `shared` is the URI of the cached copy.
+
+        When many jobs are sent at once, the first uploads the content while the others wait.
+        """
+        with self._first:
+            if shared not in self._known:
+                self._store(content, uri, shared, kms_key)
+                self._known.add(shared)
+                return
+        self._store(content, uri, shared, kms_key)
+
+    def _store(self, content: bytes, uri: str, shared: str, kms_key: str | None) -> None:
+        # The checksum is S3's own, of the copy: an object that was tampered with is not used.
+        if s3_storage.copy(self._clients, shared, uri, kms_key) != _checksum(content):
+            s3_storage.upload(self._clients, content, uri, kms_key)
+            # If S3 refuses the next line, the next job uploads its bundle again.
+            s3_storage.copy(self._clients, uri, shared, kms_key)
+
+
+def _checksum(content: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(content).digest()).decode()

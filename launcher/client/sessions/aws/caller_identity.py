@@ -1,0 +1,109 @@
+"""The caller's identity, and the role that a job runs as."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.aws.retries import RetryPolicy, is_passing, retry
+from launcher.errors import CloudError, Problem, Refused, SpecError
+
+#: Written by SageMaker in Studio and notebook instances; SDK v2 reads the same file.
+NOTEBOOK_METADATA = Path("/opt/ml/metadata/resource-metadata.json")
+_ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
+#: Prefix of the roles of IAM Identity Center users, which no service may assume.
+_OF_PEOPLE = "AWSReservedSSO_"
+_PATIENCE = RetryPolicy(seconds=20)
+Tell = Callable[[str], None]
+
+
+def caller_arn(clients: Clients, tell: Tell | None = None) -> str:
+    """Return the ARN that the credentials belong to; `tell` receives messages about retries."""
+
+    def ask() -> str:
+        with clients.client("sts") as sts:
+            return str(sts.get_caller_identity()["Arn"])
+
+    return retry(ask, _PATIENCE, is_passing, tell)
+
+
+def assumed_role(caller: str) -> str | None:
+    """Return the name of the role that a caller has assumed; None for a user."""
+    assumed = _ASSUMED.match(caller)
+    return assumed["name"] if assumed else None
+
+
+def account_of(arn: str) -> str:
+    """Return the account number in an ARN."""
+    return arn.split(":")[4]
+
+
+def role_arn(
+    clients: Clients,
+    role: str | None,
+    metadata: Path = NOTEBOOK_METADATA,
+    tell: Tell | None = None,
+) -> str:
+    """Return the ARN of a role; without one, that of the notebook's or our own assumed role.
+
+    Raises SpecError for a role that does not exist, and when we have no role of our own.
+    """
+    if role is not None:
+        return role if role.startswith("arn:") else _named_role(clients, role, tell)
+    return _notebook_role(clients, metadata) or _own_role(clients, tell)
+
+
+def _named_role(clients: Clients, name: str, tell: Tell | None) -> str:
+    try:
+        return _look_up(clients, name.rpartition("/")[2], tell)
+    except Refused as error:
+        if error.code != "NoSuchEntity":
+            error.add(f"  or give the ARN of the role {name} instead of its name")
+            raise
+        what = f"there is no IAM role {name!r} in this account"
+        fix = "check the name, or give the role's ARN"
+        raise SpecError([Problem(what=what, where="role", fix=fix)]) from error
+
+
+def _look_up(clients: Clients, name: str, tell: Tell | None) -> str:
+    def ask() -> str:
+        with clients.client("iam") as iam:
+            return str(iam.get_role(RoleName=name)["Role"]["Arn"])
+
+    return retry(ask, _PATIENCE, is_passing, tell)
+
+
+def _notebook_role(clients: Clients, metadata: Path) -> str | None:
+    """Return the execution role of the Studio space or notebook instance that we run in."""
+    try:
+        here = json.loads(metadata.read_text())
+    except (OSError, ValueError):
+        return None
+    if arn := here.get("ExecutionRoleArn"):
+        return str(arn)
+    if "DomainId" in here or "ResourceName" not in here:
+        return None
+    try:
+        with clients.client("sagemaker") as sagemaker:
+            name = here["ResourceName"]
+            return str(sagemaker.describe_notebook_instance(NotebookInstanceName=name)["RoleArn"])
+    except Refused:
+        return None  # our own assumed role is the same; only its path is harder to find
+
+
+def _own_role(clients: Clients, tell: Tell | None) -> str:
+    caller = caller_arn(clients, tell)
+    own = assumed_role(caller)
+    if own is None or own.startswith(_OF_PEOPLE):
+        what = f"the job names no role, and {caller} is not one that SageMaker could assume"
+        fix = "give role: the name or ARN of an IAM role that trusts sagemaker.amazonaws.com"
+        raise SpecError([Problem(what=what, where="role", fix=fix)])
+    try:
+        return _look_up(clients, own, tell)
+    except CloudError as error:
+        what = f"the job names no role, and the path of your own, {own}, cannot be read"
+        fix = f"give role: its ARN ({error.headline})"
+        raise SpecError([Problem(what=what, where="role", fix=fix)]) from error

@@ -1,0 +1,97 @@
+"""The boto clients of one session: with timeouts, thread-safe, and renewed with the credentials."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from launcher.client.sessions.aws.error_translation import no_region, translated
+from launcher.client.sessions.aws.foreign_jobs import refuse_foreign
+from launcher.errors import CredentialsExpired
+
+_CONNECT_SECONDS, _READ_SECONDS = 5, 20
+#: Connections that a client keeps open; additional threads open more.
+_CONNECTIONS = 50
+_THIS_MACHINE = ("127.0.0.1", "localhost")
+#: boto itself retries S3 transfers, part by part. We retry all other calls, because only we know
+#: which calls are safe to repeat.
+_ATTEMPTS = {"s3": 5}
+
+
+class Clients:
+    """One client per service, created on first use.
+
+    given: the user's own boto3.Session. Without one, boto3's usual configuration chain is read, and
+    read again once the credentials have expired, so that a renewal by another program is noticed.
+    """
+
+    def __init__(self, region: str | None, given: Any = None) -> None:
+        self._given = given
+        self._region = region
+        self._session: Any = given
+        self._made: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def region(self) -> str:
+        """The given or configured region; raises CloudError if there is none."""
+        if self._region is None:
+            with translated():
+                # Containers and the AWS SDKs of other languages read AWS_REGION.
+                found = self._boto().region_name or os.environ.get("AWS_REGION")
+            if not found:
+                raise no_region()
+            self._region = str(found)
+        return self._region
+
+    @property
+    def are_local(self) -> bool:
+        """True if AWS_ENDPOINT_URL names this machine."""
+        with self.client("sagemaker") as client:
+            return urlsplit(client.meta.endpoint_url).hostname in _THIS_MACHINE
+
+    @contextmanager
+    def client(self, service: str) -> Iterator[Any]:
+        """Yield a service's client, and translate its errors into ours while it is used."""
+        try:
+            with translated():
+                yield self._client(service)
+        except CredentialsExpired:
+            self._forget()
+            raise
+
+    def _client(self, service: str) -> Any:
+        with self._lock:
+            if service not in self._made:
+                self._made[service] = self._make(service)
+            return self._made[service]
+
+    def _make(self, service: str) -> Any:
+        from botocore.config import Config
+
+        config = Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_READ_SECONDS,
+            max_pool_connections=_CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS.get(service, 1)},
+        )
+        client = self._boto().client(service, region_name=self.region, config=config)
+        client.meta.events.register("before-parse.*.*", refuse_foreign)
+        return client
+
+    def _boto(self) -> Any:
+        with self._lock:
+            if self._session is None:
+                import boto3
+
+                self._session = boto3.Session()
+            return self._session
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._made.clear()
+            self._session = self._given

@@ -1,0 +1,104 @@
+"""Translate boto's errors into ours, in one place; AWS's code, text and request id are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from launcher.client.sessions.aws.error_hints import mend
+from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
+
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_NO_CAPACITY = frozenset(
+    {"CapacityError", "InsufficientCapacityException", "InsufficientInstanceCapacity"}
+)
+#: botocore's classes by name: those of `aws login` are newer than the oldest botocore we support.
+_EXPIRED_HERE = frozenset(
+    {
+        "CredentialRetrievalError",
+        "LoginRefreshRequired",
+        "LoginTokenLoadError",
+        "SSOTokenLoadError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+    }
+)
+_NETWORK = "check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
+_RENEW = "renew them: `aws sso login`, `aws login`, or new keys with `aws configure`"
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Run calls of boto, and translate its errors into CloudError and its subclasses.
+
+    Raises Refused, Unreachable, CredentialsExpired, CapacityError, or CloudError itself.
+    """
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    try:
+        yield
+    except ClientError as error:
+        raise of_answer(error.response) from error
+    except Boto3Error as error:
+        # boto3's transfers wrap it around the error of a part
+        if isinstance(error.__context__, ClientError):
+            raise of_answer(error.__context__.response) from error
+        raise Unreachable(_with_fix(str(error), "try again")) from error
+    except ResponseParserError as error:  # a proxy's page instead of XML
+        told = " ".join(str(error).split())
+        raise Unreachable(_with_fix(f"what answers is not AWS: {told}", _NETWORK)) from error
+    except (BotoCoreError, ValueError) as error:  # ValueError: an invalid address
+        raise _of_boto(error) from error
+
+
+def of_answer(response: Mapping[str, Any]) -> CloudError:
+    """Return the exception for an error response of AWS."""
+    answer, metadata = response.get("Error", {}), response.get("ResponseMetadata", {})
+    # A proxy's page has no code; fall back to the status.
+    code = str(answer.get("Code") or metadata.get("HTTPStatusCode", "?"))
+    message, request_id = str(answer.get("Message", "")), metadata.get("RequestId")
+    kind: type[CloudError] = Refused
+    if code in _EXPIRED:
+        kind = CredentialsExpired
+    elif code in _NO_CAPACITY:
+        kind = CapacityError
+    fix = _RENEW if kind is CredentialsExpired else mend(code, message)
+    told = f"{code}: {message}" + (f" (request id {request_id})" if request_id else "")
+    return kind(_with_fix(told, fix), code=code, request_id=request_id)
+
+
+def _of_boto(error: Exception) -> CloudError:
+    """Return the exception for one of boto's own errors, without an answer from AWS."""
+    from botocore import exceptions as boto
+
+    if type(error).__name__ in _EXPIRED_HERE:
+        return CredentialsExpired(_with_fix(str(error), _RENEW))
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
+        fix = "run `aws configure` or `aws sso login`, or set AWS_PROFILE"
+        return CloudError(_with_fix(f"no AWS credentials were found here ({error})", fix))
+    if isinstance(error, boto.NoRegionError):
+        return no_region()
+    if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
+        fix = _NETWORK
+        if isinstance(error, boto.EndpointConnectionError) and _is_here(str(error)):
+            fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL, which names this machine"
+        return Unreachable(_with_fix(f"AWS does not answer: {error}", fix))
+    one_line = " ".join(str(error).split())
+    return CloudError(_with_fix(one_line, "check AWS_* variables and what ~/.aws says"))
+
+
+def _is_here(said: str) -> bool:
+    return "://127.0.0.1:" in said or "://localhost:" in said
+
+
+def no_region() -> CloudError:
+    """Return the error for a missing AWS region."""
+    fix = "export AWS_DEFAULT_REGION=us-east-1, or run: aws configure set region us-east-1"
+    return CloudError(_with_fix("no AWS region is configured", fix))
+
+
+def _with_fix(what: str, fix: str | None) -> str:
+    return f"{what}\n  fix: {fix}" if fix else what

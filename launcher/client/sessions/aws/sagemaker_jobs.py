@@ -1,0 +1,88 @@
+"""SageMaker's training jobs: describe, stop and list. Jobs are created in create_job.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from launcher.client.sessions.aws.clients import Clients
+from launcher.client.sessions.aws.retries import RetryPolicy, is_passing, is_throttled, retry
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.errors import JobNotFound, Refused
+
+Answer = TypeVar("Answer")
+
+_PATIENCE = RetryPolicy(seconds=30)
+#: The API's maximum.
+_PAGE = 100
+#: SageMaker's message, and moto's.
+_NOT_FOUND = ("Requested resource not found", "Could not find training job")
+
+
+def describe(clients: Clients, name: str) -> dict[str, Any]:
+    """Return the description, with the job's token unredacted; raise JobNotFound."""
+
+    def ask() -> dict[str, Any]:
+        with clients.client("sagemaker") as sagemaker:
+            return dict(sagemaker.describe_training_job(TrainingJobName=name))
+
+    description = _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_throttled))
+    description.pop("ResponseMetadata", None)
+    return description
+
+
+def stop(clients: Clients, name: str) -> None:
+    """Ask a job to stop; leave one that is ending or has ended as it is."""
+
+    def ask() -> None:
+        with clients.client("sagemaker") as sagemaker:
+            sagemaker.stop_training_job(TrainingJobName=name)
+
+    try:
+        _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_passing))
+    except Refused as error:
+        # SageMaker: "The request was rejected because the training job is in status Completed."
+        if error.code != "ValidationException" or not _is_ending(clients, name):
+            raise
+
+
+def summaries(clients: Clients, filters: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
+    """Return the entries of ListTrainingJobs that pass the filters, newest first."""
+    given = {name: value for name, value in filters.items() if value is not None}
+    order = {"SortBy": "CreationTime", "SortOrder": "Descending"}
+    size = _PAGE if limit is None else max(1, min(limit, _PAGE))
+
+    def page(token: str | None) -> dict[str, Any]:
+        more = {"NextToken": token} if token else {}
+        with clients.client("sagemaker") as sagemaker:
+            return dict(sagemaker.list_training_jobs(**given, **order, **more, MaxResults=size))
+
+    return {"TrainingJobSummaries": list(islice(_entries(page), limit))}
+
+
+def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    token: str | None = None
+    while True:
+        answer = retry(partial(page, token), _PATIENCE, is_throttled)
+        yield from answer["TrainingJobSummaries"]
+        token = answer.get("NextToken")
+        if not token:
+            return
+
+
+def _of_known(clients: Clients, name: str, ask: Callable[[], Answer]) -> Answer:
+    """Return the answer about a job; raise JobNotFound for a name that AWS does not know."""
+    try:
+        return ask()
+    except Refused as error:
+        if error.code == "ResourceNotFound" or any(text in str(error) for text in _NOT_FOUND):
+            what = f"SageMaker has no training job {name!r} in {clients.region}"
+            raise JobNotFound(f"{what}: `launcher list --cloud` names them all") from error
+        raise
+
+
+def _is_ending(clients: Clients, name: str) -> bool:
+    status = describe(clients, name)["TrainingJobStatus"]
+    return status == "Stopping" or status in TERMINAL_STATUSES

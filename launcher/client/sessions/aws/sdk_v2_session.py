@@ -1,0 +1,71 @@
+"""The session and role functions that notebooks of SageMaker's SDK v2 call beside estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.aws.aws_session import AwsSession
+from launcher.client.sessions.s3_uris import bucket_and_key
+from launcher.errors import Problem, SpecError
+
+#: Files that `upload_data` stores in parallel.
+_UPLOADS = 10
+
+
+class Session(AwsSession):
+    """An AwsSession with the data methods of SDK v2's `sagemaker.Session`."""
+
+    def __init__(self, boto_session: Any = None, default_bucket: str | None = None) -> None:
+        super().__init__(boto_session=boto_session, default_bucket=default_bucket)
+
+    @property
+    def boto_region_name(self) -> str:
+        """The AWS region."""
+        return self.region
+
+    def default_bucket(self) -> str:
+        """Create the default bucket if needed, and return its name.
+
+        It is the given bucket, or sagemaker-REGION-ACCOUNT. Raises CloudError when another account
+        owns it.
+        """
+        self._default_bucket.ensure()
+        return self._default_bucket.name
+
+    def upload_data(
+        self, path: str | Path, bucket: str | None = None, key_prefix: str = "data"
+    ) -> str:
+        """Store a file, or a folder with everything below it; return the URI of what was stored.
+
+        Raises SpecError when `path` does not exist.
+        """
+        origin = Path(path)
+        place = f"s3://{bucket or self.default_bucket()}/{key_prefix.strip('/')}".rstrip("/")
+        root = origin if origin.is_dir() else origin.parent
+
+        def store(file: Path) -> None:
+            key = file.relative_to(root).as_posix()
+            with self._clients.client("s3") as s3:
+                s3.upload_file(str(file), *bucket_and_key(f"{place}/{key}"))
+
+        with ThreadPoolExecutor(_UPLOADS) as pool:  # for small files, latency dominates
+            for _ in pool.map(store, _files(origin)):
+                pass
+        return place if origin.is_dir() else f"{place}/{origin.name}"
+
+
+def get_execution_role(sagemaker_session: AwsSession | None = None) -> str:
+    """Return the ARN of the role that this notebook runs as; raise SpecError if it is unknown."""
+    return (sagemaker_session or Session()).role_arn(None)
+
+
+def _files(origin: Path) -> Iterator[Path]:
+    if not origin.exists():
+        what = f"there is nothing at {origin}"
+        raise SpecError([Problem(what=what, where="path", fix="give a file or a folder")])
+    if origin.is_file():
+        yield origin
+    yield from (file for file in sorted(origin.rglob("*")) if file.is_file())

@@ -1,0 +1,149 @@
+"""The interface of a platform that runs training jobs, in the shapes of the SageMaker API.
+
+Every implementation of `Session` keeps these clauses:
+
+1. `create_training_job` takes the exact CreateTrainingJob request and returns as soon as the job
+   is accepted; the job then runs to its end whether or not the caller stays.
+2. A name that was ever used is refused, and so is a request that the platform cannot run. Both
+   raise PlatformError (this machine) or CloudError (AWS), and nothing has been started. Whatever
+   can be checked without starting anything is already checked by `check_training_job`, before the
+   code is uploaded.
+3. `describe_training_job` answers from any process, at any time after the creation, and echoes the
+   request's fields; once the status is terminal it never changes again.
+4. `stop_training_job` returns at once and may be repeated; stopping a job that has ended changes
+   nothing. The job passes through Stopping to Stopped.
+5. Every method that takes a job's name raises JobNotFound for an unknown name.
+6. A log is append-only, and its times never decrease. `read_log` without a position returns the
+   log from its start; with a returned position it returns what came after. When the status is
+   terminal, the logs are complete, or will be within `log_delay_seconds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from launcher.client.spec import JobSpec
+
+#: Final values of TrainingJobStatus.
+TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
+
+#: The `region` of a platform other than AWS.
+LOCAL_REGION = "local"
+
+
+@dataclass(frozen=True)
+class LogStream:
+    """One log of one host; a host that was restarted has several.
+
+    name: the stream's name, as `read_log` takes it.
+    host: the host's name, such as "algo-3".
+    """
+
+    name: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One line of a log: its time (seconds since the epoch) and its text."""
+
+    time: float
+    text: str
+
+
+#: Called with the bytes copied so far and the total (None: unknown).
+Progress = Callable[[int, "int | None"], None]
+
+
+class PlatformSession(Protocol):
+    """A platform that runs training jobs: SageMaker, or this machine."""
+
+    # identity ----------------------------------------------------------------------------------
+
+    @property
+    def region(self) -> str:
+        """The AWS region of the jobs, or LOCAL_REGION."""
+
+    @property
+    def account(self) -> str:
+        """The AWS account's 12 digits."""
+
+    def role_arn(self, role: str | None) -> str:
+        """Return the ARN of an IAM role given by name or ARN, or of the platform's default role."""
+
+    def default_location(self) -> str:
+        """Return the URI prefix for code and output of specs that name none; no final slash."""
+
+    def default_image(self, spec: JobSpec) -> str | None:
+        """Return the training image for a spec that names none; None without a default."""
+
+    # jobs --------------------------------------------------------------------------------------
+
+    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        """Refuse a request as `create_training_job` would once the `uploads` (URIs) exist."""
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        """Start a job; return {"TrainingJobArn": ...}."""
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        """Return the DescribeTrainingJob document, the job's token redacted in its Environment."""
+
+    def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        """Ask a job to stop."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two status checks by a caller that waits for a job."""
+
+    def list_training_jobs(
+        self,
+        *,
+        NameContains: str | None = None,  # noqa: N803 (AWS)
+        StatusEquals: str | None = None,  # noqa: N803 (AWS)
+        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
+        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
+
+    # storage -----------------------------------------------------------------------------------
+
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
+        """Store one object at a URI of this platform's scheme (s3:// or file://).
+
+        shared: a URI for the same content, shared by all jobs. A platform with slow uploads copies
+            from there, or keeps the object there for the next job.
+        kms_key: the AWS KMS key that encrypts the object; default: the bucket's own.
+        """
+
+    def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        """Copy one object into a file whose folder exists; an error leaves no partial file."""
+
+    # logs --------------------------------------------------------------------------------------
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the existing streams, hosts in numeric order, older streams of a host first."""
+
+    @property
+    def log_delay_seconds(self) -> float:
+        """Longest time between printing a line and its first being visible; 0 without a delay."""
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        """Return complete lines after `position` (None: the start), at most `limit`, and their end.
+
+        No lines means that there are no more for now.
+        """

@@ -1,0 +1,165 @@
+"""Locations of a job on a session: its name, image, role, and the URIs of its code and results."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from launcher.client.request.builder import JobLocation
+from launcher.client.request.images import image_of
+from launcher.client.request.job_names import check_name, job_name
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.spec import JobSpec
+from launcher.errors import CloudError, Problem, SpecError
+
+_ASK_AWS = "or let AWS be asked for it: --resolve, in Python resolve=True"
+
+
+def new_job_name(spec: JobSpec) -> str:
+    """Return a unique name for one run of a spec: its base, the time, ten random hex digits.
+
+    Among 200 jobs created in one second, the odds that two names collide are 1 in 55 million.
+    """
+    module = (spec.task or "").partition(":")[0]
+    base = spec.base_job_name or Path(spec.entry_point).stem or module or "job"
+    return job_name(base, datetime.now(timezone.utc), secrets.token_hex(5))
+
+
+def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
+    """Return the locations at which a session runs a spec.
+
+    Raises SpecError when the spec lacks something that this session needs.
+    """
+    image, problems = _image(spec, session.default_image)
+    problems += check_name(name)
+    if _scheme(session.default_location()) == "s3":
+        problems += _places_of_this_machine(spec)
+    if problems:
+        raise SpecError(problems)
+    code = _own_location(spec.code_location or spec.output_path, session)
+    return JobLocation(
+        job_name=name,
+        role_arn=session.role_arn(spec.role),
+        image_uri=image,
+        code_uri=f"{code}/{name}/code/",
+        output_uri=_own_location(spec.output_path, session),
+        checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
+        token=secrets.token_hex(16),
+        region=session.region,
+        on_aws=_scheme(session.default_location()) == "s3",
+    )
+
+
+def place_offline(spec: JobSpec, name: str) -> JobLocation:
+    """Return the locations at which SageMaker would run a spec, from the spec alone.
+
+    Raises SpecError naming the fields that the spec lacks.
+    """
+    image, problems = _image(spec, _image_offline)
+    problems += check_name(name)
+    if spec.role is None:
+        problems.append(_missing("role", "the ARN of the job's IAM role", _ASK_AWS))
+    elif not spec.role.startswith("arn:"):
+        what = f"the request needs the role's ARN, and {spec.role!r} is a name"
+        problems.append(Problem(what=what, where="role", fix=f"give the ARN; {_ASK_AWS}"))
+    if spec.output_path is None:
+        meaning = "s3://BUCKET/PREFIX for the job's results"
+        problems.append(_missing("output_path", meaning, _ASK_AWS))
+    problems += _places_of_this_machine(spec)
+    if problems:
+        raise SpecError(problems)
+    output = str(spec.output_path).rstrip("/")
+    code = (spec.code_location or output).rstrip("/")
+    return JobLocation(
+        job_name=name,
+        role_arn=str(spec.role),
+        image_uri=image,
+        code_uri=f"{code}/{name}/code/",
+        output_uri=output,
+        checkpoint_uri=spec.checkpoint_s3_uri,
+        token=secrets.token_hex(16),
+        region=_region_of(image),
+    )
+
+
+def _region_of(image_uri: str) -> str:
+    """Return the region of an ECR image; "" for any other image."""
+    found = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", image_uri)
+    return found[1] if found else ""
+
+
+def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:
+    """Return the job's image or, in its place, its algorithm; and the problems found."""
+    if named := spec.image_uri or spec.algorithm_arn:
+        return named, []
+    try:
+        image = find(spec)
+    except SpecError as error:
+        return "", list(error.problems)
+    meaning = "the URI of a training image, or framework and framework_version for one of AWS's"
+    return image or "", [] if image else [_missing("image_uri", meaning)]
+
+
+def _image_offline(spec: JobSpec) -> str | None:
+    """Return AWS's image for the configured region, without asking AWS."""
+    from launcher.client.sessions.aws.clients import Clients
+
+    if spec.framework_version is None:
+        return None
+    try:
+        return image_of(spec, Clients(None).region)
+    except CloudError as error:
+        what = f"each region has images of its own: {error.headline}"
+        fix = "export AWS_DEFAULT_REGION=us-east-1 (your own), or give image_uri"
+        raise SpecError([Problem(what=what, where="image_uri", fix=fix)]) from error
+
+
+def _places_of_this_machine(spec: JobSpec) -> list[Problem]:
+    """Return a problem for each file:// URI of a spec, since SageMaker cannot read it."""
+    return [
+        Problem(
+            what=f"{uri} is on this machine, where SageMaker cannot reach it",
+            where=field,
+            fix=f"upload it and say where: --set {field}=s3://BUCKET/PREFIX; or add --local",
+        )
+        for field, uri in spec.uris.items()
+        if _scheme(uri) == "file"
+    ]
+
+
+def _own_location(uri: str | None, session: PlatformSession) -> str:
+    """Return the spec's location if it has the session's scheme, else the session's default.
+
+    A local job does not write to S3.
+    """
+    default = session.default_location().rstrip("/")
+    if uri is None or _scheme(uri) != _scheme(default):
+        return default
+    return uri.rstrip("/")
+
+
+def _own_checkpoints(uri: str | None, session: PlatformSession) -> str | None:
+    """Return the spec's checkpoint location, or its equivalent below the session's own location.
+
+    Every run of a spec finds the checkpoints of the previous run, wherever it runs.
+    """
+    default = session.default_location().rstrip("/")
+    if uri is None or _scheme(uri) == _scheme(default):
+        return uri
+    return f"{default}/checkpoints/{uri.partition('://')[2].strip('/')}"
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0]
+
+
+def _missing(field: str, meaning: str, instead: str = "") -> Problem:
+    return Problem(
+        what=f"the request needs {field}, and the spec does not say it",
+        where=field,
+        fix=f"give {field}: {meaning} (--set {field}=... on the command line)"
+        + (f"; {instead}" if instead else ""),
+    )

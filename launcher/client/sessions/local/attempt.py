@@ -1,0 +1,177 @@
+"""One attempt at a job: prepares its hosts and runs them until the last one has ended.
+
+A job on spot instances makes another attempt, with new hosts, after each interruption.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.channel_mounts import channels_of, supplies
+from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
+from launcher.client.sessions.local.deadlines import JobClock
+from launcher.client.sessions.local.fetching import fetch_channels
+from launcher.client.sessions.local.host_environment import host_environment
+from launcher.client.sessions.local.host_logs import new_log_files
+from launcher.client.sessions.local.host_network import HostNetwork
+from launcher.client.sessions.local.host_plan import LocalHost, hosts_of
+from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
+from launcher.client.sessions.local.job_description import JobState
+from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.local_uris import checkpoint_place
+from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
+from launcher.client.sessions.local.process_tree import descendants, kill_until_none
+from launcher.client.sessions.local.running import RunningHost
+from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
+from launcher.client.sessions.local.supervision import Supervision, Terms
+from launcher.client.sessions.local.toolkit_mode import command_of, supply_script
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """Everything that the hosts of a job are made from, and the callbacks that report on them.
+
+    courier: None for a job that uses nothing in S3.
+    on_training: called when the hosts are prepared.
+    on_note, on_download: called with messages from before that point.
+    The other callbacks: see Supervision.
+    """
+
+    folder: JobFolder
+    request: Mapping[str, Any]
+    settings: Settings
+    wiring: HostNetwork
+    clock: JobClock
+    courier: S3Process | None
+    on_training: Callable[[], None]
+    on_note: Callable[[str], None]
+    on_download: Callable[[str], None]
+    on_ending: Callable[[JobState], None]
+    on_tick: Callable[[], None]
+    on_lost: Callable[[RunningHost], None]
+
+    def run(self) -> Supervision:
+        """Prepare the hosts and run the training; no process of theirs is left afterwards.
+
+        Raises PlatformError or OSError when they cannot be prepared or started.
+        """
+        trees = self.trees()
+        for tree in trees.values():
+            tree.make()
+        try:
+            fetched = self._fetch()
+            supply_script(self.request, trees.values(), self.courier, self.folder)
+        except TransferStopped:
+            self.on_ending(JobState.STOPPED)
+            return self._supervision([], ending=JobState.STOPPED)
+        with hold_scratch(self.folder) as scratch:
+            checkpoints = self._checkpoints(trees)
+            plans = self._plans(trees, scratch, fetched)
+            self.on_training()
+            with checkpoints or nullcontext():
+                supervision = self._train(trees, plans)
+                kill_until_none(partial(descendants, os.getpid()))
+        if checkpoints and checkpoints.problem and supervision.ending is not JobState.FAILED:
+            supervision.ending, supervision.problem = JobState.FAILED, checkpoints.problem
+        return supervision
+
+    def trees(self) -> dict[LocalHost, HostTree]:
+        """Return the folders of each host."""
+        hosts = hosts_of(self.request, self.wiring)
+        return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
+
+    def _fetch(self) -> dict[str, Path]:
+        """Download the channels that are in S3; return their folders by channel name."""
+        if self.courier is None:
+            return {}
+        return fetch_channels(
+            channels_of(self.request),
+            self.courier,
+            self.folder.fetched,
+            note=self.on_note,
+            progress=self.on_download,
+        )
+
+    def _checkpoints(self, trees: Mapping[LocalHost, HostTree]) -> CheckpointSync | None:
+        """Return the sync of the checkpoint folders, already restored; None for a job without."""
+        config = checkpoint_config(self.request)
+        if config is None:
+            return None
+        place = checkpoint_place(config["S3Uri"], self.courier, self.folder)
+        sync = CheckpointSync(place, config["LocalPath"], trees.values())
+        sync.restore()
+        return sync
+
+    def _plans(
+        self, trees: Mapping[LocalHost, HostTree], scratch: Path, fetched: Mapping[str, Path]
+    ) -> dict[LocalHost, StartPlan]:
+        hosts = tuple(trees)
+        given = supplies(channels_of(self.request), hosts, fetched)
+        command = command_of(self.request)
+        plans = {}
+        for host, tree in trees.items():
+            write_config(tree, host, hosts, self.request, given[host])
+            own_scratch = scratch / host.name
+            own_scratch.mkdir()
+            berth = HostLaunchSpec(
+                host=host,
+                hosts=hosts,
+                tree=tree,
+                scratch=own_scratch,
+                command=command,
+                environment=host_environment(
+                    self.request, hosts, self.wiring, tree.path, self.settings
+                ),
+                supplies=given[host],
+            )
+            plans[host] = plan_start(berth, self.settings.isolation)
+        return plans
+
+    def _train(
+        self, trees: Mapping[LocalHost, HostTree], plans: Mapping[LocalHost, StartPlan]
+    ) -> Supervision:
+        self.clock.training_starts()
+        log_files = new_log_files(self.folder, trees, time.time())
+        supervision = self._supervision(
+            [RunningHost(host, trees[host], plan, log_files[host]) for host, plan in plans.items()]
+        )
+        supervision.run()
+        self.clock.training_ends()
+        return supervision
+
+    def _supervision(
+        self, hosts: Sequence[RunningHost], ending: JobState = JobState.COMPLETED
+    ) -> Supervision:
+        return Supervision(
+            hosts=hosts,
+            ending=ending,
+            terms=Terms(
+                asked_to_end=self.clock.asked_to_end,
+                grace_seconds=self.settings.stop_grace_seconds,
+                host_failure=self.settings.host_failure,
+            ),
+            on_ending=self.on_ending,
+            on_tick=self.on_tick,
+            on_lost=self.on_lost,
+        )
+
+
+@contextmanager
+def hold_scratch(folder: JobFolder) -> Iterator[Path]:
+    """Yield a temporary folder with a short path, linked from the job's folder, for one block."""
+    scratch = Path(tempfile.mkdtemp(prefix="launcher-"))
+    folder.scratch.symlink_to(scratch)
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        folder.scratch.unlink()

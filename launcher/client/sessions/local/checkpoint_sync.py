@@ -1,0 +1,139 @@
+"""The checkpoint folders of the hosts, kept in sync with CheckpointConfig's S3Uri.
+
+As on SageMaker, every host has the folder, and it is filled before the host starts. While the job
+runs, the files of all hosts are copied to the one location; if several hosts write the same name,
+the last writer wins. Nothing is ever deleted there. A file is copied once it has not changed for
+a second, or once its host has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import stat
+import threading
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+
+from launcher.client.sessions.local.object_store import (
+    ObjectStore,
+    S3Failed,
+    copy_into,
+    files_below,
+)
+from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.shared import DEFAULT_ML_ROOT
+
+_PERIOD_SECONDS = 1.0
+#: Longest chain of links to follow; the same limit as Linux (path_resolution(7)).
+_MAX_LINKS = 40
+
+
+class _Changed(Exception):
+    """Raised when a file was written to while it was copied; a later round copies it again."""
+
+
+class CheckpointSync:
+    """Restores the hosts' checkpoint folders, and copies what they write there while a block runs.
+
+    problem: why the last round of copies failed; None when it did not.
+    """
+
+    def __init__(self, place: ObjectStore, inside: str, trees: Iterable[HostTree]) -> None:
+        self.problem: str | None = None
+        self._place = place
+        self._inside = PurePosixPath(inside)
+        self._folders = [_folder(tree, self._inside) for tree in trees]
+        self._kept: dict[Path, tuple[int, ...]] = {}
+        self._seen: dict[Path, tuple[int, ...]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="checkpoints", daemon=True)
+
+    def restore(self) -> None:
+        """Copy the stored checkpoints into every host's folder. Raises OSError or S3Failed."""
+        for folder in self._folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        first, *others = self._folders
+        self._place.fetch_all(first)
+        for path in list(files_below(first)):
+            name = path.relative_to(first)
+            for copy in (path, *(copy_into(folder, name, path) for folder in others)):
+                self._kept[copy] = _version(copy)
+
+    def __enter__(self) -> CheckpointSync:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Copy the last files, after the hosts have ended."""
+        self._ended.set()
+        self._thread.join()
+        self._keep(at_once=True)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(_PERIOD_SECONDS):
+            self._keep()
+
+    def _keep(self, *, at_once: bool = False) -> None:
+        """Copy new and changed files, if unchanged since the last round (or `at_once`)."""
+        problem = None
+        for folder in self._folders:
+            for path in files_below(folder):
+                # Wait once for an unreachable S3, not once per file.
+                patient = at_once and problem is None
+                problem = self._try_to_keep(path, folder, at_once, patient) or problem
+        self.problem = problem
+
+    def _try_to_keep(self, path: Path, folder: Path, at_once: bool, patient: bool) -> str | None:
+        """Copy one file and return its error, so that one bad file does not lose the others."""
+        try:
+            self._keep_file(path, folder, at_once, patient)
+        except FileNotFoundError:  # removed or replaced meanwhile, or a dangling link
+            return None
+        except (OSError, S3Failed) as error:
+            return f"the checkpoints cannot be written to {self._place.uri}: {error}"
+        return None
+
+    def _keep_file(self, path: Path, folder: Path, at_once: bool, patient: bool) -> None:
+        source = self._as_seen_here(path, folder)
+        version = _version(source)
+        is_quiet = at_once or self._seen.get(path) == version
+        self._seen[path] = version
+        if version == self._kept.get(path) or not is_quiet:
+            return
+        name = path.relative_to(folder).as_posix()
+        with contextlib.suppress(_Changed):
+            with self._place.writing(name, patient=patient) as draft:
+                shutil.copy2(source, draft)
+                if _version(source) != version:
+                    raise _Changed
+            self._kept[path] = version
+
+    def _as_seen_here(self, path: Path, folder: Path) -> Path:
+        """Resolve the links in a path, mapping the host's own checkpoint path to this machine."""
+        for _ in range(_MAX_LINKS):
+            if not path.is_symlink():
+                return path
+            leads_to = path.parent / path.readlink()
+            is_own = leads_to.is_relative_to(self._inside)
+            path = folder / leads_to.relative_to(self._inside) if is_own else leads_to
+        raise FileNotFoundError(path)  # a loop of links
+
+
+def _folder(tree: HostTree, inside: PurePosixPath) -> Path:
+    """Return the path on this machine of a host's checkpoint folder."""
+    return tree.ml.root / inside.relative_to(DEFAULT_ML_ROOT)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """Return a value that changes with the file; raise FileNotFoundError if it is not a file."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise FileNotFoundError(path)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

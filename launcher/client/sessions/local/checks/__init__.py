@@ -1,0 +1,58 @@
+"""Checks of a request before anything is started: find what the local platform must refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from launcher.client.sessions.local.checks.credential_checks import check_credentials
+from launcher.client.sessions.local.checks.input_checks import check_inputs
+from launcher.client.sessions.local.checks.job_checks import check_groups, check_job, not_done
+from launcher.client.sessions.local.checks.unsupported_fields import check_fields
+from launcher.client.sessions.local.isolation import Isolation
+from launcher.errors import PlatformError, Problem
+
+#: The channel with SDK v3's programs; the name is reserved for them.
+_DRIVERS = "sm_drivers"
+
+__all__ = ["check_isolation", "check_request", "find_problems", "not_done"]
+
+
+def check_request(
+    request: Mapping[str, Any],
+    uploads: Collection[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Raise one PlatformError with everything that this machine cannot do of a request.
+
+    uploads: the URIs of objects that will be stored before the job starts.
+    environment: the variables that the platform process has in addition to ours.
+    """
+    problems = find_problems(request, uploads, environment)
+    if problems:
+        raise PlatformError("\n".join(map(str, problems)))
+
+
+def find_problems(
+    request: Mapping[str, Any],
+    uploads: Collection[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> list[Problem]:
+    """Return everything that this machine cannot do of a request; arguments as `check_request`."""
+    return list(check_fields(request)) or [
+        *check_job(request),
+        *check_groups(request["ResourceConfig"]),
+        *check_inputs(request, uploads),
+        *check_credentials(request, environment),
+    ]
+
+
+def check_isolation(request: Mapping[str, Any], isolation: Isolation) -> None:
+    """Raise PlatformError if a request's programs need /opt/ml and the isolation has none."""
+    names = {channel["ChannelName"] for channel in request.get("InputDataConfig", ())}
+    if isolation is Isolation.PROCESS and _DRIVERS in names:
+        raise PlatformError(
+            f"the programs in the channel {_DRIVERS!r} (SDK v3 sends them) find their files below "
+            "/opt/ml only, which hosts have with isolation 'sandbox' or 'network'"
+        )

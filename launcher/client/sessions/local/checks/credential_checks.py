@@ -1,0 +1,35 @@
+"""Check that AWS credentials exist for a job that uses S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.client.sessions.local.local_uris import uris_of
+from launcher.client.sessions.s3_uris import is_s3
+from launcher.errors import Problem
+
+_KEY = "AWS_ACCESS_KEY_ID"
+
+
+def check_credentials(
+    request: Mapping[str, Any], environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Yield a problem for the first S3 location, if no AWS credentials are found."""
+    places = [(where, uri) for where, uri in uris_of(request) if is_s3(uri)]
+    if not places or _KEY in environment or _are_found():
+        return
+    where, uri = places[0]
+    yield Problem(
+        what=f"{uri} is in S3, and no AWS credentials are found",
+        where=where,
+        fix="give some (`aws configure`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), or "
+        "files of this machine: file:///absolute/path",
+    )
+
+
+def _are_found() -> bool:
+    """Return whether boto3 finds credentials: in variables, in files or in an instance's role."""
+    import boto3  # slow to import; only jobs that use S3 need it
+
+    return boto3.Session().get_credentials() is not None

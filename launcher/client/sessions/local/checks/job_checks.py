@@ -1,0 +1,186 @@
+"""Checks of the job as a whole and of its hosts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from launcher.client.sessions.local.atomic_files import why_unwritable
+from launcher.client.sessions.local.local_storage import path_of
+from launcher.client.sessions.local.opt_ml import checkpoint_config
+from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode
+from launcher.client.sessions.s3_uris import is_s3
+from launcher.errors import PlatformError, Problem
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_MAX_GROUPS = 5
+#: Request fields that have no effect on this machine; the job's notes list those it uses.
+_NOT_DONE = (
+    "VpcConfig",
+    "EnableNetworkIsolation",
+    "EnableInterContainerTrafficEncryption",
+    "RetryStrategy",
+    "ResourceConfig.VolumeKmsKeyId",
+    "ResourceConfig.KeepAlivePeriodInSeconds",
+    "ResourceConfig.TrainingPlanArn",
+    "ResourceConfig.InstancePlacementConfig",
+    "OutputDataConfig.KmsKeyId",
+    "AlgorithmSpecification.TrainingImageConfig",
+    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
+    "ExperimentConfig",
+    "TensorBoardOutputConfig",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "SessionChainingConfig",
+    "InfraCheckConfig",
+)
+_IMAGE_IS_PLAYED = (
+    "the image is not run: its script mode is played in this machine's Python, without installing "
+    "requirements.txt"
+)
+
+
+def not_done(request: Mapping[str, Any]) -> list[str]:
+    """Return a note for each part of the request that a local job ignores."""
+    notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
+    return [*notes, _IMAGE_IS_PLAYED] if is_script_mode(request) else notes
+
+
+def _at(request: Mapping[str, Any], field: str) -> Any:
+    top, _, below = field.partition(".")
+    return request.get(top, {}).get(below) if below else request.get(top)
+
+
+def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
+    """Check name, command, metrics, output, time limit, and the types of values."""
+    name = request["TrainingJobName"]
+    if not _JOB_NAME.fullmatch(name):
+        yield Problem(
+            what=f"{name!r} is not a legal job name",
+            where="TrainingJobName",
+            fix="use 1 to 63 letters, digits and hyphens, without a hyphen at either end",
+        )
+    if is_script_mode(request):
+        yield from check_script_mode(request)
+    elif not request["AlgorithmSpecification"].get("ContainerEntrypoint"):
+        yield Problem(
+            what="there is no ContainerEntrypoint, and a local job does not run the image's own",
+            where="AlgorithmSpecification",
+            fix='give the command of every host: ["python3", "/opt/ml/input/data/code/launch.py"]; '
+            "or the hyperparameters sagemaker_program and sagemaker_submit_directory",
+        )
+    for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ()):
+        yield from _check_metric(metric)
+    output = request["OutputDataConfig"].get("S3OutputPath", "")
+    yield from _check_place(output, "OutputDataConfig S3OutputPath")
+    yield from _check_time(request["StoppingCondition"])
+    yield from _check_checkpoints(checkpoint_config(request))
+    for field in ("HyperParameters", "Environment"):
+        for key, value in request.get(field, {}).items():
+            if not isinstance(value, str):
+                yield Problem(
+                    what=f"{value!r} is not a string",
+                    where=f"{field} {key!r}",
+                    fix="encode it as JSON",
+                )
+
+
+def check_groups(resources: Mapping[str, Any]) -> Iterator[Problem]:
+    """Check for either groups or one type and count, for unique names, and for counts above 0."""
+    groups = resources.get("InstanceGroups") or []
+    plain = {"InstanceType", "InstanceCount"} & set(resources)
+    if groups and plain:
+        yield Problem(
+            what="InstanceType or InstanceCount cannot be specified with InstanceGroups",
+            where="ResourceConfig",
+            fix=f"take out {' and '.join(sorted(plain))}",
+        )
+    if not groups and len(plain) < 2:
+        yield Problem(
+            what="neither InstanceGroups nor InstanceType with InstanceCount is given",
+            where="ResourceConfig",
+            fix="give one of the two",
+        )
+    if len(groups) > _MAX_GROUPS:
+        yield Problem(
+            what=f"there are {len(groups)} instance groups",
+            where="ResourceConfig",
+            fix=f"use {_MAX_GROUPS} at most",
+        )
+    for name, times in Counter(group["InstanceGroupName"] for group in groups).items():
+        if times > 1:
+            yield Problem(
+                what=f"{times} groups are named {name!r}",
+                where="ResourceConfig",
+                fix="give each its own name",
+            )
+    for part in groups or [resources]:
+        if part.get("InstanceCount", 1) < 1:
+            yield Problem(
+                what=f"InstanceCount is {part['InstanceCount']}",
+                where=f"ResourceConfig {part.get('InstanceGroupName', '')}".rstrip(),
+                fix="give at least 1",
+            )
+
+
+def _check_metric(metric: Mapping[str, Any]) -> Iterator[Problem]:
+    where = f"MetricDefinitions {metric['Name']!r}"
+    try:
+        groups = re.compile(metric["Regex"]).groups
+    except re.error as error:
+        yield Problem(
+            what=f"{metric['Regex']!r} does not compile: {error}",
+            where=where,
+            fix="give a regular expression of Python",
+        )
+        return
+    if groups < 1:
+        yield Problem(
+            what=f"{metric['Regex']!r} has no group",
+            where=where,
+            fix="put the number in parentheses",
+        )
+
+
+def _check_place(uri: str, where: str) -> Iterator[Problem]:
+    """Check a location that the job writes to: in S3, or a local folder that may not exist yet."""
+    if is_s3(uri):
+        return
+    try:
+        place = path_of(uri)
+    except PlatformError as error:
+        yield Problem(what=str(error), where=where, fix="give a file:// or s3:// URI")
+        return
+    if obstacle := why_unwritable(place):
+        yield Problem(what=obstacle, where=where, fix="give another place")
+
+
+def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
+    seconds = condition.get("MaxRuntimeInSeconds", 1)
+    if seconds < 1:
+        yield Problem(
+            what=f"MaxRuntimeInSeconds is {seconds}",
+            where="StoppingCondition",
+            fix="give at least 1 second",
+        )
+
+
+def _check_checkpoints(config: Mapping[str, str] | None) -> Iterator[Problem]:
+    if config is None:
+        return
+    yield from _check_place(config.get("S3Uri", ""), "CheckpointConfig S3Uri")
+    folder = PurePosixPath(config["LocalPath"])
+    is_below = folder.is_relative_to(DEFAULT_ML_ROOT) and folder != PurePosixPath(DEFAULT_ML_ROOT)
+    if not is_below or ".." in folder.parts:
+        yield Problem(
+            what=f"{folder} is not a folder below {DEFAULT_ML_ROOT}",
+            where="CheckpointConfig LocalPath",
+            fix=f"use {MlPaths().checkpoints}: a local host has no other folders of its own",
+        )

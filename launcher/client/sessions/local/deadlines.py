@@ -1,0 +1,48 @@
+"""Decides when a job must end before its hosts do: on a user's request, or at a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.client.sessions.local.job_description import JobState
+from launcher.client.sessions.local.job_folder import JobFolder
+
+#: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
+_DEFAULT_MAX_SECONDS = 86_400
+
+
+class JobClock:
+    """Checks the limits of StoppingCondition and the requests that users leave in the job's folder.
+
+    MaxRuntimeInSeconds limits the training time of all attempts, MaxWaitTimeInSeconds the total.
+    """
+
+    def __init__(self, request: Mapping[str, Any], folder: JobFolder) -> None:
+        condition = request["StoppingCondition"]
+        self._folder = folder
+        self._max_seconds = condition.get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)
+        wait = condition.get("MaxWaitTimeInSeconds")
+        self._wait_deadline = None if wait is None else time.monotonic() + wait
+        self._deadline: float | None = None
+
+    def training_starts(self) -> None:
+        """Start counting training time: the hosts of an attempt have started."""
+        self._deadline = time.monotonic() + self._max_seconds
+
+    def training_ends(self) -> None:
+        """Stop counting training time; the rest is left for the next attempt."""
+        if self._deadline is not None:
+            self._max_seconds = self._deadline - time.monotonic()
+
+    def asked_to_end(self) -> JobState | None:
+        """Return the state to end in, or to be interrupted in; None while the job may continue."""
+        now = time.monotonic()
+        if self._folder.stop.exists() or not self._folder.path.exists():
+            return JobState.STOPPED  # without its folder, nobody could stop the job any more
+        if self._deadline is not None and now > self._deadline:
+            return JobState.MAX_RUNTIME_EXCEEDED
+        if self._wait_deadline is not None and now > self._wait_deadline:
+            return JobState.MAX_WAIT_TIME_EXCEEDED
+        return JobState.INTERRUPTED if self._folder.interrupt.exists() else None

@@ -1,0 +1,156 @@
+"""Download of a job's inputs from S3 to this machine, while the job is Downloading.
+
+Each object is fetched once; the hosts that get it have hard links to it. Names are SageMaker's: a
+channel has the keys below its prefix, or the names in its manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.channel_mounts import InputChannel, channels_of
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.object_store import S3Failed, safe_name
+from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.s3_process import S3Process
+from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
+from launcher.errors import PlatformError
+
+
+class DownloadFailed(PlatformError):
+    """Raised when a job's inputs cannot be downloaded; the message is SageMaker's FailureReason."""
+
+
+def fetch_channels(
+    channels: tuple[InputChannel, ...],
+    courier: S3Process,
+    folder: Path,
+    *,
+    note: Callable[[str], None],
+    progress: Callable[[str], None],
+) -> dict[str, Path]:
+    """Fetch each channel in S3 to its own folder, unless already there; return folders by name.
+
+    note: called with a line about each channel that was fetched.
+    progress: called with the progress of one that is being fetched.
+    Raises DownloadFailed, OSError or TransferStopped.
+    """
+    fetched = {channel.name: folder / channel.name for channel in channels if channel.is_fetched}
+    for channel in channels:
+        place = fetched.get(channel.name)
+        if place is not None and not place.exists():
+            note(_fetch(channel, courier, folder / ".draft", progress))
+            (folder / ".draft").rename(place)
+    return fetched
+
+
+def _fetch(
+    channel: InputChannel, courier: S3Process, folder: Path, progress: Callable[[str], None]
+) -> str:
+    """Fetch one channel; return a line about it."""
+    start = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        found = _objects(channel, courier)
+        if not found:
+            raise DownloadFailed(_nothing_found(channel.uri))
+        total = sum(size for _, size in found.values())
+        courier.on_progress = lambda done: progress(
+            f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
+        )
+        courier.fetch(_files({uri: name for name, (uri, _) in found.items()}, folder))
+    except S3Failed as error:
+        raise DownloadFailed(_words(channel.uri, error)) from error
+    seconds = time.monotonic() - start
+    return (
+        f"channel {channel.name!r}: {len(found)} objects, {_megabytes(total)}, fetched from "
+        f"{channel.uri} in {seconds:.1f} s"
+    )
+
+
+def _objects(channel: InputChannel, courier: S3Process) -> dict[str, tuple[str, int]]:
+    """Return (URI, bytes) of each object by its name in the channel."""
+    if channel.kind == "ManifestFile":
+        prefix, names = _manifest(channel.uri, courier.read(channel.uri))
+        sizes = dict(courier.list(prefix))
+        return {name: (prefix + name, sizes.get(prefix + name, 0)) for name in names}
+    found = [each for each in courier.list(channel.uri) if not each[0].endswith("/")]
+    return {name_in_channel(uri, channel.uri): (uri, size) for uri, size in found}
+
+
+def _files(names: Mapping[str, str], folder: Path) -> dict[str, Path]:
+    """Return the path for each URI; raise DownloadFailed where S3 keys clash as file names."""
+    files = {uri: folder / safe_name(name) for uri, name in names.items()}
+    owners = {path: uri for uri, path in files.items()}
+    folders = {parent for path in files.values() for parent in path.parents}
+    for uri, path in files.items():
+        if owners[path] != uri or path in folders:
+            raise DownloadFailed(
+                f"ClientError: Data download failed: {uri} would be the same file as another "
+                "object, or a file where another one needs a folder: rename it"
+            )
+    return files
+
+
+def name_in_channel(uri: str, prefix: str) -> str:
+    """Return the name of an object below its channel's folder.
+
+    >>> name_in_channel("s3://b/digits/deep/i", "s3://b/digits")
+    'deep/i'
+    >>> name_in_channel("s3://b/digits/deep/i", "s3://b/digits/de")
+    'deep/i'
+    >>> name_in_channel("s3://b/digits/a", "s3://b/digits/a")
+    'a'
+    """
+    inside = uri.removeprefix(f"{prefix.rstrip('/')}/")
+    return inside if inside != uri else uri.removeprefix(prefix.rpartition("/")[0] + "/")
+
+
+def _manifest(uri: str, content: bytes) -> tuple[str, list[str]]:
+    """Return (prefix, names) of a manifest: [{"prefix": "s3://bucket/some/"}, "a", "b", ...]."""
+    try:
+        first, *names = json.loads(content)
+        prefix = first["prefix"]
+        is_good = is_s3(prefix) and all(isinstance(name, str) for name in names)
+    except (ValueError, TypeError, KeyError):
+        is_good = False
+    if not is_good:
+        raise DownloadFailed(
+            f"ClientError: Data download failed: {uri} is not a manifest: write "
+            '[{"prefix": "s3://bucket/prefix/"}, "name", ...]'
+        )
+    return prefix, names
+
+
+def _words(uri: str, error: S3Failed) -> str:
+    if error.code == "NoSuchBucket":
+        return _nothing_found(uri)
+    return f"ClientError: Data download failed: {error} ({uri})"
+
+
+def _nothing_found(uri: str) -> str:
+    return (
+        f'ClientError: Data download failed: No S3 objects found under S3 URL "{uri}" given in '
+        "input data source. Please ensure that the bucket exists in the selected region, that "
+        "objects exist under that S3 prefix, and that your credentials have "
+        f'"s3:ListBucket" permissions on bucket "{bucket_and_key(uri)[0]}".'
+    )
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def discard_fetched(request: Mapping[str, Any], folder: JobFolder) -> None:
+    """Remove the downloaded inputs of an ended job: they may be large, and S3 has the originals."""
+    names = [channel.name for channel in channels_of(request) if channel.is_fetched]
+    for host in folder.hosts.glob("*"):
+        for name in names:
+            shutil.rmtree(HostTree(host).ml.channels / name, ignore_errors=True)
+    shutil.rmtree(folder.fetched, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""The environment of a host: the variables of a training container, and none of the caller's."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.host_network import HostNetwork
+from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.job_folder import Settings
+from launcher.client.sessions.local.process_tree import HOST_VARIABLE
+from launcher.shared import (
+    ADDRESSES_VARIABLE,
+    CPUS_VARIABLE,
+    HOST_FAILURE_VARIABLE,
+    PORT_BASE_VARIABLE,
+    HostFailure,
+)
+
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def host_environment(
+    request: Mapping[str, Any],
+    hosts: Sequence[LocalHost],
+    wiring: HostNetwork,
+    mark: Path,
+    settings: Settings,
+) -> dict[str, str]:
+    """Return the variables of a host; `mark` is the folder that identifies its processes."""
+    name = request["TrainingJobName"]
+    return {
+        # The same values as in AWS's framework images.
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONIOENCODING": "UTF-8",
+        "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        **request.get("Environment", {}),
+        "TRAINING_JOB_NAME": name,
+        "TRAINING_JOB_ARN": settings.arn(name),
+        "AWS_REGION": settings.region,
+        **_shared_network(hosts, wiring),
+        CPUS_VARIABLE: str(_fair_share(len(hosts))),
+        **_tolerance(settings.host_failure),
+        HOST_VARIABLE: str(mark),
+    }
+
+
+def _shared_network(hosts: Sequence[LocalHost], wiring: HostNetwork) -> dict[str, str]:
+    """Return the variables for hosts that share one network stack; others need none.
+
+    Hosts with a network stack of their own find names and ports as on SageMaker.
+    """
+    if wiring.port_base is None:
+        return {}
+    return {
+        ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
+        PORT_BASE_VARIABLE: str(wiring.port_base),
+    }
+
+
+def _tolerance(host_failure: HostFailure) -> dict[str, str]:
+    """Return the variable that tells hosts about tolerated host failures; none by default."""
+    is_usual = host_failure is HostFailure.FAIL
+    return {} if is_usual else {HOST_FAILURE_VARIABLE: host_failure.value}
+
+
+def _fair_share(hosts: int) -> int:
+    """Return the number of this machine's CPUs for each host, at least one."""
+    return max(1, len(os.sched_getaffinity(0)) // hosts)

@@ -1,0 +1,27 @@
+"""Trial of isolation `network` with a host of no job; exits with 0 if the isolation works.
+
+Run with `python -m`, in its own process, since a process cannot leave an outer network.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from launcher.client.sessions.local.isolation import network_isolation, sandbox_isolation
+from launcher.errors import PlatformError
+
+
+def main() -> int:
+    """Run the trial; return the exit code."""
+    try:
+        network_isolation.enter()
+        complaint = sandbox_isolation.try_host(network_isolation.plan_start)
+    except (PlatformError, OSError) as error:
+        complaint = str(error)
+    if complaint is not None:
+        sys.stderr.write(f"{complaint}\n")
+    return int(complaint is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Launch specification of a host, whichever isolation is used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.client.sessions.local.channel_mounts import ChannelMount
+from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.opt_ml import HostTree
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostLaunchSpec:
+    """Launch specification of one host.
+
+    command: the container's entry point and arguments.
+    environment: the variables that its container would have.
+    scratch: its temporary folder, whose path must be short: a Unix socket's path is limited to 108
+        characters.
+    """
+
+    host: LocalHost
+    hosts: Sequence[LocalHost]
+    tree: HostTree
+    scratch: Path
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    supplies: Sequence[ChannelMount]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartPlan:
+    """The process of this machine that will run as a host.
+
+    before: called in the new process before it executes the command.
+    wrappers: the number of processes at the top of its tree that are not the host's own.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    before: Callable[[], None] | None = None
+    wrappers: int = 0
+
+
+def with_running_python(command: Sequence[str]) -> list[str]:
+    """Replace the command's python by the running interpreter: a local job has no image."""
+    first, *rest = command
+    return [sys.executable if first in ("python", "python3") else first, *rest]
+
+
+def place_copies(folder: Path, files: Mapping[str, Path]) -> None:
+    """Fill a folder with single files, by their names in the channel.
+
+    The files are hard links, which take no space; a file of another file system is copied.
+    """
+    for name, path in files.items():
+        copy = folder / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path.resolve(), copy)
+        except OSError:  # another file system, or a file that we may not link
+            shutil.copyfile(path, copy)
+
+
+def place_links(folder: Path, files: Mapping[str, Path]) -> None:
+    """Fill a folder with symbolic links to single files, by their names in the channel."""
+    for name, path in files.items():
+        link = folder / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path.resolve())

@@ -1,0 +1,75 @@
+"""The levels of isolation between the hosts of a local job; for fidelity, not security."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from launcher.client.sessions.local.isolation import (
+    network_isolation,
+    process_isolation,
+    sandbox_isolation,
+)
+from launcher.client.sessions.local.isolation.host_launch_spec import HostLaunchSpec, StartPlan
+from launcher.errors import PlatformError
+
+
+class Isolation(str, enum.Enum):
+    """The isolation between the hosts of a job.
+
+    PROCESS: its own process tree and folders; /opt/ml is elsewhere, and hosts use peer addresses.
+    SANDBOX: also its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm.
+    NETWORK: also its own network stack with an eth0; nothing outside of the job can be reached.
+    """
+
+    PROCESS = "process"
+    SANDBOX = "sandbox"
+    NETWORK = "network"
+
+
+_FINDERS: dict[Isolation, Callable[[], str | None]] = {
+    Isolation.PROCESS: process_isolation.find_obstacle,
+    Isolation.SANDBOX: sandbox_isolation.find_obstacle,
+    Isolation.NETWORK: network_isolation.find_obstacle,
+}
+_PLANNERS: dict[Isolation, Callable[[HostLaunchSpec], StartPlan]] = {
+    Isolation.PROCESS: process_isolation.plan_start,
+    Isolation.SANDBOX: sandbox_isolation.plan_start,
+    Isolation.NETWORK: network_isolation.plan_start,
+}
+
+
+def obstacles() -> dict[Isolation, str | None]:
+    """Return why each isolation does not work on this machine and what may help; None: it works."""
+    return {isolation: find() for isolation, find in _FINDERS.items()}
+
+
+def choose_isolation(wanted: str | None) -> Isolation:
+    """Return the isolation of a new job: as wanted, or by default sandbox where it works.
+
+    Raises PlatformError for an unknown word, and when the wanted isolation does not work here.
+    """
+    if wanted is None:
+        return Isolation.PROCESS if sandbox_isolation.find_obstacle() else Isolation.SANDBOX
+    known = [each.value for each in Isolation]
+    if wanted not in known:
+        raise PlatformError(f"isolation {wanted!r} is not known: use {' or '.join(known)}")
+    isolation = Isolation(wanted)
+    if obstacle := _FINDERS[isolation]():
+        raise PlatformError(
+            f"isolation {wanted!r} does not work here: {obstacle}; or use isolation 'process'"
+        )
+    return isolation
+
+
+def why_not_sandboxed() -> str:
+    """Return the note for a job that runs in plain processes although nobody asked for that."""
+    return (
+        "hosts are plain processes with folders of their own, since no sandbox works here: "
+        f"{sandbox_isolation.find_obstacle()}"
+    )
+
+
+def plan_start(berth: HostLaunchSpec, isolation: Isolation) -> StartPlan:
+    """Put a host's channels in place and return the process to start as the host."""
+    return _PLANNERS[isolation](berth)

@@ -1,0 +1,170 @@
+"""Isolation `sandbox`: a host sees itself as in a container, through bubblewrap.
+
+It has its own /opt/ml, /etc/hosts, host name, process table, /tmp and /dev/shm; the rest of the
+machine is visible, read-only. The network is the machine's, and each host has a loopback address.
+Isolation `network` adds a network to this.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.isolation.host_launch_spec import (
+    HostLaunchSpec,
+    StartPlan,
+    place_copies,
+    with_running_python,
+)
+from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+_INSIDE = MlPaths(DEFAULT_ML_ROOT)
+_HOME = Path("/opt/home")
+_TMP = Path("/tmp")
+_SHM = Path("/dev/shm")
+_TRIAL_SECONDS = 10
+_NAMESPACES = (
+    ": user namespaces may be forbidden here (sysctl user.max_user_namespaces, "
+    "kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; in a "
+    "container, its seccomp profile)"
+)
+
+
+def plan_start(berth: HostLaunchSpec, *, more_walls: Sequence[str] = ()) -> StartPlan:
+    """Put the host's channels in place and return what to run; `more_walls`: options for bwrap."""
+    _place_shards(berth)
+    hosts_file = berth.tree.path / "etc-hosts"
+    hosts_file.write_text(hosts_table(berth.hosts))
+    return StartPlan(
+        command=[
+            *_walls(berth, hosts_file),
+            *more_walls,
+            *_channel_mounts(berth),
+            "--",
+            *with_running_python(berth.command),
+        ],
+        environment={**berth.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
+        folder=Path("/"),
+        wrappers=2,  # bwrap and its reaper, process 1 of the sandbox
+    )
+
+
+def hosts_table(hosts: Sequence[LocalHost]) -> str:
+    """Return the content of a job's /etc/hosts."""
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
+    return "\n".join(lines + [f"{host.address} {host.name}" for host in hosts]) + "\n"
+
+
+def find_obstacle() -> str | None:
+    """Start a small sandbox; return why it does not work on this machine, or None."""
+    if shutil.which("bwrap") is None:
+        return "there is no bwrap on PATH: on Debian and Ubuntu, apt-get install bubblewrap"
+    return try_host(plan_start)
+
+
+def try_host(plan_start: Callable[[HostLaunchSpec], StartPlan]) -> str | None:
+    """Start a host that does nothing; return its error, or None."""
+    host = LocalHost(
+        number=1, group="trial", instance_type="local", address="127.0.0.1", interface="lo"
+    )
+    with tempfile.TemporaryDirectory(prefix="launcher-") as folder:
+        tree, scratch = HostTree(Path(folder, "host")), Path(folder, "scratch")
+        tree.make()
+        scratch.mkdir()
+        plan = plan_start(
+            HostLaunchSpec(
+                host=host,
+                hosts=[host],
+                tree=tree,
+                scratch=scratch,
+                command=["python3", "-S", "-c", ""],
+                environment=dict(os.environ),
+                supplies=(),
+            )
+        )
+        try:
+            result = subprocess.run(
+                plan.command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TRIAL_SECONDS,
+                check=False,
+                preexec_fn=plan.before,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    return complaint_of(result)
+
+
+def complaint_of(trial: subprocess.CompletedProcess[str]) -> str | None:
+    """Return the last line of a failed trial's errors, and what may help; None if it succeeded."""
+    if trial.returncode == 0:
+        return None
+    words = trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"]
+    return f"{words[-1]}{'' if _NAMESPACES in words[-1] else _NAMESPACES}"
+
+
+def _walls(berth: HostLaunchSpec, hosts_file: Path) -> list[str]:
+    """Return the bwrap command of a host, without its channels; later mounts cover earlier ones."""
+    return [
+        *(shutil.which("bwrap") or "bwrap", "--die-with-parent"),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", berth.host.name),
+        *("--ro-bind", "/", "/"),
+        *("--dev-bind", "/dev", "/dev", "--tmpfs", str(_SHM), "--proc", "/proc"),
+        *("--bind", str(berth.scratch), str(_TMP)),
+        *("--tmpfs", "/opt", *_other_children_of_opt()),
+        *_interpreter_mounts(),
+        *("--bind", str(berth.tree.home), str(_HOME)),
+        *("--bind", str(berth.tree.ml.root), str(_INSIDE.root)),
+        *("--ro-bind", str(hosts_file), "/etc/hosts"),
+        *("--chdir", str(_INSIDE.code)),
+    ]
+
+
+def _other_children_of_opt() -> Iterator[str]:
+    """Yield the options that keep the machine's own /opt visible (CUDA, MPI, conda)."""
+    opt = _INSIDE.root.parent
+    for child in sorted(opt.iterdir()) if opt.is_dir() else ():
+        if child in (_INSIDE.root, _HOME):
+            continue
+        if child.is_symlink():
+            yield from ("--symlink", str(child.readlink()), str(child))
+        else:
+            yield from ("--ro-bind", str(child), str(child))
+
+
+def _interpreter_mounts() -> Iterator[str]:
+    """Yield mounts for the running Python and its packages if /tmp or /dev/shm would hide them."""
+    needed = {sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), *sys.path}
+    for path in sorted(map(Path, filter(os.path.isabs, needed))):
+        if path.exists() and (_TMP in path.parents or _SHM in path.parents):
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _place_shards(berth: HostLaunchSpec) -> None:
+    """Create hard links to a channel's single files; targets of symbolic links would be hidden."""
+    for supply in berth.supplies:
+        place = berth.tree.ml.channels / supply.channel.name
+        place.mkdir()
+        place_copies(place, supply.files)
+
+
+def _channel_mounts(berth: HostLaunchSpec) -> Iterator[str]:
+    """Yield read-only mounts of the channels, except for those that were fetched for this job.
+
+    A job cannot change the user's data.
+    """
+    for supply in berth.supplies:
+        if supply.is_own:
+            continue
+        place = berth.tree.ml.channels / supply.channel.name
+        source = place if supply.folder is None else supply.folder.resolve()
+        yield from ("--ro-bind", str(source), str(_INSIDE.channels / supply.channel.name))

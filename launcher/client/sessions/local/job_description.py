@@ -1,0 +1,164 @@
+"""The DescribeTrainingJob document of a local job, and its changes from state to state.
+
+In the file, times are seconds since the epoch; `presented` turns them into aware datetimes. The
+states and their order are SageMaker's (API reference, DescribeTrainingJob, SecondaryStatus).
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from launcher.client.sessions.base import LOCAL_REGION, TERMINAL_STATUSES
+from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
+
+ACCOUNT = "000000000000"
+REGION = LOCAL_REGION
+
+
+class JobState(str, enum.Enum):
+    """The states of a job (SecondaryStatus); those in `ENDINGS` are final."""
+
+    STARTING = "Starting"
+    DOWNLOADING = "Downloading"
+    TRAINING = "Training"
+    INTERRUPTED = "Interrupted"
+    STOPPING = "Stopping"
+    UPLOADING = "Uploading"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+    MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+    MAX_WAIT_TIME_EXCEEDED = "MaxWaitTimeExceeded"
+
+
+_MESSAGES = {
+    JobState.STARTING: "Starting the training job",
+    JobState.DOWNLOADING: "Preparing the input data of every host",
+    JobState.TRAINING: "Every host was started. Training in progress.",
+    JobState.INTERRUPTED: "Training job interrupted: its spot instances were taken back",
+    JobState.STOPPING: "Stopping the training job",
+    JobState.UPLOADING: "Packing the model and the output data",
+    JobState.COMPLETED: "Training job completed",
+    JobState.FAILED: "Training job failed",
+    JobState.STOPPED: "Training job stopped",
+    JobState.MAX_RUNTIME_EXCEEDED: "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    JobState.MAX_WAIT_TIME_EXCEEDED: "Training job exceeded MaxWaitTimeInSeconds provided",
+}
+#: The states that end a job, and the TrainingJobStatus that goes with each.
+ENDINGS = {
+    JobState.COMPLETED: "Completed",
+    JobState.FAILED: "Failed",
+    JobState.STOPPED: "Stopped",
+    JobState.MAX_RUNTIME_EXCEEDED: "Stopped",
+    JobState.MAX_WAIT_TIME_EXCEEDED: "Stopped",
+}
+
+
+def job_arn(name: str, *, region: str, account: str) -> str:
+    """Return the ARN of a job."""
+    return f"arn:aws:sagemaker:{region}:{account}:training-job/{name}"
+
+
+def opened(request: Mapping[str, Any], *, arn: str, isolation: str, now: float) -> dict[str, Any]:
+    """Return the document of a newly accepted job: the request's fields, the token redacted."""
+    document = copy.deepcopy(dict(request))
+    if TOKEN_VARIABLE in document.get("Environment", {}):
+        document["Environment"][TOKEN_VARIABLE] = REDACTED
+    document |= {
+        "TrainingJobArn": arn,
+        "TrainingJobStatus": "InProgress",
+        "CreationTime": now,
+        "SecondaryStatusTransitions": [],
+        "LocalIsolation": isolation,
+        "LocalNotes": [],
+    }
+    return entered(document, JobState.STARTING, now=now)
+
+
+def entered(document: Mapping[str, Any], state: JobState, *, now: float) -> dict[str, Any]:
+    """Return the document after the job enters a state."""
+    transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
+    if transitions:
+        transitions[-1]["EndTime"] = now
+    transitions.append({"Status": state.value, "StartTime": now, "StatusMessage": _MESSAGES[state]})
+    status = state.value if state is JobState.STOPPING else document["TrainingJobStatus"]
+    return {
+        **document,
+        "TrainingJobStatus": status,
+        "SecondaryStatus": state.value,
+        "SecondaryStatusTransitions": transitions,
+        "LastModifiedTime": now,
+    }
+
+
+def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, Any]:
+    """Return the document with a new progress message for its present state."""
+    transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
+    transitions[-1]["StatusMessage"] = message
+    return {**document, "SecondaryStatusTransitions": transitions, "LastModifiedTime": now}
+
+
+def closed(
+    document: Mapping[str, Any], ending: JobState, *, now: float, reason: str | None = None
+) -> dict[str, Any]:
+    """Return the document of a job that has ended; `reason` is a failed job's FailureReason."""
+    final = entered(document, ending, now=now)
+    final["TrainingJobStatus"] = ENDINGS[ending]
+    final["SecondaryStatusTransitions"][-1]["EndTime"] = now
+    if reason is not None:
+        final["FailureReason"] = reason[:FAILURE_REASON_LIMIT]
+        final["SecondaryStatusTransitions"][-1]["StatusMessage"] = final["FailureReason"]
+    if start := final.get("TrainingStartTime"):
+        seconds = max(0, math.ceil(now - start))  # the clock may have been set back
+        final |= {
+            "TrainingEndTime": now,
+            "TrainingTimeInSeconds": seconds,
+            "BillableTimeInSeconds": seconds,
+        }
+    return final
+
+
+def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document to show from a stop request until the platform itself enters Stopping."""
+    return {
+        **document,
+        "TrainingJobStatus": JobState.STOPPING.value,
+        "SecondaryStatus": JobState.STOPPING.value,
+    }
+
+
+def is_terminal(document: Mapping[str, Any]) -> bool:
+    """Return whether the job has ended, so that its status will not change again."""
+    return document["TrainingJobStatus"] in TERMINAL_STATUSES
+
+
+def presented(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document as boto3 would: times are datetimes."""
+    return {key: _presented(key, value) for key, value in document.items()}
+
+
+def summarised(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document's entry in ListTrainingJobs."""
+    fields = (
+        "TrainingJobName",
+        "TrainingJobArn",
+        "CreationTime",
+        "TrainingEndTime",
+        "LastModifiedTime",
+        "TrainingJobStatus",
+        "SecondaryStatus",
+    )
+    return presented({field: document[field] for field in fields if field in document})
+
+
+def _presented(key: str, value: Any) -> Any:
+    if key in ("SecondaryStatusTransitions", "FinalMetricDataList"):
+        return [presented(entry) for entry in value]
+    if key.endswith("Time") or key == "Timestamp":
+        return datetime.fromtimestamp(value, tz=timezone.utc)
+    return value

@@ -1,0 +1,97 @@
+"""Times of the lines in a local job's logs: beside each log, a record of its size over time.
+
+Hosts append to their logs themselves, so the platform samples the file sizes while it watches the
+hosts. A line was printed, at the latest, when the log was first seen to be that long.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import overload
+
+from launcher.client.sessions.local.job_folder import LOG_SUFFIX
+
+#: Seconds since the epoch, and the size of the log in bytes at that time.
+_RECORD = struct.Struct("<dQ")
+_SUFFIX = ".times"
+_PERIOD_SECONDS = 0.1
+
+
+class LineClock:
+    """Records the sizes of a folder's logs, at most ten times a second."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._sizes: dict[Path, int] = {}
+        self._next = 0.0
+        self._last = 0.0
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Record the logs that have grown since the last call."""
+        if time.monotonic() < self._next and not at_once:
+            return
+        self._next = time.monotonic() + _PERIOD_SECONDS
+        self._last = max(self._last, time.time())  # the clock may be set back
+        for log in self._logs.glob(f"*{LOG_SUFFIX}"):
+            size = log.stat().st_size
+            if size > self._sizes.get(log, 0):
+                self._sizes[log] = size
+                with log.with_suffix(_SUFFIX).open("ab") as file:
+                    file.write(_RECORD.pack(self._last, size))
+
+
+class LineTimes:
+    """Looks up the time at which a part of a log was written."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        times = log.with_suffix(_SUFFIX)
+        self._records = _Records(times.read_bytes() if times.exists() else b"")
+        #: The last answer, and the range of bytes (after, up to) for which it is valid: most lines
+        #: have the same answer as the line before.
+        self._answer, self._after, self._until = 0.0, 0, 0
+
+    @property
+    def known_bytes(self) -> int:
+        """The size of the log at the last sample."""
+        return self._records[-1][1] if self._records else 0
+
+    def of(self, end: int) -> float:
+        """Return when the log's first `end` bytes had been written, in seconds since the epoch."""
+        if self._after < end <= self._until:
+            return self._answer
+        index = bisect.bisect_left(self._records, end, key=lambda record: record[1])
+        if index < len(self._records):
+            self._answer, self._until = self._records[index]
+            self._after = self._records[index - 1][1] if index else 0
+            return self._answer
+        # Printed after the last sample of a platform process that was killed.
+        last = self._records[-1][0] if self._records else 0.0
+        return max(last, self._log.stat().st_mtime)
+
+
+class _Records(Sequence[tuple[float, int]]):
+    """The file's records, unpacked one at a time; an incomplete last one is left out."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content) // _RECORD.size
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[float, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[float, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[float, int] | Sequence[tuple[float, int]]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        moment, size = _RECORD.unpack_from(self._content, place * _RECORD.size)
+        return moment, size

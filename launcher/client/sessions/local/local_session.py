@@ -1,0 +1,233 @@
+"""LocalSession: the platform interface, implemented by this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.sessions.base import LogEvent, LogStream, Progress
+from launcher.client.sessions.local import host_logs, job_description, local_storage
+from launcher.client.sessions.local.checks import check_isolation, check_request
+from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
+from launcher.client.sessions.local.job_description import JobState
+from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.orphan_cleanup import current_boot, settled_status
+from launcher.client.sessions.local.start import start_platform
+from launcher.client.sessions.local.storage_folder import StorageFolder, default_root
+from launcher.errors import PlatformError
+from launcher.shared import HostFailure
+
+if TYPE_CHECKING:
+    from launcher.client.spec import JobSpec
+
+
+class LocalSession:
+    """Runs training jobs on this machine: one process tree per instance, no cloud account.
+
+    root: the folder for jobs and their results; default $LAUNCHER_HOME, or ~/.launcher.
+    isolation: "process", "sandbox" or "network"; default: sandbox where it works.
+    stop_grace_seconds: time for hosts between SIGTERM and SIGKILL; SageMaker gives 120.
+    host_failure: "fail" (the job fails when a host's first process fails or dies, as SageMaker is
+        assumed to do) or "tolerate" (continue while the host's group has other hosts; for tests).
+    region, account: the values that jobs see, and that their ARNs contain.
+    platform_environment: more variables for the process that runs a job: the S3 endpoint and its
+        keys (AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, ...). Hosts do not get them, and they are
+        never written to a file.
+
+    Raises PlatformError for a job that this machine cannot run, and for an invalid option.
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        isolation: str | None = None,
+        *,
+        stop_grace_seconds: float = 120.0,
+        host_failure: str = "fail",
+        region: str = job_description.REGION,
+        account: str = job_description.ACCOUNT,
+        platform_environment: Mapping[str, str] | None = None,
+    ) -> None:
+        if not sys.platform.startswith("linux"):
+            raise PlatformError(f"local jobs need Linux, and this is {sys.platform}")
+        self.root = Path(root or default_root()).expanduser().resolve()
+        self._isolation = isolation
+        self._stop_grace_seconds = stop_grace_seconds
+        self._host_failure = _host_failure(host_failure)
+        self._platform_environment = dict(platform_environment or {})
+        self._store = StorageFolder(self.root)
+        self.region = region
+        self.account = account
+
+    # identity ----------------------------------------------------------------------------------
+
+    def role_arn(self, role: str | None) -> str:
+        """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
+        if role is not None and role.startswith("arn:"):
+            return role
+        return f"arn:aws:iam::{self.account}:role/{role or 'local'}"
+
+    def default_location(self) -> str:
+        """Return the file:// URI of the root's storage folder."""
+        return local_storage.uri_of(self.root / "storage")
+
+    def default_image(self, spec: JobSpec) -> str | None:
+        """Return "local": jobs run in the Python that created them, whatever image is named."""
+        return "local"
+
+    # jobs --------------------------------------------------------------------------------------
+
+    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+        """Raise PlatformError with everything that this machine cannot do of a request."""
+        check_request(request, uploads, self._platform_environment)
+        if self._isolation is not None:  # the default choice always works
+            check_isolation(request, choose_isolation(self._isolation))
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
+        check_request(request, environment=self._platform_environment)
+        isolation = choose_isolation(self._isolation)
+        check_isolation(request, isolation)
+        settings = Settings(
+            isolation=isolation,
+            boot=current_boot(),
+            stop_grace_seconds=self._stop_grace_seconds,
+            host_failure=self._host_failure,
+            region=self.region,
+            account=self.account,
+        )
+        status = job_description.opened(
+            request,
+            arn=settings.arn(request["TrainingJobName"]),
+            isolation=settings.isolation.value,
+            now=time.time(),
+        )
+        if self._isolation is None and settings.isolation is Isolation.PROCESS:
+            status["LocalNotes"] = [why_not_sandboxed()]
+        folder, lock = self._store.create(request, settings, status)
+        try:
+            start_platform(folder, lock, self._platform_environment)
+        finally:
+            os.close(lock)
+        return {"TrainingJobArn": status["TrainingJobArn"]}
+
+    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+        """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
+        return job_description.presented(_status(self._store.find(TrainingJobName)))
+
+    def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
+        """Ask a job to stop; do nothing if it has ended."""
+        folder = self._store.find(TrainingJobName)
+        if not job_description.is_terminal(settled_status(folder)):
+            folder.stop.touch()
+
+    def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
+        """Take a job's spot instances back, as AWS may at any time; the job then starts again.
+
+        Raises PlatformError for a job without spot instances, and for one that is ending or has
+        ended.
+        """
+        folder = self._store.find(TrainingJobName)
+        status = _status(folder)
+        if not folder.request().get("EnableManagedSpotTraining"):
+            raise PlatformError(
+                f"job {folder.name} has no spot instances that could be taken back: write "
+                "use_spot_instances: true and max_wait into its description"
+            )
+        if job_description.is_terminal(status):
+            raise PlatformError(
+                f"job {folder.name} has ended already: {status['TrainingJobStatus']}"
+            )
+        if status["SecondaryStatus"] in (JobState.STOPPING, JobState.UPLOADING):
+            raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
+        folder.interrupt.touch()
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two status checks."""
+        return 0.5
+
+    def list_training_jobs(
+        self,
+        *,
+        NameContains: str | None = None,  # noqa: N803 (AWS)
+        StatusEquals: str | None = None,  # noqa: N803 (AWS)
+        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
+        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
+        statuses = []
+        for folder in self._store.all():
+            if (NameContains or "") in folder.name:
+                with contextlib.suppress(PlatformError):  # one damaged job must not hide the others
+                    statuses.append(_status(folder))
+        statuses.sort(key=lambda status: status["CreationTime"], reverse=True)
+        summaries = [
+            job_description.summarised(status)
+            for status in statuses
+            if StatusEquals in (None, status["TrainingJobStatus"])
+            and _is_within(status["CreationTime"], CreationTimeAfter, CreationTimeBefore)
+        ]
+        return {"TrainingJobSummaries": summaries[:limit]}
+
+    # storage -----------------------------------------------------------------------------------
+
+    def upload(
+        self,
+        content: bytes,
+        uri: str,
+        *,
+        shared: str | None = None,
+        kms_key: str | None = None,
+    ) -> None:
+        """Store one object at a file:// URI; `shared` and `kms_key` have no effect."""
+        local_storage.upload(content, uri)
+
+    def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
+        """Copy one object into a file; raise PlatformError when there is no such object."""
+        local_storage.download(uri, path, progress)
+
+    # logs --------------------------------------------------------------------------------------
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the job's streams, by host in numeric order and then by age."""
+        return host_logs.log_streams(self._store.find(job_name))
+
+    @property
+    def log_delay_seconds(self) -> float:
+        """Always 0: lines are visible as soon as they are written."""
+        return 0.0
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        """Return complete lines after a position, at most `limit`, and the position after them."""
+        return host_logs.read_log(self._store.find(job_name), stream, position, limit)
+
+
+def _is_within(moment: float, after: datetime | None, before: datetime | None) -> bool:
+    return (after is None or moment > after.timestamp()) and (
+        before is None or moment < before.timestamp()
+    )
+
+
+def _host_failure(word: str) -> HostFailure:
+    try:
+        return HostFailure(word)
+    except ValueError:
+        known = " or ".join(repr(each.value) for each in HostFailure)
+        raise PlatformError(f"host_failure {word!r} is not known: use {known}") from None
+
+
+def _status(folder: JobFolder) -> dict[str, Any]:
+    """Return the description as a reader should see it now."""
+    status = settled_status(folder)
+    asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()
+    return job_description.stopping(status) if asked_to_stop else status

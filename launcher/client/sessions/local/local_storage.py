@@ -1,0 +1,52 @@
+"""Storage of the local platform: file:// URIs name files and folders of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from launcher.client.sessions.base import Progress
+from launcher.client.sessions.local.atomic_files import write_whole, writing
+from launcher.errors import PlatformError
+
+_SCHEME = "file://"
+
+
+def path_of(uri: str) -> Path:
+    """Return the path that a file:// URI names; raise PlatformError for any other URI.
+
+    >>> path_of("file:///data/my%20digits")
+    PosixPath('/data/my digits')
+    """
+    path = unquote(uri.removeprefix(_SCHEME))
+    if not uri.startswith(_SCHEME) or not path.startswith("/"):
+        raise PlatformError(
+            f"{uri!r} is not a file of this machine: a local job reads and writes "
+            "file:///absolute/path"
+        )
+    return Path(path)
+
+
+def uri_of(path: Path) -> str:
+    """Return the file:// URI of an absolute path."""
+    return _SCHEME + quote(str(path))
+
+
+def upload(content: bytes, uri: str) -> None:
+    """Store one object atomically. Raises PlatformError when it cannot be written."""
+    path = path_of(uri)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+
+
+def download(uri: str, path: Path, progress: Progress | None = None) -> None:
+    """Copy one object into a file; raise PlatformError when there is no such object."""
+    source = path_of(uri)
+    if not source.is_file():
+        raise PlatformError(f"there is no object {uri}: {source} is not a file")
+    shutil.copyfile(source, path)
+    if progress:
+        size = source.stat().st_size
+        progress(size, size)

@@ -1,0 +1,66 @@
+"""The locations that a request reads from and writes to, on this machine or in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.local_storage import path_of
+from launcher.client.sessions.local.object_store import (
+    FolderStore,
+    ObjectStore,
+    S3Store,
+    remove_partial,
+)
+from launcher.client.sessions.local.toolkit_mode import is_script_mode, source_of
+from launcher.client.sessions.s3_uris import is_s3
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.local.s3_process import S3Process
+
+
+def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (field, URI) of every location that a request names."""
+    for channel in request.get("InputDataConfig", ()):
+        source = channel["DataSource"].get("S3DataSource") or {}
+        yield f"InputDataConfig {channel['ChannelName']!r}", source.get("S3Uri", "")
+    yield "OutputDataConfig S3OutputPath", request["OutputDataConfig"].get("S3OutputPath", "")
+    if checkpoints := request.get("CheckpointConfig"):
+        yield "CheckpointConfig S3Uri", checkpoints.get("S3Uri", "")
+    if is_script_mode(request):
+        yield "HyperParameters 'sagemaker_submit_directory'", source_of(request) or ""
+
+
+def needs_s3(request: Mapping[str, Any]) -> bool:
+    """Return whether any location of a request is in S3."""
+    return any(is_s3(uri) for _, uri in uris_of(request))
+
+
+def results_place(
+    request: Mapping[str, Any], courier: S3Process | None, folder: JobFolder
+) -> ObjectStore:
+    """Return the store for a job's results, at SageMaker's location for them."""
+    base = request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
+    uri = f"{base}/{request['TrainingJobName']}/output"
+    return _place(uri, courier, folder, "results")
+
+
+def checkpoint_place(uri: str, courier: S3Process | None, folder: JobFolder) -> ObjectStore:
+    """Return the store for a job's checkpoints."""
+    return _place(uri, courier, folder, "checkpoints")
+
+
+def discard_drafts(request: Mapping[str, Any], folder: JobFolder) -> None:
+    """Remove the partial files of a dead platform process; the hosts' folders are kept."""
+    remove_partial(folder.unsent)
+    base = request["OutputDataConfig"]["S3OutputPath"]
+    if not is_s3(base):
+        remove_partial(path_of(base) / request["TrainingJobName"] / "output")
+
+
+def _place(uri: str, courier: S3Process | None, folder: JobFolder, name: str) -> ObjectStore:
+    """Return the store at a URI; `name` separates the drafts of a job's stores."""
+    if courier is not None and is_s3(uri):
+        return S3Store(uri, courier, folder.unsent / name)
+    return FolderStore(uri)

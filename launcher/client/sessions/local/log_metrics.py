@@ -1,0 +1,111 @@
+"""FinalMetricDataList: the last value of each metric found in the hosts' logs."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from launcher.client.sessions.local.host_logs import log_streams, read_lines
+from launcher.client.sessions.local.job_folder import JobFolder
+
+_PERIOD_SECONDS = 1.0
+#: A pattern that takes longer for one line (catastrophic backtracking) is dropped.
+_MATCH_SECONDS = 1.0
+
+
+class MetricScan:
+    """Reads the logs as they grow, so that "last" means last in time over all hosts."""
+
+    def __init__(self, request: Mapping[str, Any], folder: JobFolder) -> None:
+        self._folder = folder
+        self._patterns = {
+            metric["Name"]: re.compile(metric["Regex"])
+            for metric in request["AlgorithmSpecification"].get("MetricDefinitions", ())
+        }
+        self._names = tuple(self._patterns)
+        self._positions: dict[str, int] = {}
+        self._last: dict[str, dict[str, Any]] = {}
+        self._next = 0.0
+        #: Notes for the user, until the caller collects them.
+        self.notes: list[str] = []
+
+    def look(self) -> bool:
+        """Read new lines, at most once a second; return whether a value has changed."""
+        if not self._patterns or time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + _PERIOD_SECONDS
+        return self._read(is_over=False)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Read the logs to their end and return the final values."""
+        before: dict[str, int] | None = None
+        while self._patterns and before != self._positions:
+            before = dict(self._positions)
+            self._read(is_over=True)
+        return self.values()
+
+    def values(self) -> list[dict[str, Any]]:
+        """Return the FinalMetricDataList so far, with times in seconds since the epoch."""
+        return [self._last[name] for name in self._names if name in self._last]
+
+    def _read(self, *, is_over: bool) -> bool:
+        found = False
+        for stream in log_streams(self._folder):
+            lines, self._positions[stream.name] = read_lines(
+                self._folder, stream.name, self._positions.get(stream.name, 0), is_over=is_over
+            )
+            for line in lines:
+                found |= self._match(line)
+        return found
+
+    def _match(self, line: str) -> bool:
+        found = False
+        for name, pattern in list(self._patterns.items()):
+            try:
+                with _time_limit(_MATCH_SECONDS):
+                    values = [_number(match[1]) for match in pattern.finditer(line)]
+            except TimeoutError:
+                del self._patterns[name]
+                self.notes.append(
+                    f"the metric {name!r} is not read any more: its Regex takes more than "
+                    f"{_MATCH_SECONDS:.0f} s for a line of {len(line)} characters"
+                )
+                continue
+            if known := [value for value in values if value is not None]:
+                self._last[name] = {
+                    "MetricName": name,
+                    "Value": known[-1],
+                    "Timestamp": time.time(),
+                }
+                found = True
+        return found
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block after some seconds; works in the main thread only.
+
+    Python's regular expressions check for signals while they backtrack.
+    """
+
+    def stop(_number: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None

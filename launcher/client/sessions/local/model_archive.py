@@ -1,0 +1,124 @@
+"""The results of a job: model.tar.gz and output.tar.gz, from the folders of all its hosts."""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.atomic_files import open_up
+from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.object_store import ObjectStore
+from launcher.client.sessions.local.opt_ml import HostTree
+
+#: Fast: weights hardly compress, and the user is waiting.
+_GZIP_LEVEL = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifacts:
+    """The stored results of a job.
+
+    model: the URI of model.tar.gz, None when the hosts left no model.
+    notes: what the user should know about the packing.
+    """
+
+    model: str | None
+    notes: tuple[str, ...]
+
+
+def pack_artifacts(
+    request: Mapping[str, Any], trees: Mapping[LocalHost, HostTree], place: ObjectStore
+) -> Artifacts:
+    """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
+
+    If the request asks for an uncompressed model, its files are stored below model/ instead. If
+    several hosts wrote the same file, the first host's is kept. Raises OSError or S3Failed when the
+    results cannot be written.
+    """
+    for tree in trees.values():
+        open_up(tree.ml.model)
+        open_up(tree.ml.output_data)
+    model = _merged({host: tree.ml.model for host, tree in trees.items()})
+    output = _merged({host: tree.ml.output_data for host, tree in trees.items()})
+    is_plain = request["OutputDataConfig"].get("CompressionType") == "NONE"
+    name = "model/" if is_plain else "model.tar.gz"
+    notes = [*model.notes(name), *output.notes("output.tar.gz")]
+    if is_plain:
+        notes += _store_plain(model, place)
+    elif model.files:
+        _pack(model, place, name)
+    if output.files:
+        _pack(output, place, "output.tar.gz")
+    return Artifacts(model=place.uri_of(name) if model.files else None, notes=tuple(notes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Merged:
+    """The merged content of one folder across hosts.
+
+    files: (host, path) by name.
+    left_out: (name, host whose file was kept, host whose file was not).
+    """
+
+    files: Mapping[str, tuple[LocalHost, Path]]
+    left_out: Sequence[tuple[str, LocalHost, LocalHost]]
+
+    def notes(self, what: str) -> list[str]:
+        """Return a line for each file that lost to another host's."""
+        return [
+            f"{what} has {name} of {winner.name}; that of {host.name} differs and was left out"
+            for name, winner, host in self.left_out
+        ]
+
+
+def _merged(folders: Mapping[LocalHost, Path]) -> _Merged:
+    files: dict[str, tuple[LocalHost, Path]] = {}
+    left_out = []
+    for host, folder in folders.items():
+        for path in _contents(folder):
+            name = path.relative_to(folder).as_posix()
+            winner, other = files.setdefault(name, (host, path))
+            if winner is not host and _differ(path, other):
+                left_out.append((name, winner, host))
+    return _Merged(files=files, left_out=left_out)
+
+
+def _pack(merged: _Merged, place: ObjectStore, name: str) -> None:
+    with (
+        place.writing(name) as draft,
+        tarfile.open(draft, "w:gz", compresslevel=_GZIP_LEVEL) as tar,
+    ):
+        for inside, (_, path) in merged.files.items():
+            tar.add(path, arcname=inside, recursive=False)
+
+
+def _store_plain(model: _Merged, place: ObjectStore) -> list[str]:
+    """Store each file under its name; return a note for each link that does not lead to a file."""
+    notes = []
+    for name, (host, path) in model.files.items():
+        if path.is_file():
+            with place.writing(f"model/{name}") as draft:
+                shutil.copyfile(path, draft)
+        elif path.is_symlink():
+            notes.append(f"the model has no {name}: it is a link of {host.name} to no file there")
+    return notes
+
+
+def _contents(folder: Path) -> Iterator[Path]:
+    return iter(sorted(path for path in folder.rglob("*") if _is_packed(path)))
+
+
+def _is_packed(path: Path) -> bool:
+    """Select files, folders and links; sockets and pipes mean nothing outside their job."""
+    return path.is_symlink() or path.is_file() or path.is_dir()
+
+
+def _differ(path: Path, other: Path) -> bool:
+    if path.is_file() and other.is_file():
+        return not filecmp.cmp(path, other, shallow=False)
+    return path.is_dir() != other.is_dir()

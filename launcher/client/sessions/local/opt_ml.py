@@ -1,0 +1,98 @@
+"""The /opt/ml tree of a host: its folders, and the files that the platform writes there.
+
+The files and their fields are those observed on SageMaker: hyperparameters.json,
+inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job with checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.atomic_files import write_json
+from launcher.client.sessions.local.channel_mounts import ChannelMount
+from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.shared import MlPaths
+
+
+@dataclass(frozen=True)
+class HostTree:
+    """The folder of one host, with all its files."""
+
+    path: Path
+
+    @property
+    def ml(self) -> MlPaths:
+        """The folder that the host sees as /opt/ml."""
+        return MlPaths(self.path / "ml")
+
+    @property
+    def home(self) -> Path:
+        """The host's home folder."""
+        return self.path / "home"
+
+    def make(self) -> None:
+        """Create every folder that exists in a training container."""
+        ml = self.ml
+        for folder in (
+            ml.code,
+            ml.config,
+            ml.channels,
+            ml.model,
+            ml.output_data,
+            ml.output_intermediate,
+            ml.checkpoints,
+            self.home,
+        ):
+            folder.mkdir(parents=True)
+
+
+def write_config(
+    tree: HostTree,
+    host: LocalHost,
+    hosts: Sequence[LocalHost],
+    request: Mapping[str, Any],
+    supplies: Sequence[ChannelMount],
+) -> None:
+    """Write the files of the host's input/config."""
+    folder = tree.ml.config
+    write_json(folder / "resourceconfig.json", resource_config(host, hosts))
+    write_json(folder / "hyperparameters.json", request.get("HyperParameters", {}))
+    if checkpoints := checkpoint_config(request):
+        path = checkpoints["LocalPath"]
+        write_json(folder / "checkpointconfig.json", {"LocalPath": path})
+    write_json(
+        folder / "inputdataconfig.json",
+        {supply.channel.name: dict(supply.channel.config) for supply in supplies},
+    )
+
+
+def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return CheckpointConfig with its default folder; None for a job without."""
+    config = request.get("CheckpointConfig")
+    return config and {"LocalPath": str(MlPaths().checkpoints), **config}
+
+
+def resource_config(host: LocalHost, hosts: Sequence[LocalHost]) -> dict[str, Any]:
+    """Return resourceconfig.json: the host's own name and group, and all other hosts.
+
+    Host names are in alphabetical order, as on SageMaker: "algo-10" before "algo-2".
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for each in hosts:
+        group = groups.setdefault(
+            each.group,
+            {"instance_group_name": each.group, "instance_type": each.instance_type, "hosts": []},
+        )
+        group["hosts"] = sorted([*group["hosts"], each.name])
+    return {
+        "current_host": host.name,
+        "current_instance_type": host.instance_type,
+        "current_group_name": host.group,
+        "hosts": sorted(each.name for each in hosts),
+        "instance_groups": list(groups.values()),
+        "network_interface_name": host.interface,
+        "topology": None,
+    }

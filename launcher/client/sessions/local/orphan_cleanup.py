@@ -1,0 +1,67 @@
+"""Orphan cleanup: detect a platform process that died without ending its job, and end the job.
+
+While the status is not terminal, the platform process and its watchdog hold the job's lock. So a
+free lock with a non-terminal status means that both were killed, or that the machine was switched
+off. Whoever reads the job next detects this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local import job_description
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.local_uris import discard_drafts
+from launcher.client.sessions.local.process_tree import kill_until_none, marked
+from launcher.errors import PlatformError
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def current_boot() -> str:
+    """Return the ID of this machine's current boot; Linux generates a new one at each boot."""
+    return _BOOT_ID.read_text().strip()
+
+
+def settled_status(folder: JobFolder) -> dict[str, Any]:
+    """Return the job's description, after cleaning up if its platform process has died."""
+    status = folder.status()
+    if job_description.is_terminal(status):
+        return status
+    lock = folder.take_lock()
+    if lock is None:
+        return status
+    try:
+        return close_abandoned(folder, _reason(folder))
+    finally:
+        os.close(lock)
+
+
+def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
+    """Kill what is left of a job and close it as failed, once; the caller must hold its lock."""
+    status = folder.status()
+    if job_description.is_terminal(status):
+        return status  # another reader closed it first
+    kill_until_none(partial(marked, folder.hosts))
+    if folder.scratch.is_symlink():
+        shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
+        folder.scratch.unlink()
+    with contextlib.suppress(PlatformError, OSError, ValueError, KeyError):  # a damaged request
+        discard_drafts(folder.request(), folder)
+    now = time.time()
+    status = job_description.closed(status, job_description.JobState.FAILED, now=now, reason=reason)
+    folder.write_status(status)
+    return status
+
+
+def _reason(folder: JobFolder) -> str:
+    with contextlib.suppress(PlatformError):  # damaged settings; the platform is dead anyway
+        if folder.settings().boot != current_boot():
+            return "this machine was restarted while the job ran"
+    return f"the local platform process died; what it said is in {folder.platform_log}"

@@ -1,0 +1,183 @@
+"""The platform process of one job, started with the job's folder as its argument.
+
+It outlives its caller, runs the job from Downloading to its end, and leaves no process behind. The
+caller took the job's lock and passes it on as an open descriptor.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.atomic_files import open_up
+from launcher.client.sessions.local.attempt import Attempt
+from launcher.client.sessions.local.checks import not_done
+from launcher.client.sessions.local.deadlines import JobClock
+from launcher.client.sessions.local.failure_reason import failure_reason
+from launcher.client.sessions.local.fetching import DownloadFailed, discard_fetched
+from launcher.client.sessions.local.host_network import HostNetwork, hold_wiring
+from launcher.client.sessions.local.job_description import JobState
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.line_times import LineClock
+from launcher.client.sessions.local.local_uris import results_place
+from launcher.client.sessions.local.log_metrics import MetricScan
+from launcher.client.sessions.local.model_archive import pack_artifacts
+from launcher.client.sessions.local.object_store import S3Failed
+from launcher.client.sessions.local.process_tree import (
+    become_subreaper,
+    descendants,
+    kill_until_none,
+)
+from launcher.client.sessions.local.running import RunningHost
+from launcher.client.sessions.local.s3_process import S3Process
+from launcher.client.sessions.local.status_writer import StatusWriter
+from launcher.client.sessions.local.supervision import Supervision
+from launcher.client.sessions.local.watchdog import keep
+from launcher.errors import PlatformError
+
+
+class LocalJob:
+    """Runs one job through its states."""
+
+    def __init__(self, folder: JobFolder, courier: S3Process | None) -> None:
+        self.folder = folder
+        self.courier = courier
+        self.request = folder.request()
+        self.settings = folder.settings()
+        self.record = StatusWriter(folder)
+        self.metrics = MetricScan(self.request, folder)
+        self.line_clock = LineClock(folder.logs)
+        if courier:
+            courier.on_note = self._note
+
+    def run(self) -> None:
+        """Run the job to its end; whatever happens, none of its processes is left afterwards."""
+        self.record.note(not_done(self.request))
+        try:
+            with hold_wiring(self.settings.isolation) as wiring:
+                ending, reason = self._run_attempts(wiring)
+        except DownloadFailed as error:
+            ending, reason = JobState.FAILED, str(error)
+        except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
+            ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
+        finally:
+            kill_until_none(partial(descendants, os.getpid()))
+            self.line_clock.look(at_once=True)
+            discard_fetched(self.request, self.folder)
+        self.record.close(ending, reason)
+
+    def _run_attempts(self, wiring: HostNetwork) -> tuple[JobState, str | None]:
+        """Run attempts until one is not interrupted; return (ending, reason for a failure)."""
+        attempt = self._attempt(wiring)
+        self.record.enter(JobState.DOWNLOADING, TrainingStartTime=time.time())
+        while (supervision := attempt.run()).ending is JobState.INTERRUPTED:
+            if self.folder.stop.exists():
+                self.record.enter(JobState.STOPPING)
+                supervision.ending = JobState.STOPPED
+                break
+            self._start_again()
+        self.record.enter(JobState.UPLOADING, FinalMetricDataList=self.metrics.finish())
+        self._publish_notes()
+        return self._publish(attempt, supervision)
+
+    def _attempt(self, wiring: HostNetwork) -> Attempt:
+        return Attempt(
+            folder=self.folder,
+            request=self.request,
+            settings=self.settings,
+            wiring=wiring,
+            clock=JobClock(self.request, self.folder),
+            courier=self.courier,
+            on_training=partial(self.record.enter, JobState.TRAINING),
+            on_note=self._note,
+            on_download=self.record.tell,
+            on_ending=self._enter_ending,
+            on_tick=self._look_at_logs,
+            on_lost=self._note_lost,
+        )
+
+    def _enter_ending(self, ending: JobState) -> None:
+        """Record that the hosts were asked to end, either for good or to start again."""
+        self.record.enter(ending if ending is JobState.INTERRUPTED else JobState.STOPPING)
+
+    def _start_again(self) -> None:
+        """Discard the hosts after an interruption: the instances are gone, and their disks too."""
+        self.folder.interrupt.unlink()
+        gone = self.folder.path / "gone"
+        self.folder.hosts.rename(gone)
+        open_up(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        self.folder.hosts.mkdir()
+        self.record.enter(JobState.STARTING)
+        self.record.enter(JobState.DOWNLOADING)
+
+    def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[JobState, str | None]:
+        """Pack what the hosts left; return (ending, reason for a failure)."""
+        failed = supervision.ending is JobState.FAILED
+        reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
+        try:
+            place = results_place(self.request, self.courier, self.folder)
+            artifacts = pack_artifacts(self.request, attempt.trees(), place)
+        except S3Failed as error:
+            complaint = f"the results cannot be stored: {error}"
+            self.record.note([complaint])
+            return JobState.FAILED, reason or complaint
+        except OSError as error:
+            complaint = _not_uploaded(self.request, error)
+            self.record.note([complaint])
+            return JobState.FAILED, reason or complaint
+        self.record.note(artifacts.notes)
+        if artifacts.model is not None and not failed:
+            self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
+        return supervision.ending, reason
+
+    def _note(self, text: str) -> None:
+        self.record.note([text])
+
+    def _note_lost(self, lost: RunningHost) -> None:
+        how = f"host {lost.host} was lost ({lost.how_it_ended()})"
+        self.record.note([f"{how}; the others go on, since host_failure is 'tolerate'"])
+
+    def _look_at_logs(self) -> None:
+        self.line_clock.look()
+        if self.metrics.look():
+            self.record.update(FinalMetricDataList=self.metrics.values())
+        self._publish_notes()
+
+    def _publish_notes(self) -> None:
+        notes, self.metrics.notes = self.metrics.notes, []
+        self.record.note(notes)
+
+
+def _not_uploaded(request: Mapping[str, Any], error: OSError) -> str:
+    return (
+        f"the results cannot be written to {request['OutputDataConfig']['S3OutputPath']}: "
+        f"{error.strerror or error}: make room there, or give another output_path"
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Detach from the caller, then run the job of a folder under a watchdog."""
+    if os.fork():
+        # The caller waits only for this process, and is never the platform's parent.
+        os._exit(0)
+    folder = JobFolder(Path(arguments[0]))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: folder.stop.touch())
+    keep(folder, partial(_run, folder))
+
+
+def _run(folder: JobFolder, courier: S3Process | None) -> None:
+    become_subreaper()
+    LocalJob(folder, courier).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,128 @@
+"""The processes of a local job, found through /proc, so that none is missed and none is left.
+
+Descendants that call setsid or outlive their parents are reparented to the platform process (it is
+their subreaper), and every process of a host carries a variable that names its host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+from launcher.client.sessions.local import libc
+from launcher.errors import PlatformError
+
+#: Environment variable of all processes of a host; its value is the host's folder.
+HOST_VARIABLE = "LAUNCHER_LOCAL_HOST"
+
+# linux/prctl.h
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_POLL_SECONDS = 0.02
+#: A killed process exits at once, unless the kernel blocks it (a dead network disk).
+_KILL_SECONDS = 30.0
+
+
+def become_subreaper() -> None:
+    """Make every orphaned descendant a child of this process from now on."""
+    libc.call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel for a SIGTERM when the parent dies; call between fork and exec."""
+    libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def living_children() -> dict[int, list[int]]:
+    """Return this machine's living processes by parent; zombies are left out."""
+    children: dict[int, list[int]] = {}
+    for pid in _pids():
+        # The fields after the command, which is in parentheses and may contain anything.
+        fields = _read(pid, "stat").rpartition(b")")[2].split()
+        if fields and fields[0] not in (b"Z", b"X"):
+            children.setdefault(int(fields[1]), []).append(pid)
+    return children
+
+
+def descendants(root: int) -> list[int]:
+    """Return every living process below `root`, whatever session or group it moved to."""
+    children = living_children()
+    found: list[int] = []
+    frontier = [root]
+    while frontier:
+        below = children.get(frontier.pop(), [])
+        found += below
+        frontier += below
+    return found
+
+
+def marked(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
+    """Return those of `pids` (None: all) whose host's folder is `mark` or below it."""
+    exact = f"{HOST_VARIABLE}={mark}".encode()
+    return [
+        pid
+        for pid in (_pids() if pids is None else pids)
+        if any(
+            entry == exact or entry.startswith(exact + b"/")
+            for entry in _read(pid, "environ").split(b"\0")
+        )
+    ]
+
+
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to each process; ignore those that have exited."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def reap_orphans(known: Collection[int]) -> None:
+    """Reap reparented children that have ended, and leave the known ones to their owners."""
+    while True:
+        try:
+            # WNOWAIT does not reap, so that the status of a known child is not lost.
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in known:
+            return
+        os.waitpid(ended.si_pid, 0)
+
+
+def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = ()) -> None:
+    """Send SIGKILL to the processes that `alive` lists, repeatedly, until it lists none.
+
+    Raises PlatformError when one cannot be killed.
+    """
+    deadline = time.monotonic() + _KILL_SECONDS
+    while remaining := alive():
+        if time.monotonic() > deadline:
+            raise PlatformError(f"processes {remaining} do not end, though they were killed")
+        signal_all(remaining, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+        reap_orphans(known)
+
+
+def how_it_ended(code: int) -> str:
+    """Describe an exit code: "exit code 3", or for a negative one "killed by SIGKILL"."""
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _read(pid: int, file: str) -> bytes:
+    """Return a file of a process; empty when the process has exited or belongs to another user."""
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,100 @@
+"""A running host: a process of this machine, all its descendants, and its log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.isolation import StartPlan
+from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.local.process_tree import (
+    descendants,
+    how_it_ended,
+    marked,
+    signal_all,
+)
+from launcher.errors import PlatformError
+
+
+class RunningHost:
+    """One started host; `exit_code` is None while its first process lives.
+
+    A container ends with its first process; so `poll` then kills the processes left behind.
+    """
+
+    def __init__(self, host: LocalHost, tree: HostTree, plan: StartPlan, log: Path) -> None:
+        self.host = host
+        self.tree = tree
+        self.log = log
+        self.exit_code: int | None = None
+        self._wrappers = plan.wrappers
+        self._process = _start(host, plan, log)
+
+    @property
+    def pid(self) -> int:
+        """The ID of the host's first process on this machine, which may be a wrapper."""
+        return self._process.pid
+
+    def poll(self) -> bool:
+        """Return True once, when the host has ended."""
+        if self.exit_code is not None or self._process.poll() is None:
+            return False
+        self.exit_code = self._process.returncode
+        signal_all(self._own_processes(), signal.SIGKILL)
+        return True
+
+    def terminate(self) -> bool:
+        """Send SIGTERM to the host's first process, like a container's; return whether it was sent.
+
+        Passing the signal on is up to that process. A host that is still starting has only its
+        wrapper processes (bwrap); then nothing is sent.
+        """
+        first = self._own_processes()[self._wrappers :][:1]
+        signal_all(first, signal.SIGTERM)
+        return bool(first)
+
+    def kill(self) -> None:
+        """Send SIGKILL to all processes of the host."""
+        signal_all(self._own_processes(), signal.SIGKILL)
+
+    def how_it_ended(self) -> str:
+        """Describe the end: "exit code 3", "killed by SIGKILL", "exit code 143 (as after SIGTERM)".
+
+        Like a shell, a sandbox exits with 128 plus the signal's number. A program that obeys
+        SIGTERM and reports it exits with the same code.
+        """
+        code = self.exit_code or 0
+        number = code - 128
+        if number not in set(signal.Signals):
+            return how_it_ended(code)
+        name = signal.Signals(number).name
+        is_kill = self._wrappers and name != "SIGTERM"
+        return how_it_ended(-number) if is_kill else f"exit code {code} (as after {name})"
+
+    def _own_processes(self) -> list[int]:
+        """Return the host's processes: its wrappers, then its first process, then all others."""
+        tree = [] if self.exit_code is not None else [self.pid, *descendants(self.pid)]
+        adopted = marked(self.tree.path, descendants(os.getpid()))
+        return list(dict.fromkeys(tree + adopted))
+
+
+def _start(host: LocalHost, plan: StartPlan, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as stream:
+        try:
+            return subprocess.Popen(
+                plan.command,
+                env=dict(plan.environment),
+                cwd=plan.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=plan.before,
+            )
+        except OSError as error:
+            raise PlatformError(
+                f"host {host} cannot start {plan.command[0]!r}: {error.strerror}"
+            ) from error

@@ -1,0 +1,210 @@
+"""Objects in S3, through boto3: listed, read, fetched and stored.
+
+The only file of the local platform that imports boto3; it runs in a job's S3 process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import boto3
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+from s3transfer.exceptions import RetriesExceededError
+from s3transfer.subscribers import BaseSubscriber
+
+from launcher.client.sessions.local.object_store import S3Failed
+from launcher.client.sessions.s3_uris import bucket_and_key
+
+_T = TypeVar("_T")
+#: Parts of objects transferred at once.
+_PARALLEL = 16
+_PAUSE_SECONDS = 1.0
+_REPORT_SECONDS = 0.5
+#: Error codes after which the same request may succeed (from S3's list of error codes).
+_TRANSIENT = {
+    "InternalError",
+    "OperationAborted",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+}
+_FAILURES = (BotoCoreError, ClientError, RetriesExceededError)
+
+
+class Listener(Protocol):
+    """Receives progress and notes, and may end a transfer."""
+
+    def progress(self, done: int) -> None:
+        """Receive the number of bytes transferred so far."""
+
+    def note(self, text: str) -> None:
+        """Receive a message for the job's owner."""
+
+    def check(self) -> None:
+        """Raise an error to end the transfer early."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait for some seconds."""
+
+
+class S3:
+    """An S3 client configured by the environment: its keys, region and AWS_ENDPOINT_URL_S3."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._client = boto3.client(
+            "s3",
+            config=Config(
+                retries={"mode": "standard", "max_attempts": 3},
+                max_pool_connections=_PARALLEL,
+                connect_timeout=10,
+            ),
+        )
+
+    def list(self, uri: str, patience: float) -> list[tuple[str, int]]:
+        """Return (URI, bytes) of every object whose URI starts with `uri`, in key order."""
+        bucket, prefix = bucket_and_key(uri)
+        pages = self._client.get_paginator("list_objects_v2")
+
+        def ask() -> list[tuple[str, int]]:
+            return [
+                (f"s3://{bucket}/{found['Key']}", found["Size"])
+                for page in pages.paginate(Bucket=bucket, Prefix=prefix)
+                for found in page.get("Contents", ())
+            ]
+
+        return self._patiently(ask, patience)
+
+    def read(self, uri: str, patience: float) -> bytes:
+        """Return the content of a small object."""
+        bucket, key = bucket_and_key(uri)
+
+        def ask() -> bytes:
+            content: bytes = self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            return content
+
+        return self._patiently(ask, patience)
+
+    def fetch(self, files: Mapping[str, Path], patience: float) -> None:
+        """Copy objects into files, many at once; the listener may end the transfer."""
+        for path in files.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+        def begin(manager: Any, uri: str, subscriber: BaseSubscriber) -> Any:
+            bucket, key = bucket_and_key(uri)
+            return manager.download(bucket, key, str(files[uri]), subscribers=[subscriber])
+
+        report = _Report(self._listener, may_end=True)
+        self._transfer(dict(files), begin, report, patience)
+
+    def store(self, files: Mapping[str, Path], patience: float) -> None:
+        """Copy files into objects, many at once."""
+
+        def begin(manager: Any, uri: str, subscriber: BaseSubscriber) -> Any:
+            bucket, key = bucket_and_key(uri)
+            return manager.upload(str(files[uri]), bucket, key, subscribers=[subscriber])
+
+        report = _Report(self._listener, may_end=False)
+        self._transfer(dict(files), begin, report, patience)
+
+    def _transfer(
+        self,
+        left: dict[str, Path],
+        begin: Callable[[Any, str, BaseSubscriber], Any],
+        report: _Report,
+        patience: float,
+    ) -> None:
+        def ask() -> None:
+            config = TransferConfig(max_concurrency=_PARALLEL)
+            with create_transfer_manager(self._client, config) as manager:
+                futures = {uri: begin(manager, uri, report) for uri in left}
+                for uri, future in futures.items():
+                    with _about(uri):
+                        future.result()
+                    del left[uri]
+
+        self._patiently(ask, patience, lambda: report.done)
+
+    def _patiently(
+        self, ask: Callable[[], _T], patience: float, progress: Callable[[], int] = lambda: 0
+    ) -> _T:
+        """Repeat a call until it succeeds; give up after `patience` seconds without progress."""
+        deadline, seen = 0.0, -1
+        while True:
+            try:
+                return ask()
+            except _FAILURES as error:
+                is_new = seen < (seen := progress())
+                if is_new:
+                    deadline = time.monotonic() + patience
+                if not _is_transient(error) or time.monotonic() >= deadline:
+                    raise _failed(error) from error
+                if is_new:
+                    self._listener.note(
+                        f"S3 does not answer ({_words(error)}): it is asked again for up to "
+                        f"{patience:.0f} s"
+                    )
+            self._listener.wait(_PAUSE_SECONDS)
+
+
+class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
+    """Counts the bytes of a transfer, and reports to the listener twice a second at most."""
+
+    def __init__(self, listener: Listener, *, may_end: bool) -> None:
+        self._listener = listener
+        self._may_end = may_end
+        self._lock = threading.Lock()
+        self.done = 0
+        self._next = 0.0
+
+    def on_progress(self, bytes_transferred: int, **_: Any) -> None:
+        with self._lock:  # several threads transfer
+            self.done += bytes_transferred
+            if time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + _REPORT_SECONDS
+            self._listener.progress(self.done)
+            if self._may_end:
+                self._listener.check()
+
+
+@contextmanager
+def _about(uri: str) -> Iterator[None]:
+    """Attach to an error the URI of the object that it is about."""
+    try:
+        yield
+    except _FAILURES as error:
+        error.launcher_uri = uri
+        raise
+
+
+def _failed(error: Exception) -> S3Failed:
+    uri = getattr(error, "launcher_uri", None)
+    where = f"{uri}: " if uri else ""
+    return S3Failed(f"{where}{_words(error)}", _code(error))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, RetriesExceededError):
+        return f"{error}: {error.last_exception}"
+    return str(error)
+
+
+def _code(error: Exception) -> str:
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
+
+
+def _is_transient(error: Exception) -> bool:
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= 500 or _code(error) in _TRANSIENT
+    return isinstance(error, ConnectionError | HTTPClientError | RetriesExceededError)

@@ -1,0 +1,153 @@
+"""The S3 process of a job: a separate process that makes every S3 call for it.
+
+The watchdog forks it before the platform process, for three reasons: the platform process may leave
+this machine's network (isolation `network`), it kills all its descendants when the hosts have
+ended, and it must start processes from a single thread. The two processes communicate over a pipe,
+and the S3 process exits when the other end is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.object_store import S3Failed
+from launcher.errors import PlatformError
+
+#: Seconds for which S3 may be unreachable before a call fails.
+PATIENCE = 300.0
+
+
+class TransferStopped(Exception):
+    """Raised when the job was asked to stop while its inputs were being downloaded."""
+
+
+class S3Process:
+    """The platform process's end of the pipe: sends one request at a time and waits for its answer.
+
+    on_note, on_progress: called with the notes and byte counts that arrive while a request runs.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()  # the checkpoint thread sends requests too
+        self.on_note: Callable[[str], None] = lambda _: None
+        self.on_progress: Callable[[int], None] = lambda _: None
+
+    def list(self, uri: str) -> list[tuple[str, int]]:
+        """Return (URI, bytes) of every object whose URI starts with `uri`. Raises S3Failed."""
+        found: list[tuple[str, int]] = self._ask("list", uri, PATIENCE)
+        return found
+
+    def read(self, uri: str) -> bytes:
+        """Return the content of a small object. Raises S3Failed."""
+        content: bytes = self._ask("read", uri, PATIENCE)
+        return content
+
+    def fetch(self, files: Mapping[str, Path]) -> None:
+        """Copy objects into files. Raises S3Failed, OSError, or TransferStopped."""
+        self._ask("fetch", dict(files), PATIENCE)
+
+    def store(self, files: Mapping[str, Path], *, patient: bool = True) -> None:
+        """Copy files into objects; with `patient`, wait for S3. Raises S3Failed or OSError."""
+        self._ask("store", dict(files), PATIENCE if patient else 0.0)
+
+    def close(self) -> None:
+        """Close this process's end; the S3 process exits once no process holds this end open."""
+        self._connection.close()
+
+    def _ask(self, name: str, *arguments: object) -> Any:
+        with self._lock:
+            try:
+                self._connection.send((name, arguments))
+                while True:
+                    kind, value = self._connection.recv()
+                    if kind == "note":
+                        self.on_note(value)
+                    elif kind == "progress":
+                        self.on_progress(value)
+                    elif kind == "failed":
+                        raise value
+                    else:
+                        return value
+            except (EOFError, ConnectionError) as error:
+                raise S3Failed("the process that talks to S3 was lost") from error
+
+
+def hire(folder: JobFolder) -> S3Process:
+    """Fork the S3 process of a job and return the connection to it."""
+    ours, its = Pipe()
+    if os.fork() == 0:
+        try:
+            _close_all_but(its.fileno())
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            _serve(its, folder)
+        finally:
+            os._exit(0)
+    its.close()
+    return S3Process(ours)
+
+
+def _close_all_but(kept: int) -> None:
+    """Close all other descriptors.
+
+    Among them is the job's lock: a copy here would make a dead platform look alive.
+    """
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _serve(connection: Connection, folder: JobFolder) -> None:
+    """Answer requests until the other end of the pipe is closed."""
+    listener = _Line(connection, folder)
+    s3 = None
+    while True:
+        try:
+            name, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            # Imported here so that a job that ends before it needs S3 does not wait for boto3.
+            from launcher.client.sessions.local.s3 import S3
+
+            s3 = s3 or S3(listener)
+            answer = ("done", getattr(s3, name)(*arguments))
+        except (PlatformError, OSError, TransferStopped) as error:
+            answer = ("failed", error)
+        except Exception as error:  # noqa: BLE001 (the other process reports it)
+            answer = ("failed", S3Failed(f"{type(error).__name__}: {error}"))
+        connection.send(answer)
+
+
+class _Line:
+    """Sends the progress and notes of a transfer over the pipe, and watches for a stop request."""
+
+    def __init__(self, connection: Connection, folder: JobFolder) -> None:
+        self._connection = connection
+        self._folder = folder
+
+    def progress(self, done: int) -> None:
+        """Send the number of bytes transferred so far."""
+        self._connection.send(("progress", done))
+
+    def note(self, text: str) -> None:
+        """Send a message for the job's owner."""
+        self._connection.send(("note", text))
+
+    def check(self) -> None:
+        """Raise TransferStopped if the job was asked to stop."""
+        if self._folder.stop.exists():
+            raise TransferStopped
+
+    def wait(self, seconds: float) -> None:
+        """Wait for some seconds; raise EOFError when the platform process has exited."""
+        if self._connection.poll(seconds):
+            raise EOFError

@@ -1,0 +1,101 @@
+"""All local jobs below one root folder: ~/.launcher, or $LAUNCHER_HOME."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.client.sessions.local.atomic_files import writing
+from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.errors import JobNotFound, PlatformError
+
+ROOT_VARIABLE = "LAUNCHER_HOME"
+
+
+def default_root() -> Path:
+    """Return $LAUNCHER_HOME, or ~/.launcher."""
+    return Path(os.environ.get(ROOT_VARIABLE) or "~/.launcher").expanduser()
+
+
+@dataclass(frozen=True)
+class StorageFolder:
+    """The jobs below a root folder; a job exists with all its files, or not at all."""
+
+    root: Path
+
+    @property
+    def _jobs(self) -> Path:
+        return self.root / "jobs"
+
+    def create(
+        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+    ) -> tuple[JobFolder, int]:
+        """Create a new job's folder; return it and the descriptor that holds its lock.
+
+        Raises PlatformError when the name was ever used, or the folder cannot be written.
+        """
+        name = request["TrainingJobName"]
+        with writing(self._jobs):
+            draft = self._draft(request, settings, status)
+        lock = draft.take_lock()
+        assert lock is not None, "nobody else knows this folder yet"
+        folder = JobFolder(self._jobs / name)
+        try:
+            draft.path.rename(folder.path)
+        except OSError as error:
+            os.close(lock)
+            shutil.rmtree(draft.path)
+            if not folder.path.exists():
+                raise
+            raise PlatformError(
+                f"the name of job {name!r} was used before (see {folder.path}): use another name"
+            ) from error
+        return folder, lock
+
+    def _draft(
+        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+    ) -> JobFolder:
+        """Create a new job's folder under a temporary name."""
+        self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # A root inside a user's source folder must not be bundled with their jobs.
+        (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
+        draft = JobFolder(Path(tempfile.mkdtemp(dir=self._jobs, prefix=".new-")))
+        try:
+            draft.write(request, settings, status)
+        except BaseException:
+            shutil.rmtree(draft.path)
+            raise
+        return draft
+
+    def find(self, name: str) -> JobFolder:
+        """Return the folder of a job; raise JobNotFound when no job has that name."""
+        if not self._is_there(name):
+            near = difflib.get_close_matches(name, self._names(), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "`launcher list` names them all"
+            raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
+        return JobFolder(self._jobs / name)
+
+    def all(self) -> list[JobFolder]:
+        """Return the folders of all jobs."""
+        return [JobFolder(self._jobs / name) for name in self._names()]
+
+    def newest_names(self) -> list[str]:
+        """Return the names of all jobs, newest first, without reading their documents."""
+        return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
+
+    def _is_there(self, name: str) -> bool:
+        if Path(name).name != name or name.startswith("."):
+            return False
+        return os.path.isdir(self._jobs / name)  # noqa: PTH112 (Path's raises for a name too long)
+
+    def _names(self) -> list[str]:
+        if not self._jobs.is_dir():
+            return []
+        with os.scandir(self._jobs) as entries:
+            return sorted(each.name for each in entries if each.name[0] != "." and each.is_dir())

@@ -1,0 +1,105 @@
+"""The training phase: from the start of the first host to the end of the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from launcher.client.sessions.local.job_description import JobState
+from launcher.client.sessions.local.process_tree import reap_orphans
+from launcher.client.sessions.local.running import RunningHost
+from launcher.shared import HostFailure
+
+_TICK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Conditions under which training ends before its hosts do.
+
+    asked_to_end: returns the state that a user or a time limit asks for now.
+    grace_seconds: between SIGTERM and SIGKILL.
+    host_failure: whether one failed host ends the job, or only the failure of its whole group.
+    """
+
+    asked_to_end: Callable[[], JobState | None]
+    grace_seconds: float
+    host_failure: HostFailure
+
+
+@dataclass
+class Supervision:
+    """Watches the hosts of a job until all of them have ended.
+
+    ended: the hosts in the order in which they ended.
+    ending: the state that follows.
+    problem: why that state is Failed although no host has failed.
+    on_ending: called once with the ending, when the hosts are asked to end and none has failed.
+    on_tick: called every 50 ms.
+    on_lost: called with a failed host that does not end the job.
+    """
+
+    hosts: Sequence[RunningHost]
+    terms: Terms
+    on_ending: Callable[[JobState], None]
+    on_tick: Callable[[], None]
+    on_lost: Callable[[RunningHost], None]
+    ended: list[RunningHost] = field(default_factory=list)
+    ending: JobState = JobState.COMPLETED
+    problem: str | None = None
+
+    def run(self) -> None:
+        """Watch until every host has ended; set `ended` and `ending`."""
+        while self._alive():
+            ended = self._collect()
+            if ending := self._reason_to_end():
+                self._end_all(ending)
+            else:
+                self._tell_lost(ended)
+            self.on_tick()
+            time.sleep(_TICK_SECONDS)
+
+    def failed(self) -> list[RunningHost]:
+        """Return the hosts whose failure fails the job, in the order in which they ended."""
+        failed = [host for host in self.ended if host.exit_code]
+        if self.terms.host_failure is HostFailure.FAIL:
+            return failed
+        living = {host.host.group for host in self.hosts if not host.exit_code}
+        return [host for host in failed if host.host.group not in living]
+
+    def _alive(self) -> list[RunningHost]:
+        return [host for host in self.hosts if host.exit_code is None]
+
+    def _collect(self) -> list[RunningHost]:
+        """Return the hosts that have just ended."""
+        reap_orphans({host.pid for host in self._alive()})
+        ended = [host for host in self.hosts if host.poll()]
+        self.ended += ended
+        return ended
+
+    def _tell_lost(self, ended: Sequence[RunningHost]) -> None:
+        for host in ended:
+            if host.exit_code:
+                self.on_lost(host)
+
+    def _reason_to_end(self) -> JobState | None:
+        if self.failed():
+            return JobState.FAILED
+        return self.terms.asked_to_end() if self._alive() else None
+
+    def _end_all(self, ending: JobState) -> None:
+        """Send SIGTERM to every host, and SIGKILL to those still alive after the grace period."""
+        self.ending = ending
+        if ending is not JobState.FAILED:
+            self.on_ending(ending)
+        deadline = time.monotonic() + self.terms.grace_seconds
+        unasked = self._alive()
+        while self._alive():
+            unasked = [host for host in unasked if not host.terminate()]
+            if time.monotonic() > deadline:
+                for host in self._alive():
+                    host.kill()
+            self._collect()
+            self.on_tick()
+            time.sleep(_TICK_SECONDS)

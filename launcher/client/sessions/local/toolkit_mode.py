@@ -1,0 +1,135 @@
+"""Script mode: jobs that use the image's own start, with the script named by hyperparameters.
+
+SDK v2 and others start AWS's framework images this way. The image is not run here; our runtime
+(runtime/script_mode.py), copied to every host, emulates its start.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.sessions.local.fetching import DownloadFailed
+from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.local_storage import path_of
+from launcher.client.sessions.local.object_store import S3Failed, copy_into
+from launcher.client.sessions.local.opt_ml import HostTree
+from launcher.client.sessions.s3_uris import is_s3
+from launcher.errors import Problem
+from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.local.s3_process import S3Process
+
+_PROGRAM = "sagemaker_program"
+_SOURCE = "sagemaker_submit_directory"
+_ARCHIVE = "sourcedir.tar.gz"
+_START = (
+    f"import sys; sys.path.insert(0, {str(MlPaths().library)!r}); "
+    "from launcher.runtime.script_mode import main; sys.exit(main(*sys.argv[1:]))"
+)
+#: Hyperparameters that make the toolkit start software that only AWS's images contain.
+_NEEDS_IMAGE = {
+    "sagemaker_mpi_enabled": "the toolkit's MPI",
+    "sagemaker_distributed_dataparallel_enabled": "the library smdistributed.dataparallel",
+    "mp_parameters": "the library smdistributed.modelparallel",
+    "sagemaker_parameter_server_enabled": "the toolkit's parameter servers",
+    "sagemaker_multi_worker_mirrored_strategy_enabled": "the toolkit's TF_CONFIG",
+    "sagemaker_pytorch_xla_multi_worker_enabled": "PyTorch/XLA of the training compiler",
+}
+
+
+def is_script_mode(request: Mapping[str, Any]) -> bool:
+    """Return whether a request uses the image's own start with a script."""
+    has_program = _PROGRAM in (request.get("HyperParameters") or {})
+    return has_program and not request["AlgorithmSpecification"].get("ContainerEntrypoint")
+
+
+def source_of(request: Mapping[str, Any]) -> str | None:
+    """Return where the script's folder is, a URI or a path inside the host; None if not given."""
+    source = _decoded(request["HyperParameters"].get(_SOURCE))
+    return None if source is None else str(source)
+
+
+def command_of(request: Mapping[str, Any]) -> list[str]:
+    """Return the command that every host runs."""
+    algorithm = request["AlgorithmSpecification"]
+    if not is_script_mode(request):
+        return [*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ())]
+    is_in_channel = str(source_of(request)).startswith(f"{DEFAULT_ML_ROOT}/")
+    archive = [] if is_in_channel else [str(MlPaths().input / _ARCHIVE)]
+    return ["python3", "-c", _START, *archive]
+
+
+def check_script_mode(request: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the problems that keep script mode from being emulated here."""
+    source = source_of(request)
+    if source is None:
+        yield Problem(
+            what=f"there is {_PROGRAM}, but no {_SOURCE}",
+            where="HyperParameters",
+            fix=f'give "{_SOURCE}": "s3://BUCKET/KEY/{_ARCHIVE}", the archive of the script',
+        )
+    elif not is_s3(source) and not source.startswith(("file://", f"{DEFAULT_ML_ROOT}/")):
+        yield Problem(
+            what=f"{source!r} is neither an archive in S3 nor a path below {DEFAULT_ML_ROOT}",
+            where=f"HyperParameters {_SOURCE!r}",
+            fix="give s3://BUCKET/KEY, or the path of the archive in a channel",
+        )
+    for name, what in _NEEDS_IMAGE.items():
+        if _decoded(request["HyperParameters"].get(name)):
+            yield Problem(
+                what=f"the job needs {what}, which is in AWS's images alone",
+                where=f"HyperParameters {name!r}",
+                fix="run it on SageMaker, or use torchrun: distribution="
+                '{"torch_distributed": {"enabled": True}}',
+            )
+
+
+def supply_script(
+    request: Mapping[str, Any],
+    trees: Iterable[HostTree],
+    courier: S3Process | None,
+    folder: JobFolder,
+) -> None:
+    """Copy our runtime to every host, and the script's archive unless it is in a channel.
+
+    Raises DownloadFailed, OSError or TransferStopped.
+    """
+    if not is_script_mode(request):
+        return
+    from launcher.client.request.bundle import (
+        job_world,  # imports the spec; completion must not wait
+    )
+
+    source = str(source_of(request))
+    archive = (
+        None if source.startswith(f"{DEFAULT_ML_ROOT}/") else _fetched(source, courier, folder)
+    )
+    for tree in trees:
+        for file in job_world():
+            copy_into(tree.ml.library, Path(file.path), file.origin)
+        if archive is not None:
+            shutil.copyfile(archive, tree.ml.input / _ARCHIVE)
+
+
+def _fetched(uri: str, courier: S3Process | None, folder: JobFolder) -> Path:
+    if courier is None or not is_s3(uri):
+        return path_of(uri)
+    archive = folder.fetched / _ARCHIVE
+    try:
+        courier.fetch({uri: archive})
+    except S3Failed as error:
+        raise DownloadFailed(f"ClientError: the script cannot be downloaded: {error}") from error
+    return archive
+
+
+def _decoded(text: str | None) -> Any:
+    """Return a hyperparameter's value: parsed if it is JSON, otherwise the text."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text

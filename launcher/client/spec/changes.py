@@ -1,0 +1,78 @@
+"""Overrides of a document's fields, such as "hyperparameters.epochs=1"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from launcher.client.spec.spec_findings import FieldPath
+from launcher.client.spec.yaml_reader import YamlReading
+
+
+def apply_changes(
+    values: dict[Any, Any],
+    changes: Iterable[str],
+    parse: Callable[[str], Any],
+    reading: YamlReading,
+) -> dict[FieldPath, str]:
+    """Apply each change to the values in place; return the text of the change by field.
+
+    A path consists of field names, list positions and names of instance groups.
+    """
+    said: dict[FieldPath, str] = {}
+    for change in changes:
+        path, what, fix = _apply(values, change, parse)
+        said[path] = change
+        reading.typed[path] = change.partition("=")[2].strip()
+        if what:
+            reading.reject(path, what, fix)
+    return said
+
+
+def _apply(
+    values: dict[Any, Any], change: str, parse: Callable[[str], Any]
+) -> tuple[FieldPath, str, str]:
+    """Apply one change; return its path, the problem and the fix (both "" on success)."""
+    names, equals, text = change.partition("=")
+    path: FieldPath = ()
+    place: Any = values
+    *parents, last = names.split(".")
+    if not equals or not all([*parents, last]):
+        return (names,), "it is not path=value", "write for example hyperparameters.epochs=1"
+    for name in parents:
+        step = _step(place, name)
+        if step is None:
+            return (*path, name), *_nothing_there(place, name)
+        path = (*path, step)
+        if isinstance(place, dict) and place.get(step) is None:
+            place[step] = {}
+        place = place[step]
+    step = _step(place, last)
+    if step is None:
+        return (*path, last), *_nothing_there(place, last)
+    try:
+        place[step] = parse(text)
+    except ValueError as error:
+        return (*path, step), f"the value is not YAML: {error}", "quote it"
+    return (*path, step), "", ""
+
+
+def _step(place: Any, name: str) -> str | int | None:
+    """Return the key or list position in `place` that `name` refers to, or None."""
+    if isinstance(place, dict):
+        return name
+    for index, item in enumerate(place if isinstance(place, list) else ()):
+        if name == str(index) or (
+            isinstance(item, dict) and item.get("instance_group_name") == name
+        ):
+            return index
+    return None
+
+
+def _nothing_there(place: Any, name: str) -> tuple[str, str]:
+    what = f'there is nothing called "{name}" there'
+    if not isinstance(place, list):
+        return what, "shorten the path"
+    names = [item.get("instance_group_name") for item in place if isinstance(item, dict)]
+    known = [str(known) for known in names if known] or [str(i) for i in range(len(place))]
+    return what, f"use one of {', '.join(known)}" if known else "the list is empty"

@@ -1,0 +1,60 @@
+"""Coercion of the accepted forms of a JobSpec's values to the declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launcher.client.spec.metric_definition import MetricDefinition
+from launcher.client.spec.spec_names import names
+from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+
+_TEXTS = (
+    "dependencies",
+    "container_entry_point",
+    "container_arguments",
+    "subnets",
+    "security_group_ids",
+)
+_REQUEST_PARTS = (
+    "hyperparameters",
+    "instance_placement_config",
+    "experiment_config",
+    "tensorboard_output_config",
+    "debugger_hook_config",
+    "profiler_config",
+    "extra_request",
+)
+
+
+def kept_forms(spec: Any) -> dict[str, Any]:
+    """Return the fields of a JobSpec that accept several forms, coerced to their declared types."""
+    return {
+        "instance_groups": tuple(spec.instance_groups),
+        "inputs": {name: _channel(channel) for name, channel in spec.inputs.items()},
+        "environment": dict(spec.environment),
+        "tags": dict(spec.tags),
+        "metric_definitions": tuple(map(_metric, spec.metric_definitions)),
+        **{name: names(getattr(spec, name)) for name in _TEXTS},
+        **{name: plain(getattr(spec, name)) for name in _REQUEST_PARTS},
+        **{name: tuple(plain(getattr(spec, name))) for name in ("rules", "profiler_rules")},
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return the value as JSON would read it back, so that round trips change nothing."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    return value
+
+
+def _channel(channel: TrainingInput | FileSystemInput | str) -> TrainingInput | FileSystemInput:
+    return TrainingInput(channel) if isinstance(channel, str) else channel
+
+
+def _metric(metric: MetricDefinition | Mapping[str, str]) -> MetricDefinition:
+    if isinstance(metric, Mapping) and metric.keys() == {"Name", "Regex"}:
+        return MetricDefinition(metric["Name"], metric["Regex"])
+    return metric  # type: ignore[return-value]  # the rules report other mappings

@@ -1,0 +1,266 @@
+"""Reading and writing of a job's YAML: problems have line numbers, and round trips are exact.
+
+Scalars follow YAML 1.2's core schema, not PyYAML's 1.1: `1e-3` is a number; `on`, `no` and
+`2024-01-31` are strings. Source: https://yaml.org/spec/1.2.2/#103-core-schema
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launcher.client.spec.changes import apply_changes
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.resolve_paths import anchored
+from launcher.client.spec.rules import examine
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding, dotted
+from launcher.client.spec.yaml_reader import YamlReading, read_spec
+from launcher.client.spec.yaml_writer import plain_values
+from launcher.errors import Problem, SpecError
+
+_FLOAT = (
+    r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+_CORE_SCHEMA = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+",
+    "float": _FLOAT,
+}
+#: PyYAML's format: resolvers by first character; None matches any character.
+_RESOLVERS: Any = {
+    None: [
+        (f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"))
+        for tag, pattern in _CORE_SCHEMA.items()
+    ]
+}
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers = _RESOLVERS
+
+
+class _Dumper(yaml.SafeDumper):
+    yaml_implicit_resolvers = _RESOLVERS
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """Quote text with line breaks that PyYAML would otherwise read back as different ones."""
+        style = '"' if any(character in text for character in "\x85\u2028\u2029") else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """The source positions of a document's fields.
+
+    lines: line numbers, counted from 1.
+    changes: overrides given outside the document, as "path=value".
+    """
+
+    name: str | None
+    lines: Mapping[FieldPath, int]
+    changes: Mapping[FieldPath, str]
+
+    def where(self, path: FieldPath) -> str:
+        """Return the position of a field: "job.yaml:7 (instance_groups[1].instance_count)"."""
+        if said := self._said(path):
+            return f"--set {said}"
+        place = f"{self.name}:{self.line(path)}" if self.name else f"line {self.line(path)}"
+        return f"{place} ({dotted(path)})" if path else place
+
+    def _said(self, path: FieldPath) -> str | None:
+        """Return the change that set the field, one around it, or (for a new field) inside it."""
+        nearest = self._nearest(path)
+        if nearest in self.changes or path in self.lines:
+            return self.changes.get(nearest)
+        inside = (text for change, text in self.changes.items() if change[: len(path)] == path)
+        return next(inside, None) if path else None
+
+    def line(self, path: FieldPath) -> int:
+        """Return the line of the field, or else of the nearest enclosing field in the text."""
+        return self.lines.get(self._nearest(path), 1)
+
+    def _nearest(self, path: FieldPath) -> FieldPath:
+        while path and path not in self.lines and path not in self.changes:
+            path = path[:-1]
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A parsed job document: the readable part of the job, and the errors found while parsing.
+
+    broken: fields that the rules skip, because their value is not what the author meant.
+    """
+
+    spec: JobSpec
+    findings: tuple[SpecFinding, ...]
+    broken: frozenset[FieldPath]
+    places: Places
+
+    def raise_problems(self) -> None:
+        """Raise SpecError if the document has parse errors.
+
+        The error also lists what the rules find in the readable part of the job, so that all
+        problems can be fixed at once.
+        """
+        if self.findings:
+            judged = (f for f in examine(self.spec) if not f.is_warning)
+            findings = [*self.findings, *(f for f in judged if not f.rests_on(self.broken))]
+            findings.sort(key=lambda finding: self.places.line(finding.path))
+            raise SpecError(finding.problem(self.places.where) for finding in findings)
+
+
+def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Document:
+    """Read a job's YAML: a Path, a string ending in .yaml or .yml, or the YAML itself.
+
+    In a file, source_dir and file:// URIs are relative to the file's folder. Each change is a
+    "path=value" that overrides the document.
+
+    Raises SpecError if the file cannot be read or the text is not YAML.
+    """
+    path = _as_path(text_or_path)
+    tree = _Tree()
+    try:
+        values = tree.read(_load(path) if path else str(text_or_path))
+    except yaml.YAMLError as error:
+        raise SpecError([_syntax_problem(error, path)]) from error
+    changed = apply_changes(values, changes, read_value, tree.reading)
+    places = Places(name=path.name if path else None, lines=tree.lines, changes=changed)
+    spec = read_spec(values, tree.reading).replace(where=places.where)
+    return Document(
+        spec=anchored(spec, path.parent) if path else spec,
+        findings=tuple(tree.reading.findings),
+        broken=frozenset(tree.reading.broken),
+        places=places,
+    )
+
+
+def write_document(spec: JobSpec) -> str:
+    """Return the job as YAML, omitting fields at their defaults.
+
+    Raises SpecError for a hyperparameter that YAML cannot represent.
+    """
+    try:
+        text: str = yaml.dump(
+            plain_values(spec), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+        )
+    except yaml.representer.RepresenterError as error:
+        problem = Problem(
+            what=f"a value cannot be written as YAML: {error.args[-1]!r}",
+            where="hyperparameters",
+            fix="use texts, numbers, true/false, lists and mappings",
+        )
+        raise SpecError([problem]) from error
+    return text
+
+
+class _Tree:
+    """A converter of YAML nodes to plain values that records the line of each."""
+
+    def __init__(self) -> None:
+        self.lines: dict[FieldPath, int] = {}
+        self.reading = YamlReading()
+
+    def read(self, text: str) -> dict[Any, Any]:
+        """Return the document's mapping. Raises yaml.YAMLError."""
+        value = self.read_value(text)
+        if isinstance(value, dict):
+            return value
+        what = "the document does not describe a job"
+        self.reading.reject((), what, 'write its fields, such as "entry_point: train.py"')
+        return {}
+
+    def read_value(self, text: str) -> Any:
+        """Return the document's value, or None if it is empty. Raises yaml.YAMLError."""
+        self._loader = _Loader(text)
+        node = self._loader.get_single_node()
+        return self._value(node, (), ()) if node else None
+
+    def _value(self, node: yaml.Node, path: FieldPath, around: tuple[yaml.Node, ...]) -> Any:
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if node in around:
+            return self.reading.reject(path, "the value contains itself", "remove the alias")
+        around = (*around, node)
+        if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
+            return self.reading.reject(path, f"{node.tag} is no plain value", "remove the tag")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, around)
+        if isinstance(node, yaml.SequenceNode):
+            items = enumerate(node.value)
+            return [self._value(item, (*path, index), around) for index, item in items]
+        return self._loader.construct_object(node)
+
+    def _mapping(
+        self, node: yaml.MappingNode, path: FieldPath, around: tuple[yaml.Node, ...]
+    ) -> dict[Any, Any]:
+        values: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.reading.reject(path, "a key is not text", "write key: value")
+                continue
+            key = self._loader.construct_object(key_node)
+            here = (*path, str(key))
+            first = self.lines.get(here)
+            self.lines[here] = key_node.start_mark.line + 1
+            if key in values:
+                what = f'"{key}" is written twice, first on line {first}'
+                self.reading.reject(here, what, "keep one of them")
+            else:
+                values[key] = self._value(value_node, here, around)
+        return values
+
+
+def read_value(text: str) -> Any:
+    """Parse a value the way a document would be parsed. Raises ValueError."""
+    tree = _Tree()
+    try:
+        return tree.read_value(text)
+    except yaml.YAMLError as error:
+        raise ValueError(getattr(error, "problem", None) or str(error)) from error
+
+
+def _as_path(text_or_path: str | Path) -> Path | None:
+    if isinstance(text_or_path, Path):
+        return text_or_path
+    is_name = "\n" not in text_or_path and text_or_path.endswith((".yaml", ".yml"))
+    return Path(text_or_path) if is_name else None
+
+
+def _load(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        what = f"{path} cannot be read: {error.strerror}"
+        fix = "check the name; `launcher init` writes a first job"
+        problem = Problem(what=what, where=str(path.parent.absolute()), fix=fix)
+        raise SpecError([problem]) from error
+    except UnicodeDecodeError as error:
+        what = f"{path} is not UTF-8 text (byte {error.start})"
+        raise SpecError([Problem(what=what, where=str(path), fix="save it as UTF-8")]) from error
+
+
+def _position(path: Path | None, line: int, column: int) -> str:
+    return f"{path.name}:{line}:{column}" if path else f"line {line}, column {column}"
+
+
+def _syntax_problem(error: yaml.YAMLError, path: Path | None) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    return Problem(
+        what=f"not YAML: {getattr(error, 'problem', None) or error}",
+        where=_position(path, mark.line + 1, mark.column + 1) if mark else str(path or "the text"),
+        fix="check indentation (spaces, no tabs), quotes and brackets there",
+    )

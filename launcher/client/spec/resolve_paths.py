@@ -1,0 +1,55 @@
+"""Resolution of a job's relative paths against the folder of the file it was read from."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+from launcher.client.spec.distribution import Distribution, ModelParallel
+from launcher.client.spec.job_spec import LOCATIONS, JobSpec
+
+FILE_SCHEME = "file://"
+
+
+def anchored(spec: JobSpec, folder: Path) -> JobSpec:
+    """Return the job with every local path made absolute.
+
+    This covers the code (source_dir, or entry_point without one), the dependencies, every file://
+    URI and the partition file.
+    """
+    changes: dict[str, Any] = {
+        field: _uri(uri, folder) for field in LOCATIONS if (uri := getattr(spec, field))
+    }
+    channels = {
+        name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))
+        for name, channel in spec.s3_inputs.items()
+    }
+    script = "entry_point" if spec.source_dir is None else "source_dir"
+    changes |= {
+        script: _path(getattr(spec, script), folder),
+        "dependencies": tuple(_path(path, folder) for path in spec.dependencies),
+        "inputs": {**spec.inputs, **channels},
+        "distribution": _distribution(spec.distribution, folder),
+    }
+    return spec.replace(**changes)
+
+
+def _distribution(distribution: Distribution | None, folder: Path) -> Distribution | None:
+    file = getattr(distribution, "partition_file", None)
+    if not isinstance(distribution, ModelParallel) or not isinstance(file, str):
+        return distribution
+    return dataclasses.replace(distribution, partition_file=_path(file, folder))
+
+
+def _uri(uri: str, folder: Path) -> str:
+    if not uri.startswith(FILE_SCHEME):
+        return uri
+    return FILE_SCHEME + _path(uri[len(FILE_SCHEME) :], folder)
+
+
+def _path(path: str, folder: Path) -> str:
+    if not path:
+        return path
+    return os.path.abspath(folder / path)  # noqa: PTH100  Path.resolve would follow links

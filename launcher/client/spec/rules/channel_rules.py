@@ -1,0 +1,179 @@
+"""Rules for the input channels.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html and the
+pages of its parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.training_inputs import TrainingInput
+from launcher.shared import CODE_CHANNEL, Role
+
+_INPUTS = ("inputs",)
+#: SageMaker's limit is 20, one of which is the code channel.
+_CHANNELS_LIMIT = 19
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_URI_LIMIT = 1024
+_S3_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
+INPUT_MODES = ("File", "FastFile", "Pipe")
+_CHOICES = {
+    "distribution": ("FullyReplicated", "ShardedByS3Key"),
+    "compression": (None, "None", "Gzip"),
+    "record_wrapping": (None, "None", "RecordIO"),
+    "s3_data_type": ("S3Prefix", "ManifestFile", "AugmentedManifestFile"),
+    "input_mode": (None, *INPUT_MODES),
+}
+
+
+def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find problems with the input channels."""
+    most = _CHANNELS_LIMIT - (spec.model_uri is not None)
+    if len(spec.inputs) > most:
+        what = f"{len(spec.inputs)} channels"
+        fix = f"use {most} at most (SageMaker takes 20, those of code and model included)"
+        yield SpecFinding(path=_INPUTS, about=(("model_uri",),), what=what, fix=fix)
+    yield from _reach_problems(spec)
+    yield from _model_problems(spec)
+    for name in spec.inputs:
+        yield from _name_problems(name, (*_INPUTS, name))
+    for name, channel in spec.s3_inputs.items():
+        path = (*_INPUTS, name)
+        yield from uri_problems(channel.s3_data, (*path, "s3_data"))
+        yield from _choice_problems(channel, path)
+        yield from _manifest_problems(spec, channel, path)
+        yield from _routing_problems(spec, channel, path)
+        yield from _sharding_problems(spec, channel, path)
+
+
+def _model_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Check `model_uri` and its channel, which is added to the user's channels."""
+    if spec.model_uri is None:
+        return
+    yield from uri_problems(spec.model_uri, ("model_uri",))
+    path, name = ("model_channel_name",), spec.model_channel_name
+    yield from _name_problems(name, path)
+    if name in spec.inputs:
+        what = f'the channel "{name}" is given twice: by inputs, and for model_uri'
+        fix = "give another model_channel_name"
+        yield SpecFinding(path=path, about=((*_INPUTS, name),), what=what, fix=fix)
+
+
+def uri_problems(uri: str, path: FieldPath) -> Iterator[SpecFinding]:
+    """Find problems with the URI of an input or an output."""
+    if uri.startswith("file://") and len(uri) > len("file://"):
+        return
+    if "://" not in uri:
+        fix = f'write "file://{uri}" for a folder of this machine, or s3://bucket/prefix'
+    elif uri.lower().startswith("s3://"):
+        fix = "write s3://bucket/prefix; a bucket has 3 to 63 of a-z, 0-9, dot and hyphen"
+    else:
+        fix = "write s3://bucket/prefix, or file:///folder"
+    if not _S3_URI.fullmatch(uri):
+        yield SpecFinding(path=path, what=f'"{uri}" is not the URI of data', fix=fix)
+    elif len(uri) > _URI_LIMIT:
+        what = f"the URI has {len(uri)} characters"
+        yield SpecFinding(path=path, what=what, fix=f"use {_URI_LIMIT} at most")
+
+
+def _name_problems(name: str, path: FieldPath) -> Iterator[SpecFinding]:
+    if name == CODE_CHANNEL:
+        what = f'the channel name "{name}" is taken: the code travels in it'
+        yield SpecFinding(path=path, what=what, fix="give the channel another name")
+    elif not _NAME.fullmatch(name):
+        what = f'"{name}" cannot be the name of a channel'
+        yield SpecFinding(path=path, what=what, fix="use 1 to 64 letters, digits, dots, - and _")
+
+
+def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[SpecFinding]:
+    for field, known in _CHOICES.items():
+        value = getattr(channel, field)
+        if value not in known:
+            fix = choice_fix(value, (word for word in known if word))
+            yield SpecFinding(path=(*path, field), what=f'"{value}" is no known {field}', fix=fix)
+
+
+def _manifest_problems(
+    spec: JobSpec, channel: TrainingInput, path: FieldPath
+) -> Iterator[SpecFinding]:
+    is_augmented = channel.s3_data_type == "AugmentedManifestFile"
+    if is_augmented and not channel.attribute_names:
+        what = "an augmented manifest without attribute_names"
+        fix = "list the manifest's attributes that the job reads"
+        yield SpecFinding(path=(*path, "attribute_names"), what=what, fix=fix)
+    if channel.attribute_names and not is_augmented:
+        what = f"attribute_names are given for {channel.s3_data_type}"
+        fix = "remove them, or use s3_data_type: AugmentedManifestFile"
+        yield SpecFinding(path=(*path, "attribute_names"), what=what, fix=fix)
+    if channel.target_attribute_name is not None:
+        what = "target_attribute_name is of AutoML jobs; a training job's channel has no such field"
+        yield SpecFinding(path=(*path, "target_attribute_name"), what=what, fix="remove it")
+    mode = channel.input_mode or spec.input_mode
+    if mode == "FastFile" and channel.s3_data_type != "S3Prefix":
+        what = f"input mode FastFile cannot read {channel.s3_data_type}"
+        fix = "use S3Prefix, or input mode File"
+        yield SpecFinding(path=path, about=(("input_mode",),), what=what, fix=fix)
+
+
+def _routing_problems(
+    spec: JobSpec, channel: TrainingInput, path: FieldPath
+) -> Iterator[SpecFinding]:
+    known = [group.instance_group_name for group in spec.instance_groups]
+    for index, name in enumerate(channel.instance_groups):
+        here = (*path, "instance_groups", index)
+        if not known:
+            what = f'the channel goes to group "{name}", but the job has no instance groups'
+            fix = "remove the channel's instance_groups"
+            yield SpecFinding(path=here, about=(("instance_groups",),), what=what, fix=fix)
+        elif name not in known:
+            what = f'the channel goes to group "{name}", which is not in the job'
+            names = tuple(_group_name(index) for index in range(len(known)))
+            yield SpecFinding(path=here, about=names, what=what, fix=choice_fix(name, known))
+
+
+def _group_name(index: int) -> FieldPath:
+    return ("instance_groups", index, "instance_group_name")
+
+
+def _reach_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Warn about a data group that no S3 channel reaches."""
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    for group, role in roles.items():
+        channels = spec.s3_inputs.values()  # a file system is mounted everywhere
+        reached = any(group in (channel.instance_groups or roles) for channel in channels)
+        if channels and role is Role.DATA and not reached:
+            yield SpecFinding(
+                path=_INPUTS,
+                about=(("instance_groups",), ("data_service",)),
+                what=f'no channel goes to group "{group}", which prepares the data',
+                fix=f'add "{group}" to a channel\'s instance_groups, unless its datasets need none',
+                is_warning=True,
+            )
+
+
+def _sharding_problems(
+    spec: JobSpec, channel: TrainingInput, path: FieldPath
+) -> Iterator[SpecFinding]:
+    """Warn if data hosts get shards: each needs the whole channel, as it may prepare any batch."""
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    readers = channel.instance_groups or tuple(roles)
+    data_hosts = sum(
+        group.instance_count
+        for group in spec.groups
+        if group.instance_group_name in readers
+        and roles.get(group.instance_group_name) is Role.DATA
+    )
+    if channel.distribution == "ShardedByS3Key" and data_hosts > 1:
+        yield SpecFinding(
+            path=(*path, "distribution"),
+            about=(("instance_groups",), ("data_service",)),
+            what=f"each of the {data_hosts} data hosts gets only its share of the channel, "
+            "though any of them may be asked for any sample",
+            fix="use FullyReplicated, unless no dataset reads this channel",
+            is_warning=True,
+        )

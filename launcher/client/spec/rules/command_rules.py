@@ -1,0 +1,114 @@
+"""Rules for command groups: the command, its sign of readiness and its lifetime."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+from launcher.client.spec.groups import InstanceGroup
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.rules.machine_rules import groups_with_paths
+from launcher.client.spec.rules.source_rules import SourceFiles
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.shared import PYTHON_WORDS, Ready, Role
+
+#: Python options without a value, which may precede the script.
+_PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
+_LAST_PORT = 65535
+
+
+def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find problems with the commands that do not depend on the files."""
+    for path, group in groups_with_paths(spec):
+        yield from _role_problems(group, path)
+        if group.command and not group.command[0].strip():
+            what = f'the command of group "{group.instance_group_name}" starts with an empty word'
+            yield SpecFinding(path=(*path, "command", 0), what=what, fix="name a program there")
+        if group.ready is not None:
+            yield from _ready_problems(group.ready, (*path, "ready"))
+
+
+def find_problems_in(
+    spec: JobSpec, files: SourceFiles, *, known: Iterable[SpecFinding]
+) -> Iterator[SpecFinding]:
+    """Find programs missing from the files; skip those whose fields are `known` to be wrong."""
+    wrong = {finding.path for finding in known if not finding.is_warning}
+    for path, group in groups_with_paths(spec):
+        here = (*path, "command")
+        found = _own_file(group.command)
+        if found is None or wrong & {here, path, ("entry_point",)}:
+            continue
+        place, file = found
+        if not files.exists(file):
+            yield SpecFinding(
+                path=(*here, place),
+                about=(("source_dir",),),
+                what=f'there is no file "{file}" in source_dir, or it is ignored',
+                fix=_where_it_may_be(spec, files, file),
+            )
+
+
+def _role_problems(group: InstanceGroup, path: FieldPath) -> Iterator[SpecFinding]:
+    name = f'group "{group.instance_group_name}"'
+    if group.role is Role.COMMAND and not group.command:
+        what = f"{name} has role command, but no command"
+        fix = 'write what its hosts run: command: ["python", "server.py"]'
+        yield SpecFinding(path=(*path, "role"), what=what, fix=fix)
+    elif group.command and group.role not in (None, Role.COMMAND):
+        what = f'{name} has a command, and role "{group.role.value}"'
+        yield SpecFinding(path=(*path, "role"), what=what, fix="remove the role, or the command")
+    elif not group.command:
+        for field in ("ready", "lifetime"):
+            if getattr(group, field) is not None:
+                what = f"{name} has {field}, but no command"
+                yield SpecFinding(
+                    path=(*path, field), what=what, fix=f"remove {field}, or add command"
+                )
+
+
+def _ready_problems(ready: Ready, path: FieldPath) -> Iterator[SpecFinding]:
+    given = [sign for sign in ("port", "file", "seconds") if getattr(ready, sign) is not None]
+    if len(given) != 1:
+        what = f"{' and '.join(given) or 'none of port, file and seconds'} given as the sign"
+        yield SpecFinding(path=path, what=what, fix="give one of port, file and seconds")
+    if ready.port is not None and not 1 <= ready.port <= _LAST_PORT:
+        fix = f"use 1 to {_LAST_PORT}"
+        yield SpecFinding(path=(*path, "port"), what=f"port is {ready.port}", fix=fix)
+    if ready.file is not None and not ready.file.strip():
+        yield SpecFinding(path=(*path, "file"), what="file is empty", fix="name the file")
+    if ready.seconds is not None and ready.seconds < 0:
+        yield SpecFinding(
+            path=(*path, "seconds"), what=f"seconds is {ready.seconds}", fix="use 0 or more"
+        )
+    if ready.timeout < 1:
+        yield SpecFinding(
+            path=(*path, "timeout"), what=f"timeout is {ready.timeout}", fix="use 1 or more"
+        )
+    elif ready.seconds is not None and ready.seconds >= ready.timeout:
+        what = f"ready after {ready.seconds} seconds, but given up after {ready.timeout}"
+        yield SpecFinding(path=(*path, "timeout"), what=what, fix="use a longer timeout")
+
+
+def _own_file(command: tuple[str, ...]) -> tuple[int, str] | None:
+    """Return the user's file that a command runs, with its index in the command, or None."""
+    place = 0
+    if command and command[0] in PYTHON_WORDS:
+        place = 1
+        while place < len(command) and _PLAIN_OPTION.fullmatch(command[place]):
+            place += 1
+        if place == len(command) or not command[place].endswith(".py"):
+            return None
+    elif not command or "/" not in command[0]:
+        return None
+    file = PurePosixPath(command[place])
+    return None if file.is_absolute() else (place, str(file))
+
+
+def _where_it_may_be(spec: JobSpec, files: SourceFiles, file: str) -> str:
+    if spec.source_dir is None:
+        return 'write "source_dir: ."; without it only the training script travels'
+    name = PurePosixPath(file).name
+    if name != file and files.exists(name):
+        return f'did you mean "{name}"? paths count from source_dir'
+    return "check the name, .gitignore and .launcherignore"

@@ -1,0 +1,190 @@
+"""Rules for the machines: groups, instance types, counts, roles and what each role needs.
+
+Sources: CreateTrainingJob's ResourceConfig, and the limits of heterogeneous clusters,
+https://docs.aws.amazon.com/sagemaker/latest/dg/train-heterogeneous-cluster.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from launcher.client import catalogue
+from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.shared import Role
+
+_GROUPS = ("instance_groups",)
+_GROUPS_LIMIT = 5
+_NAME_LIMIT = 64
+#: Pattern of AWS's instance types: family, generation, options; size.
+_TYPE_SHAPE = re.compile(r"ml\.[a-z]+\d+[a-z]*(-[a-z0-9]+)*\.(\d*x?large|medium|small|metal.*)")
+
+
+def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find problems with the machines."""
+    yield from _one_way_to_say_it(spec)
+    for path, group in groups_with_paths(spec):
+        yield from type_problems(group.instance_type, (*path, "instance_type"))
+        if group.instance_count < 1:
+            yield SpecFinding(
+                path=(*path, "instance_count"),
+                what=f"{_name(spec, group)} has {group.instance_count} instances",
+                fix="use 1 or more",
+            )
+    yield from _local_and_cloud(spec)
+    yield from _name_problems(spec)
+    has_typo = any(is_typo(group.instance_type) for group in spec.groups)
+    if spec.starts_launcher and not has_typo and _are_distinct(spec):
+        yield from _role_problems(spec)
+
+
+def groups_with_paths(spec: JobSpec) -> Iterator[tuple[FieldPath, InstanceGroup]]:
+    """Yield each group with the path of its fields."""
+    for index, group in enumerate(spec.groups):
+        yield (*_GROUPS, index) if spec.instance_groups else (), group
+
+
+def _one_way_to_say_it(spec: JobSpec) -> Iterator[SpecFinding]:
+    if not spec.groups:
+        yield SpecFinding(
+            path=_GROUPS,
+            about=(("instance_type",),),
+            what="the job has no machines",
+            fix="write instance_groups, or instance_type and instance_count "
+            "(instance_type: local is this machine)",
+        )
+    for field in ("instance_type", "instance_count"):
+        if spec.instance_groups and getattr(spec, field) is not None:
+            yield SpecFinding(
+                path=(field,),
+                what=f"{field} is given beside instance_groups",
+                fix=f"remove {field}, or instance_groups",
+            )
+
+
+def is_typo(instance_type: str) -> bool:
+    """Return whether the type is misspelled: malformed, or a known type with letters swapped."""
+    if catalogue.find(instance_type):
+        return False
+    return not _TYPE_SHAPE.fullmatch(instance_type) or any(
+        sorted(near) == sorted(instance_type) for near in catalogue.near(instance_type)
+    )
+
+
+def type_problems(name: str, path: FieldPath) -> Iterator[SpecFinding]:
+    """Find a misspelled type; a plausible one missing from the catalogue is only a warning."""
+    if catalogue.find(name):
+        return
+    near = catalogue.near(name)
+    hint = f'did you mean "{near[0]}"?' if near else "use a type such as ml.c5.2xlarge, or local"
+    if is_typo(name):
+        yield SpecFinding(path=path, what=f'"{name}" is not an instance type', fix=hint)
+    else:
+        yield SpecFinding(
+            path=path,
+            what=f'instance type "{name}" is not in the catalogue; it is sent as it is',
+            fix=hint if near else "nothing, if SageMaker has it",
+            is_warning=True,
+        )
+
+
+def _local_and_cloud(spec: JobSpec) -> Iterator[SpecFinding]:
+    local = [group.is_local for group in spec.groups]
+    if any(local) and not all(local):
+        index = local.index(True)
+        yield SpecFinding(
+            path=(*_GROUPS, index, "instance_type"),
+            what=f'"{spec.groups[index].instance_type}" stands beside instance types of the cloud',
+            fix=f"use {' or '.join(LOCAL_TYPES)} for every group, or for none",
+        )
+
+
+def _name_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    if len(spec.instance_groups) > _GROUPS_LIMIT:
+        yield SpecFinding(
+            path=_GROUPS,
+            what=f"{len(spec.instance_groups)} instance groups",
+            fix=f"use {_GROUPS_LIMIT} at most (SageMaker's limit)",
+        )
+    seen: dict[str, int] = {}
+    for index, group in enumerate(spec.instance_groups):
+        path = (*_GROUPS, index, "instance_group_name")
+        name = group.instance_group_name
+        if not 1 <= len(name) <= _NAME_LIMIT or not name.isprintable():
+            what = f"{json.dumps(name, ensure_ascii=False)} cannot be the name of a group"
+            fix = f"use 1 to {_NAME_LIMIT} printable characters"
+            yield SpecFinding(path=path, what=what, fix=fix)
+        if name in seen:
+            what = f'group {seen[name] + 1} is called "{name}" too'
+            yield SpecFinding(path=path, what=what, fix="give each group a name of its own")
+        seen.setdefault(name, index)
+
+
+def _are_distinct(spec: JobSpec) -> bool:
+    return len({group.instance_group_name for group in spec.groups}) == len(spec.groups)
+
+
+def _role_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    roles, unclear = assign_roles(spec.groups, spec.data_service is not None)
+    yield from unclear
+    yield from _trainers(spec, roles, everything_is_clear=not unclear)
+    for path, group in groups_with_paths(spec):
+        role = roles.get(group.instance_group_name)
+        if (
+            role is Role.DATA
+            and not group.command
+            and not (spec.data_service and spec.data_service.datasets)
+        ):
+            yield SpecFinding(
+                path=("data_service", "datasets") if spec.data_service else ("data_service",),
+                about=(path,),
+                what=f"{_name(spec, group)} prepares data, but nothing is served",
+                fix='list what the data hosts serve: data_service: {datasets: ["module:function"]}',
+            )
+            return
+    service = spec.data_service
+    if service is not None and service.local_workers > 0 and not service.datasets:
+        yield SpecFinding(
+            path=("data_service", "local_workers"),
+            what=f"{service.local_workers} local workers have no dataset to prepare",
+            fix='list what they read: data_service: {datasets: ["module:function"]}',
+        )
+
+
+def _trainers(
+    spec: JobSpec, roles: Mapping[str, Role], *, everything_is_clear: bool
+) -> Iterator[SpecFinding]:
+    trainers = [
+        (path, group)
+        for path, group in groups_with_paths(spec)
+        if roles.get(group.instance_group_name) is Role.TRAIN
+    ]
+    if spec.groups and everything_is_clear and not trainers:
+        fix = 'write "role: train" in the group that runs the training script'
+        if all(group.command for group in spec.groups):
+            fix = "add the group that runs the training script; commands run beside it"
+        yield SpecFinding(path=_GROUPS, what="no group trains", fix=fix)
+    for path, group in trainers[1:]:
+        yield SpecFinding(
+            path=path,
+            what=f"{_name(spec, group)} trains, and so does {_name(spec, trainers[0][1])}",
+            fix='keep one train group; write "role: data" in the others',
+        )
+    for path, group in trainers[:1]:
+        if spec.distribution is None and group.instance_count > 1:
+            yield SpecFinding(
+                path=(*path, "instance_count"),
+                about=(("distribution",),),
+                what=f"{group.instance_count} train hosts, but no distribution: "
+                "each runs the script on its own",
+                fix='write "distribution: data_parallel" to train as one',
+                is_warning=True,
+            )
+
+
+def _name(spec: JobSpec, group: InstanceGroup) -> str:
+    return f'group "{group.instance_group_name}"' if spec.instance_groups else "the job"

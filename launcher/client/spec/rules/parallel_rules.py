@@ -1,0 +1,191 @@
+"""Rules for torchrun's distributions: ranks per model, pipeline cuts, and memory savings.
+
+Source of the limits of the schedules: torch.distributed.pipelining.schedules of torch 2.13.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from launcher.client.spec.distribution import WORDS, DataParallel, ModelParallel, Torchrun
+from launcher.client.spec.groups import InstanceGroup
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.roles import assign_roles
+from launcher.client.spec.rules.limit_rules import range_problems
+from launcher.client.spec.rules.machine_rules import is_typo
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.shared import COMPRESSIONS, PLACEMENTS, PRECISIONS, SCHEDULES, ParallelPart, Role
+
+#: The largest number of partitions that a fix suggests.
+_MOST = 64
+
+
+def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find problems with a distribution that torchrun starts."""
+    distribution = spec.distribution
+    if not isinstance(distribution, Torchrun):
+        return
+    path = ("distribution", WORDS[type(distribution)])
+    yield from _process_problems(distribution, path)
+    yield from range_problems((*path, "accumulation"), distribution.accumulation, 1)
+    yield from word_problems((*path, "precision"), distribution.precision, PRECISIONS)
+    yield from _name_problems((*path, "recomputed"), distribution.recomputed)
+    if isinstance(distribution, DataParallel):
+        yield from _exchange_problems(distribution, path)
+    else:
+        yield from _pipeline_problems(spec, distribution, path)
+
+
+def _process_problems(distribution: Torchrun, path: FieldPath) -> Iterator[SpecFinding]:
+    if distribution.processes_per_host is not None:
+        processes = distribution.processes_per_host
+        yield from range_problems((*path, "processes_per_host"), processes, 1)
+    yield from range_problems((*path, "hang_timeout"), distribution.hang_timeout, 0)
+
+
+def _exchange_problems(data: DataParallel, path: FieldPath) -> Iterator[SpecFinding]:
+    yield from word_problems((*path, "compression"), data.compression, COMPRESSIONS)
+    if data.sharded and data.compression is not None:
+        yield SpecFinding(
+            path=(*path, "compression"),
+            about=((*path, "sharded"),),
+            what=f'compression is "{data.compression}", and sharded is true',
+            fix="remove one of them: torch compresses only the gradients of whole replicas",
+        )
+
+
+def _pipeline_problems(
+    spec: JobSpec, model: ModelParallel, path: FieldPath
+) -> Iterator[SpecFinding]:
+    part = model.parallel
+    counts = ("partitions", "microbatches", "virtual_stages")
+    wrong = [
+        problem
+        for field in counts
+        for problem in range_problems((*path, field), getattr(part, field), 1)
+    ]
+    yield from wrong
+    yield from word_problems((*path, "placement"), part.placement, PLACEMENTS)
+    yield from word_problems((*path, "schedule"), part.schedule, SCHEDULES)
+    if wrong or model.partition_file is not None:  # the file has the rest; `partition` checks it
+        return
+    about = tuple((*path, field) for field in counts)
+    for finding in (
+        *_schedule_problems(part, path),
+        *_cut_problems(part, path),
+        *_task_problems(spec, part, path),
+        *_rank_problems(spec, model, path),
+    ):
+        yield dataclasses.replace(finding, about=(*finding.about, *about))
+
+
+def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
+    schedule, microbatches = (*path, "schedule"), (*path, "microbatches")
+    if model.schedule == "simple" and model.virtual_stages > 1:
+        what = f'virtual_stages is {model.virtual_stages}, and schedule is "simple"'
+        fix = "write schedule: interleaved or zero_bubble, or remove virtual_stages"
+        yield SpecFinding(path=(*path, "virtual_stages"), about=(schedule,), what=what, fix=fix)
+    count, partitions = model.microbatches, model.partitions
+    rounds = count // partitions
+    has_rounds = model.virtual_stages > 1 or model.schedule == "zero_bubble"
+    if model.schedule != "simple" and rounds == 0:
+        what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
+        fix = f"use {partitions} or more, or schedule: simple"
+        yield SpecFinding(path=microbatches, about=(schedule,), what=what, fix=fix)
+    if model.schedule != "simple" and has_rounds and rounds and count % rounds:
+        what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
+        fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
+        yield SpecFinding(path=microbatches, about=(schedule,), what=what, fix=fix)
+
+
+def _cut_problems(model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
+    """Check that every stage gets a part of the model, and that only one way of cutting is used."""
+    last = model.partitions * model.virtual_stages - 1
+    yield from _name_problems((*path, "starts"), model.starts)
+    yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
+    if model.starts and model.stages:
+        what, fix = "starts and stages are both given", "remove one of them"
+        yield SpecFinding(path=(*path, "stages"), about=((*path, "starts"),), what=what, fix=fix)
+    elif model.starts and len(model.starts) != last:
+        what = f"{len(model.starts)} starts for {_stages(model)}"
+        fix = f"name {last}: the modules at which all stages but the first begin"
+        yield SpecFinding(path=(*path, "starts"), what=what, fix=fix)
+    elif model.stages:
+        yield from _pin_problems(model, last, path)
+
+
+def _pin_problems(model: ParallelPart, last: int, path: FieldPath) -> Iterator[SpecFinding]:
+    for name, stage in model.stages.items():
+        if not 0 <= stage <= last:
+            what = f'module "{name}" is pinned to stage {stage}, of {_stages(model)}'
+            yield SpecFinding(path=(*path, "stages", name), what=what, fix=f"use 0 to {last}")
+    filled = {model.default_stage, *model.stages.values()}
+    first = next((stage for stage in range(last + 1) if stage not in filled), None)
+    if first is not None:
+        empty = last + 1 - sum(0 <= stage <= last for stage in filled)
+        what = f"{empty} of {_stages(model)} without a module: stage {first} is the first"
+        fix = f"pin a module to each, or write default_stage: {first}"
+        yield SpecFinding(path=(*path, "stages"), what=what, fix=fix)
+
+
+def _stages(model: ParallelPart) -> str:
+    count = model.partitions * model.virtual_stages
+    words = f"{count} stages" if count > 1 else "1 stage"
+    if model.virtual_stages == 1:
+        return words
+    return f"{words} ({model.partitions} partitions x {model.virtual_stages})"
+
+
+def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
+    """Require a cut for a task: unlike a script, our trainer cannot choose one itself."""
+    last = model.partitions * model.virtual_stages - 1
+    if spec.task and last and not (model.starts or model.stages or model.auto_partition):
+        yield SpecFinding(
+            path=(*path, "starts"),
+            about=(("task",),),
+            what=f"nothing says where the task's model is cut into {_stages(model)}",
+            fix=f"write starts: [...], {last} of the model's modules, stages: {{module: stage}}, "
+            "a partition_file, or auto_partition: true",
+        )
+
+
+def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[SpecFinding]:
+    """Check that partitions divide the ranks, on each instance type that the job may get."""
+    partitions = model.parallel.partitions
+    for group in _train_groups(spec):
+        for name in (group.instance_type, *group.alternatives):
+            processes = model.processes_on(name)
+            ranks = group.instance_count * processes
+            if ranks > 0 and ranks % partitions and not is_typo(name):
+                divisors = [n for n in range(1, min(ranks, _MOST) + 1) if ranks % n == 0]
+                yield SpecFinding(
+                    path=(*path, "partitions"),
+                    about=(("instance_groups",), ("instance_type",), ("instance_count",)),
+                    what=f"partitions is {partitions}, which does not divide the ranks: "
+                    f"{ranks} ({group.instance_count} x {name}, {processes} per host)",
+                    fix=f"use {' or '.join(map(str, divisors))}, or other hosts or processes",
+                )
+
+
+def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
+    roles, _ = assign_roles(spec.groups, spec.data_service is not None)
+    return [g for g in spec.groups if roles.get(g.instance_group_name) is Role.TRAIN]
+
+
+def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[SpecFinding]:
+    """Find a word that is not one of the known ones; None is allowed."""
+    if word is not None and word not in known:
+        what = f'"{word}" is no known {path[-1]}'
+        yield SpecFinding(path=path, what=what, fix=choice_fix(word, known))
+
+
+def _name_problems(path: FieldPath, modules: tuple[str, ...]) -> Iterator[SpecFinding]:
+    for name, times in Counter(modules).items():
+        here = (*path, modules.index(name))
+        if not name.strip():
+            yield SpecFinding(path=here, what=f"a name in {path[-1]} is empty", fix="name a module")
+        elif times > 1:
+            what = f'"{name}" is listed {times} times in {path[-1]}'
+            yield SpecFinding(path=here, what=what, fix="keep one of them")

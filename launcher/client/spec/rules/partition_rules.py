@@ -1,0 +1,119 @@
+"""Rules for measured pipeline cuts: a partition file, or auto_partition at job start."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+from launcher.client.spec.distribution import OF_PARTITIONS, WORDS, ModelParallel
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.rules import parallel_rules
+from launcher.client.spec.rules.limit_rules import range_problems
+from launcher.client.spec.rules.source_rules import SourceFiles
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.client.spec.yaml_reader import shown
+from launcher.errors import ParallelError
+from launcher.shared import OBJECTIVES
+from launcher.shared.partitions import Partition
+
+_MODEL: FieldPath = ("distribution", WORDS[ModelParallel])
+_FILE: FieldPath = (*_MODEL, "partition_file")
+_BY_HAND = ("starts", "stages", "default_stage")
+
+
+def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find problems with the settings of the cuts that do not depend on the file."""
+    model = spec.distribution
+    if not isinstance(model, ModelParallel):
+        return
+    if model.partition_file is not None:
+        yield from _problems_beside(model, "partition_file", (*_BY_HAND, "auto_partition"))
+    elif model.auto_partition:
+        yield from _problems_beside(model, "auto_partition", _BY_HAND)
+    if model.partition_file == "":
+        fix = "name a file that `launcher partition` has made, or remove it"
+        yield SpecFinding(path=_FILE, what="partition_file is empty", fix=fix)
+    if not model.auto_partition:
+        yield from _problems_of_nothing_to_find(model)
+    yield from parallel_rules.word_problems((*_MODEL, "optimize"), model.optimize, OBJECTIVES)
+    if model.memory_cap is not None:
+        yield from range_problems((*_MODEL, "memory_cap"), model.memory_cap, 1)
+
+
+def find_problems_in(
+    spec: JobSpec, files: SourceFiles, *, known: Iterable[SpecFinding]
+) -> Iterator[SpecFinding]:
+    """Find problems with the partition file, except those about fields `known` to be wrong."""
+    model = spec.distribution
+    wrong = {finding.path for finding in known if not finding.is_warning}
+    if not isinstance(model, ModelParallel) or model.partition_file is None:
+        return
+    try:
+        partition = files.partition
+    except ParallelError as error:
+        fix = "name a file that `launcher partition` has made"
+        yield SpecFinding(path=_FILE, what=str(error), fix=fix)
+        return
+    if partition is not None:
+        found = list(_differences(model, partition)) or _problems_of_the_whole(spec, partition)
+        yield from (each for each in found if not each.rests_on(wrong))
+
+
+def _differences(model: ModelParallel, partition: Partition) -> Iterator[SpecFinding]:
+    """Find settings that differ between the job and the file."""
+    for name in OF_PARTITIONS:
+        said, has = getattr(model, name), getattr(partition, name)
+        if said not in (None, (), has):
+            yield SpecFinding(
+                path=(*_MODEL, name),
+                about=(_FILE,),
+                what=f"{name} is {_shown(said)}, and {_name(model)} has {_shown(has)}",
+                fix="remove it, or let `launcher partition` make a file for it",
+            )
+
+
+def _problems_of_the_whole(spec: JobSpec, partition: Partition) -> Iterator[SpecFinding]:
+    """Find problems with the job after the settings of its file are filled in."""
+    model = spec.distribution
+    assert isinstance(model, ModelParallel)  # no other job has a file
+    whole = dataclasses.replace(model.completed(partition), partition_file=None)
+    for found in parallel_rules.find_problems(spec.replace(distribution=whole)):
+        what, fix = f"{_name(model)}: {found.what}", f"make another file: {found.fix}"
+        yield dataclasses.replace(found, path=_FILE, what=what, fix=fix)
+
+
+def _name(model: ModelParallel) -> str:
+    return PurePath(model.partition_file or "").name
+
+
+def _shown(value: Any) -> str:
+    return shown(list(value) if isinstance(value, tuple) else value)
+
+
+def _problems_beside(
+    model: ModelParallel, chosen: str, others: Iterable[str]
+) -> Iterator[SpecFinding]:
+    for name in others:
+        if getattr(model, name):
+            yield SpecFinding(
+                path=(*_MODEL, name),
+                about=((*_MODEL, chosen),),
+                what=f"{name} is given beside {chosen}",
+                fix="remove one of them: a model is cut in one way",
+            )
+
+
+def _problems_of_nothing_to_find(model: ModelParallel) -> Iterator[SpecFinding]:
+    """Find settings of auto_partition in a job that does not use it."""
+    for name in ("optimize", "memory_cap"):
+        if getattr(model, name) is not None:
+            yield SpecFinding(
+                path=(*_MODEL, name),
+                about=((*_MODEL, "auto_partition"),),
+                what=f"{name} is given, and auto_partition is not",
+                fix="remove it: the file is made for what it says"
+                if model.partition_file
+                else "write auto_partition: true, or remove it",
+            )

@@ -1,0 +1,199 @@
+"""Rules for the code: the training script or task, and the dataset functions.
+
+User code is parsed, never imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from launcher.client.spec.distribution import WORDS, Torchrun
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.shared.partitions import Partition
+
+_ENTRY_POINT, _TASK = ("entry_point",), ("task",)
+_DATASETS = ("data_service", "datasets")
+_REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+
+
+class SourceFiles(Protocol):
+    """The files that are sent with a job, by path below a host's code folder."""
+
+    def exists(self, path: str) -> bool:
+        """Return whether a file has that path."""
+
+    def read_text(self, path: str) -> str:
+        """Return the text of a file; only called for a path that exists."""
+
+    @property
+    def partition(self) -> Partition | None:
+        """The content of the job's partition_file, if it has one. Raises ParallelError."""
+
+
+def find_problems_of_names(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find problems with the names of scripts and functions that do not depend on the files."""
+    yield from _entry_point_problems(spec)
+    if spec.task is not None:
+        yield from _reference_problems(spec.task, _TASK)
+        yield from _problems_beside_task(spec, spec.task)
+    for index, reference in enumerate(_references(spec)):
+        path = (*_DATASETS, index)
+        yield from _reference_problems(reference, path)
+        if reference in _references(spec)[:index]:
+            yield SpecFinding(
+                path=path, what=f'"{reference}" is listed twice', fix="keep one of them"
+            )
+
+
+def find_problems_in(
+    spec: JobSpec, files: SourceFiles, *, known: Iterable[SpecFinding]
+) -> Iterator[SpecFinding]:
+    """Find problems with the files, skipping names that are `known` to be wrong."""
+    wrong = {finding.path for finding in known if not finding.is_warning}
+    if _ENTRY_POINT not in wrong and spec.entry_point:
+        yield from _script_problems(spec, files)
+    if spec.task is not None and not wrong & {_TASK, _ENTRY_POINT}:
+        yield from _function_problems(spec, files, spec.task, _TASK)
+    for index, reference in enumerate(_references(spec)):
+        if not wrong & {(*_DATASETS, index), _DATASETS, ("data_service",), _ENTRY_POINT}:
+            yield from _function_problems(spec, files, reference, (*_DATASETS, index))
+
+
+def _reference_problems(reference: str, path: FieldPath) -> Iterator[SpecFinding]:
+    if not _REFERENCE.fullmatch(reference):
+        what = f'"{reference}" does not name a function of a module'
+        yield SpecFinding(path=path, what=what, fix='write "module:function"')
+
+
+def _problems_beside_task(spec: JobSpec, task: str) -> Iterator[SpecFinding]:
+    if spec.entry_point:
+        what = f'task "{task}" is given beside entry_point "{spec.entry_point}"'
+        fix = "remove one of them: a task is run by Launcher's own trainer, in place of a script"
+        yield SpecFinding(path=_TASK, about=(_ENTRY_POINT,), what=what, fix=fix)
+    if not isinstance(spec.distribution, Torchrun):
+        word = WORDS.get(type(spec.distribution), "one of AWS's libraries")
+        given = word if spec.distribution else "none"
+        what = f'the trainer of task "{task}" runs under torchrun, and distribution is {given}'
+        fix = "write distribution: data_parallel, or model_parallel"
+        yield SpecFinding(path=("distribution",), about=(_TASK,), what=what, fix=fix)
+
+
+def _references(spec: JobSpec) -> tuple[str, ...]:
+    return spec.data_service.datasets if spec.data_service else ()
+
+
+def _entry_point_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    script = PurePosixPath(spec.entry_point)
+    if not spec.entry_point:
+        if _needs_script(spec):
+            fix = 'write "entry_point: ..."'
+            if isinstance(spec.distribution, Torchrun):
+                fix += ', or "task: module:function"'
+            yield SpecFinding(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
+    elif script.suffix != ".py":
+        what = f'entry_point "{spec.entry_point}" is not a Python file'
+        yield SpecFinding(path=_ENTRY_POINT, what=what, fix="name a script that ends in .py")
+    elif spec.source_dir is not None and _leaves_its_folder(script):
+        what = f'entry_point "{spec.entry_point}" is outside source_dir "{spec.source_dir}"'
+        fix = "write the script's path relative to source_dir"
+        yield SpecFinding(path=_ENTRY_POINT, about=(("source_dir",),), what=what, fix=fix)
+
+
+def _needs_script(spec: JobSpec) -> bool:
+    """Return whether a job has no other program, or uses fields that only Launcher supports."""
+    if spec.task is not None:
+        return False
+    own_program = spec.image_uri or spec.algorithm_arn or spec.container_entry_point
+    only_ours = spec.source_dir or spec.dependencies or spec.distribution or spec.data_service
+    return not own_program or bool(only_ours)
+
+
+def _leaves_its_folder(path: PurePosixPath) -> bool:
+    depth = 0
+    for part in path.parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return True
+    return path.is_absolute()
+
+
+def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[SpecFinding]:
+    if not files.exists(spec.script):
+        place = f'source_dir "{spec.source_dir}"' if spec.source_dir else "that place"
+        yield SpecFinding(
+            path=_ENTRY_POINT,
+            what=f'there is no file "{spec.entry_point}" in {place}, or it is ignored',
+            fix="check the name, .gitignore and .launcherignore",
+        )
+    elif isinstance(parsed := _parse(files.read_text(spec.script)), SyntaxError):
+        yield SpecFinding(
+            path=_ENTRY_POINT,
+            what=f"{spec.script}, line {parsed.lineno}, is not valid Python here: {parsed.msg}",
+            fix="mend it, unless the job's image has a newer Python than this machine",
+            is_warning=True,
+        )
+
+
+def _function_problems(
+    spec: JobSpec, files: SourceFiles, reference: str, path: FieldPath
+) -> Iterator[SpecFinding]:
+    module, _, function = reference.partition(":")
+    file = _module_file(module, files)
+    if file is None:
+        fix = f"write {module.replace('.', '/')}.py into source_dir, or mend the module's name"
+        if spec.source_dir is None:
+            fix = 'write "source_dir: ."; without it no modules travel'
+        what = f'"{reference}": there is no module "{module}" in source_dir, or it is ignored'
+        yield SpecFinding(path=path, about=(("source_dir",),), what=what, fix=fix)
+        return
+    parsed = _parse(files.read_text(file))
+    if isinstance(parsed, SyntaxError):
+        what = f'"{reference}": {file}, line {parsed.lineno}, is not valid Python: {parsed.msg}'
+        yield SpecFinding(path=path, what=what, fix=f"mend {file}")
+        return
+    names = set(_top_names(parsed.body))
+    if function not in names and "*" not in names:
+        fix = choice_fix(function, sorted(names)) if names else f"define it: def {function}(): ..."
+        yield SpecFinding(path=path, what=f'"{reference}": {file} defines no "{function}"', fix=fix)
+
+
+def _module_file(module: str, files: SourceFiles) -> str | None:
+    stem = module.replace(".", "/")
+    return next((p for p in (f"{stem}.py", f"{stem}/__init__.py") if files.exists(p)), None)
+
+
+def _parse(text: str) -> ast.Module | SyntaxError:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except ValueError as error:  # null bytes, before Python 3.12
+        return SyntaxError(str(error))
+
+
+def _top_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements bind, including those in if, try and with blocks."""
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement.name
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
+        else:
+            yield from _assigned_names(statement)
+            for block in ("body", "orelse", "finalbody"):
+                yield from _top_names(getattr(statement, block, ()))
+            for handler in getattr(statement, "handlers", ()):
+                yield from _top_names(handler.body)
+
+
+def _assigned_names(statement: ast.stmt) -> Iterator[str]:
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    for target in targets:
+        for node in ast.walk(target) if isinstance(target, ast.AST) else ():
+            if isinstance(node, ast.Name):
+                yield node.id

@@ -1,0 +1,240 @@
+"""Conversion of plain YAML or JSON values to a JobSpec, driven by the declared types.
+
+The dataclasses are the only list of fields: a field added there is readable here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.client.spec.distribution import (
+    WORDS,
+    DataParallel,
+    DataService,
+    ModelParallel,
+    Mpi,
+    Toolkit,
+)
+from launcher.client.spec.groups import CapacityRetry, InstanceGroup
+from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.metric_definition import MetricDefinition
+from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix, did_you_mean
+from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.shared import Ready
+
+#: Names of the types in error messages.
+_NOUNS: dict[Any, str] = {
+    JobSpec: "a job",
+    InstanceGroup: "an instance group",
+    Ready: "a sign of readiness",
+    TrainingInput: "an input",
+    FileSystemInput: "an input from a file system",
+    CapacityRetry: "capacity_retry",
+    DataParallel: "a distribution",
+    ModelParallel: "the distribution model_parallel",
+    Mpi: "the distribution mpi",
+    Toolkit: "a distribution",
+    DataService: "data_service",
+    MetricDefinition: "a metric definition",
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+#: Placeholder of a value that could not be read; the Reading holds the reason.
+_UNREAD: Any = object()
+
+
+@dataclass
+class YamlReading:
+    """The problems found while values are read.
+
+    broken: fields whose value is not what the author meant; the rules skip them.
+    typed: the values of --set as typed, so that a string field keeps 2.10 unchanged.
+    """
+
+    findings: list[SpecFinding] = field(default_factory=list)
+    broken: set[FieldPath] = field(default_factory=set)
+    typed: dict[FieldPath, str] = field(default_factory=dict)
+
+    def reject(self, path: FieldPath, what: str, fix: str) -> Any:
+        """Record a problem, mark the field as broken and return the unread placeholder."""
+        self.findings.append(SpecFinding(path=path, what=what, fix=fix))
+        self.broken.add(path)
+        return _UNREAD
+
+
+def read_spec(values: Mapping[Any, Any], reading: YamlReading) -> JobSpec:
+    """Return the described job; unreadable values are left out or replaced by their defaults."""
+    spec: JobSpec = _read_dataclass(JobSpec, values, (), reading)
+    return spec
+
+
+def _read(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+    origin, arguments = typing.get_origin(declared), typing.get_args(declared)
+    if declared is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _read(_meant(arguments, value), value, path, reading)
+    if origin is tuple:
+        return _read_list(arguments[0], value, path, reading)
+    if origin is not None:
+        return _read_mapping(arguments[1], value, path, reading)
+    if dataclasses.is_dataclass(declared):
+        return _read_dataclass(declared, *_written_out(declared, value, path), reading)
+    if issubclass(declared, enum.Enum):
+        return _read_choice(declared, value, path, reading)
+    return _read_scalar(declared, value, path, reading)
+
+
+def _meant(choices: tuple[Any, ...], value: Any) -> Any:
+    """Return the union member that fits the value: X of "X | None", or a kind of input."""
+    if DataParallel in choices:
+        return kind_of(value)
+    is_file_system = isinstance(value, Mapping) and "file_system_id" in value
+    return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
+
+
+def _read_list(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+    if not isinstance(value, list):
+        words = value.split() if declared is str and isinstance(value, str) else [value]
+        fix = f"write [{', '.join(shown(word) for word in words)}]"
+        return reading.reject(path, f"{shown(value)} is not a list", fix)
+    items = [_read(declared, item, (*path, index), reading) for index, item in enumerate(value)]
+    return tuple(item for item in items if item is not _UNREAD)
+
+
+def _read_mapping(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+    if not isinstance(value, Mapping):
+        return reading.reject(path, f"{shown(value)} is not a mapping", "write key: value pairs")
+    read = {}
+    for key, item in value.items():
+        here = (*path, str(key))
+        if isinstance(key, str):
+            read[key] = _read(declared, item, here, reading)
+        else:
+            reading.reject(here, f"the key {shown(key)} is not text", f'write "{key}"')
+    return {key: item for key, item in read.items() if item is not _UNREAD}
+
+
+def _read_dataclass(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+    if not isinstance(value, Mapping):
+        fix = fix_of_distribution(declared, str(value)) or _example(declared)
+        return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", fix)
+    hints = typing.get_type_hints(declared)
+    _reject_unknown_keys(declared, value, path, reading)
+    read = {}
+    for part in written_fields(declared):
+        here = (*path, part.name)
+        if value.get(part.name) is not None:
+            read[part.name] = _read(hints[part.name], value[part.name], here, reading)
+        elif _is_required(part) and not reading.broken & {here, ()}:
+            reading.reject(here, f'"{part.name}" is missing', f'write "{part.name}: ..."')
+        if _is_required(part) and read.get(part.name, _UNREAD) is _UNREAD:
+            read[part.name] = ""  # every required field is a string
+    return declared(**{name: item for name, item in read.items() if item is not _UNREAD})
+
+
+def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, FieldPath]:
+    """Expand a value's short form; return the full value and the path of its fields."""
+    if declared is TrainingInput and isinstance(value, str):
+        return {"s3_data": value}, path
+    if declared is MetricDefinition and isinstance(value, Mapping):
+        return {{"Name": "name", "Regex": "regex"}.get(k, k): v for k, v in value.items()}, path
+    if declared is Toolkit:
+        return {"strategies": value if isinstance(value, Mapping) else {value: {}}}, path
+    if word := WORDS.get(declared):
+        if value == word:
+            return {}, path
+        if isinstance(value, Mapping) and list(value) == [word]:
+            return value[word] or {}, (*path, word)
+    return value, path
+
+
+def _reject_unknown_keys(
+    declared: Any, value: Mapping[Any, Any], path: FieldPath, reading: YamlReading
+) -> None:
+    known = [part.name for part in written_fields(declared)]
+    for key in map(str, value):
+        if key not in known:
+            what = f'"{key}" is not a field of {_noun(declared)}'
+            if fix := fix_of_distribution(declared, key):
+                reading.reject((*path, key), what, fix)
+                continue
+            near = did_you_mean(key, (name for name in known if name not in value))
+            fix = _fix_of_unknown(declared, key, near or did_you_mean(key, known), value)
+            reading.reject((*path, key), what, fix)
+            reading.broken.update({(*path, near)} if near else ())
+
+
+def _fix_of_unknown(declared: Any, key: str, near: str | None, value: Mapping[Any, Any]) -> str:
+    parameters = value.get("hyperparameters") if declared is JobSpec else None
+    if isinstance(parameters, Mapping) and key in parameters:
+        return f'did you mean "hyperparameters.{key}"?'
+    return f'did you mean "{near}"?' if near else _known_fields(declared)
+
+
+def _read_choice(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+    known = [member.value for member in declared]
+    if value in known:
+        return declared(value)
+    what = f"{shown(value)} is not a {declared.__name__.lower()}"
+    return reading.reject(path, what, choice_fix(value, known))
+
+
+def _read_scalar(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+    if isinstance(value, declared) and (declared is bool or not isinstance(value, bool)):
+        return value
+    fix = f"write {_noun(declared)}"
+    if declared is str and isinstance(value, bool | int | float):
+        if path in reading.typed:
+            return reading.typed[path]
+        fix = f'write it in quotes: "{shown(value)}"'
+    return reading.reject(path, f"{shown(value)} is not {_noun(declared)}", fix)
+
+
+def written_fields(declared: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the fields that a document may contain: those that take part in comparison."""
+    return tuple(part for part in dataclasses.fields(declared) if part.compare)
+
+
+def _is_required(part: dataclasses.Field[Any]) -> bool:
+    """Return whether a dataclass field has no default."""
+    missing = dataclasses.MISSING
+    return part.default is missing and part.default_factory is missing
+
+
+def shown(value: Any) -> str:
+    """Return the value in YAML notation, shortened to 60 characters."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _noun(declared: Any) -> str:
+    return _NOUNS[declared]
+
+
+def _known_fields(declared: Any) -> str:
+    if declared is DataParallel:
+        return _example(declared)
+    return f"known fields: {', '.join(part.name for part in written_fields(declared))}"
+
+
+def _example(declared: Any) -> str:
+    if declared is DataParallel:
+        return f"write {', '.join(WORDS.values())}, or {{data_parallel: {{processes_per_host: 1}}}}"
+    if declared is Ready:
+        return "write {port: 50051}, {file: ready} or {seconds: 5}"
+    names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])
+    return f"write {{{names}}}"

@@ -1,0 +1,89 @@
+"""Lengths of the datasets that a job serves, and the questions about them that are pending."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from launcher.data.control import messages as m
+from launcher.data.control.peer_names import place_of
+from launcher.data.dispatcher.lease_scheduler import MOST_DEATHS
+from launcher.errors import DataError
+
+#: Seconds from the first of MOST_DEATHS deaths in each worker slot until a question is given up.
+#: If workers die faster than that, their host gives them up.
+DYING_SECONDS = 30.0
+
+
+class DatasetInfo:
+    """Dataset lengths, each asked of the workers once.
+
+    datasets: those that the job serves.
+    """
+
+    def __init__(self, datasets: Collection[str]) -> None:
+        self._datasets = datasets
+        self._known: dict[str, m.Length] = {}
+        self._askers: dict[str, set[str]] = {}
+        self._asked_at = 0.0  # time of the first pending question
+        self._dead: dict[str, float] = {}  # worker -> time of its death since then
+
+    def check(self, dataset: str) -> None:
+        """Raise DataError for a dataset that the job does not serve."""
+        if dataset not in self._datasets:
+            raise DataError(f"the dataset {dataset!r} is not served by this job")
+
+    @property
+    def asked(self) -> list[m.Describe]:
+        """The questions that no worker has answered yet."""
+        return [m.Describe(dataset=dataset) for dataset in self._askers]
+
+    def ask(self, asker: str, dataset: str, now: float) -> m.Length | None:
+        """Return the answer, or None if the workers must be asked first."""
+        if dataset not in self._datasets:
+            error = (
+                f"the dataset {dataset!r} is not served by this job; it serves "
+                f"{list(self._datasets)}: add it to data_service.datasets"
+            )
+            return m.Length(dataset=dataset, length=-1, error=error)
+        if dataset not in self._known:
+            if not self._askers:
+                self._asked_at = now
+            self._askers.setdefault(dataset, set()).add(asker)
+        return self._known.get(dataset)
+
+    def answer(self, length: m.Length) -> set[str]:
+        """Record the first worker's answer, which holds for all; return who waits for it."""
+        askers = self._askers.pop(length.dataset, set())
+        if askers:
+            self._known[length.dataset] = length
+            self._dead.clear()
+        return askers
+
+    def note_death(self, worker: str, moment: float) -> None:
+        """Record that a worker has died, perhaps because of a pending question."""
+        if self._askers and moment >= self._asked_at:
+            self._dead[worker] = moment
+
+    def note_return(self, worker: str) -> None:
+        """Forget a recorded death: the worker has reconnected, so it had not died."""
+        self._dead.pop(worker, None)
+
+    def are_deadly(self, workers: Collection[str], now: float) -> bool:
+        """Return True if none of these workers can be expected to live until it answers."""
+        deaths = Counter(map(place_of, self._dead))
+        is_sure = all(deaths[place_of(worker)] >= MOST_DEATHS for worker in workers)
+        return bool(workers) and is_sure and now - min(self._dead.values()) >= DYING_SECONDS
+
+    def give_up(self, message: str, *, unavailable: bool = False) -> list[tuple[str, m.Length]]:
+        """Drop all pending questions; return (asker, answer) for everyone who waits.
+
+        unavailable: no worker is connected to answer.
+        """
+        askers, self._askers = self._askers, {}
+        self._dead.clear()
+        return [
+            (name, m.Length(dataset=dataset, length=-1, error=message, unavailable=unavailable))
+            for dataset, names in askers.items()
+            for name in names
+        ]

@@ -1,0 +1,224 @@
+"""The steps of one epoch read (leased, arrived, consumed) and its prefetch window. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from launcher.data.control.peer_names import host_of
+
+#: Batches ahead of a rank before a batch size is known, or before the rank has consumed any.
+FIRST_WINDOW = 2
+#: Batches ahead of a rank, if memory allows, unless many workers serve it.
+USUAL_WINDOW = 256
+#: Batches for each worker of a rank: one is prepared, one waits behind it, one has arrived.
+WINDOW_PER_WORKER = 3
+#: Maximum number of batches ahead of a rank, for any number of workers and any batch size.
+LAST_WINDOW = 1 << 14
+
+
+def window_for(workers: int, ranks: int) -> int:
+    """Return the number of batches ahead of each rank that keeps all workers busy."""
+    return min(LAST_WINDOW, max(USUAL_WINDOW, WINDOW_PER_WORKER * workers // max(1, ranks)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """The progress of an epoch read, as its receiver knows it.
+
+    taken: every step below it is consumed. early: steps beyond it that are consumed too. arrived:
+    the workers that prepared the batches not consumed yet, by step. largest: bytes of the largest
+    batch so far.
+    """
+
+    taken: int = 0
+    early: Collection[int] = ()
+    arrived: Mapping[int, str] = field(default_factory=dict)
+    largest: int = 0
+
+
+@dataclass(eq=False)
+class HostBudget:
+    """One receiver's memory budget in bytes, and the number of epoch reads that share it.
+
+    window: maximum number of batches ahead of each rank.
+    """
+
+    budget: int
+    readers: int = 0
+    window: int = USUAL_WINDOW
+
+    @property
+    def share(self) -> int:
+        """Bytes for each epoch read that is being consumed."""
+        return self.budget // max(1, self.readers)
+
+
+@dataclass(kw_only=True, eq=False)
+class EpochRun:
+    """One rank's read of one epoch of a stream.
+
+    after: the epoch read that the rank consumes before this one, while that is open. active: the
+    rank has started to consume; a read that no rank consumes holds at most FIRST_WINDOW batches.
+
+    is_lane: this reads one shard of an iterable dataset. Its steps are prepared in order by one
+    worker, the owner, which has the iterator. If the owner cannot continue, another worker reads
+    the shard from its start.
+    """
+
+    name: str
+    receiver: str
+    rank: int
+    steps: int
+    shelf: HostBudget
+    touched: float  # when its rank last consumed a batch
+    is_lane: bool = False
+    owner: str | None = None
+    after: EpochRun | None = None
+    follower: EpochRun | None = None
+    active: bool = False
+    largest: int = 0
+    usual: float = 0.0  # moving average of a worker's seconds per batch
+    turn: int = 0  # number of its latest lease, counted over all epoch reads
+    fresh: int = 0  # the first step never leased
+    head: int = 0  # the first step not consumed
+    early: set[int] = field(default_factory=set)  # consumed beyond the head
+    arrived: dict[int, str] = field(default_factory=dict)  # not consumed: which host prepared it
+    holders: dict[int, set[str]] = field(default_factory=dict)  # leased, not arrived
+    returned: list[int] = field(default_factory=list)  # heap of steps to lease again
+    deaths: Counter[int] = field(default_factory=Counter)  # of workers while they prepared a step
+
+    # Window and leases --------------------------------------------------------------------
+
+    @property
+    def taken(self) -> int:
+        """Number of steps that the rank has consumed."""
+        return self.head + len(self.early)
+
+    @property
+    def window(self) -> int:
+        """Number of batches that may be leased or waiting ahead of the rank."""
+        if self.after is not None:  # the part of the window that the read before no longer needs
+            before = self.after
+            spare = before.window - (before.fresh - before.taken)
+            return max(0, spare) if before.fresh == before.steps else 0
+        if self.largest == 0:  # a rank has many shard readers
+            return 1 if self.is_lane else FIRST_WINDOW
+        most = self.shelf.window if self.active else FIRST_WINDOW
+        return max(1, min(most, self.shelf.share // self.largest))
+
+    @property
+    def _limit(self) -> int:
+        """The step at which the window ends, exclusive."""
+        return min(self.steps, self.taken + self.window)
+
+    def next_steps(self) -> Iterator[int]:
+        """Yield the steps in the window to lease next: returned ones first, then new ones.
+
+        The caller must lease each step before it asks for the next.
+        """
+        limit = self._limit
+        while self.returned:
+            if not self._is_missing(self.returned[0]):
+                heapq.heappop(self.returned)
+            elif self.returned[0] < limit:
+                yield self.returned[0]
+            else:
+                break
+        while self.fresh < limit:
+            yield self.fresh
+
+    def next_step(self) -> int | None:
+        """Return the first of `next_steps`, or None."""
+        return next(self.next_steps(), None)
+
+    @property
+    def end(self) -> int:
+        """The first step that neither this dispatcher nor an earlier one can have leased."""
+        return min(self.steps, self.taken + LAST_WINDOW)
+
+    def lease(self, step: int, worker: str) -> bool:
+        """Record who holds a step; return False if it is not wanted or impossible."""
+        if step >= self.end or self._is_over(step):
+            return False
+        self._reach(step)
+        self.holders.setdefault(step, set()).add(worker)
+        return True
+
+    def give_back(self, step: int, worker: str) -> None:
+        """Remove a holder that will not deliver; a step without holders is leased again."""
+        holders = self.holders.get(step, set())
+        holders.discard(worker)
+        if step in self.holders and not holders:
+            del self.holders[step]
+            heapq.heappush(self.returned, step)
+
+    def beyond_window(self) -> list[int]:
+        """Return the leased steps that are outside the window after it has shrunk."""
+        limit = self._limit
+        return [step for step in self.holders if step >= limit]
+
+    def awaited(self, count: int) -> Iterator[int]:
+        """Return the leased steps among the next `count` that the rank will want."""
+        return (
+            s for s in range(self.head, min(self.fresh, self.head + count)) if s in self.holders
+        )
+
+    def _reach(self, step: int) -> None:
+        """Advance `fresh` past a step; any steps skipped on the way are to be leased.
+
+        A restarted dispatcher learns of steps in any order.
+        """
+        for skipped in range(self.fresh, step):
+            heapq.heappush(self.returned, skipped)
+        self.fresh = max(self.fresh, step + 1)
+
+    def _is_over(self, step: int) -> bool:
+        return step < self.head or step in self.arrived or step in self.early
+
+    def _is_missing(self, step: int) -> bool:
+        return not self._is_over(step) and step not in self.holders
+
+    # Updates from receivers ---------------------------------------------------------------
+
+    def arrive(self, step: int, worker: str, size: int) -> bool:
+        """Record that a batch has arrived; return False if that was known or is impossible."""
+        if step >= self.end or self._is_over(step):
+            return False
+        self._reach(step)
+        self.largest = max(self.largest, size)
+        self.arrived[step] = host_of(worker)
+        self.holders.pop(step, None)
+        return True
+
+    def learn(self, seconds: float) -> None:
+        """Update the usual seconds per batch with a new measurement."""
+        self.usual = seconds if not self.usual else 0.9 * self.usual + 0.1 * seconds
+
+    def take(self, step: int, now: float) -> str | None:
+        """Record that the rank has consumed a batch.
+
+        Returns the host that prepared it, or None if that was known already.
+        """
+        host = self.arrived.pop(step, None)
+        if host is None:
+            return None
+        self.touched = now
+        self.early.add(step)
+        while self.head in self.early:
+            self.early.remove(self.head)
+            self.head += 1
+        return host
+
+    def set_progress(self, progress: RunProgress) -> None:
+        """Continue from the receiver's progress; leases are kept."""
+        self.head, self.early = progress.taken, set(progress.early)
+        self.active = self.active or self.taken > 0
+        self.largest = max(self.largest, progress.largest)
+        self.arrived = {step: host_of(worker) for step, worker in progress.arrived.items()}
+        self.holders = {s: names for s, names in self.holders.items() if not self._is_over(s)}
+        known = [self.fresh, self.head, *(step + 1 for step in [*self.early, *self.arrived])]
+        self.fresh = max(known)
+        self.returned = [s for s in range(self.head, self.fresh) if self._is_missing(s)]

@@ -1,0 +1,99 @@
+"""Health monitor: detect what the dispatcher cannot fix, and word the messages. Pure."""
+
+from __future__ import annotations
+
+from launcher.data.dispatcher.epoch_runs import EpochRun
+from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
+
+#: Seconds without any worker, once there have been some, after which the ranks are notified.
+ABANDONED_AFTER = 60.0
+#: Seconds in which workers fail to reach a receiver before its ranks are notified.
+UNREACHABLE_AFTER = 60.0
+#: Seconds within which a worker that cannot reach a receiver reports it again: an attempt to
+#: connect lasts up to 10 s, and a cut connection breaks after 30 s.
+COMPLAINS_WITHIN = 45.0
+#: Seconds that a rank leaves a batch unconsumed before an event names it.
+IDLE_AFTER = 60.0
+#: Seconds that the next batch of a rank is leased before an event names it.
+OVERDUE_AFTER = 30.0
+
+
+class HealthMonitor:
+    """Detects missing workers, unreachable receivers, idle ranks and overdue batches.
+
+    hosts: those that are expected to serve. start_timeout: seconds to wait for the first worker.
+    The time is passed in.
+    """
+
+    def __init__(self, hosts: tuple[str, ...], start_timeout: float, now: float) -> None:
+        self._hosts = hosts
+        self._start_timeout = start_timeout
+        self._had_workers = False
+        self._last_worker = now
+        # By receiver: the first and the latest failure that workers reported, and the reason.
+        self._unreached: dict[str, tuple[float, float, str]] = {}
+        self._named: set[str] = set()
+        self._overdue: dict[str, int] = {}  # by epoch read, the latest step that was reported
+
+    def had_workers(self) -> None:
+        """Record that a worker has existed, so that losing all of them is a failure from now on."""
+        self._had_workers = True
+
+    def abandoned(
+        self, ledger: LeaseScheduler, now: float, *, are_building: bool = False
+    ) -> str | None:
+        """Return the error for all ranks if no worker prepares batches, else None.
+
+        are_building: workers are connected but may be silent, because they build a large dataset in
+        one call that holds the interpreter lock.
+        """
+        # A worker that is connected but silent (a frozen or lost host) serves no rank.
+        self._last_worker = max([self._last_worker, *ledger.signs_of_life])
+        silence = now - self._last_worker
+        patience, word = self._start_timeout, "no data worker has registered"
+        if self._had_workers:
+            patience, word = ABANDONED_AFTER, "every data worker is gone or silent"
+        if are_building:
+            patience = max(patience, self._start_timeout)
+        if silence <= patience:
+            return None
+        return f"{word} for {silence:.0f} s; data hosts: {', '.join(self._hosts)}"
+
+    def unreachable(self, receiver: str, why: str, now: float) -> None:
+        """Record that a worker has failed to reach a receiver."""
+        since, _, _ = self._unreached.get(receiver, (now, now, ""))
+        self._unreached[receiver] = (since, now, why)
+
+    def reached(self, receiver: str) -> None:
+        """Record that a batch has arrived at a receiver."""
+        self._unreached.pop(receiver, None)
+
+    def unreached(self, now: float) -> list[tuple[str, str]]:
+        """Return (receiver, error for its ranks) for receivers unreached for too long."""
+        found = []
+        for name, (since, until, why) in list(self._unreached.items()):
+            if now - until > COMPLAINS_WITHIN:  # reached since, but with nothing new
+                del self._unreached[name]
+            elif now - since > UNREACHABLE_AFTER:
+                found.append((name, f"no data worker can reach the receiver of {name}: {why}"))
+                del self._unreached[name]
+        return found
+
+    def idle(self, ledger: LeaseScheduler, now: float) -> list[tuple[int, str]]:
+        """Return (rank, epoch read) for ranks that stopped consuming, each read once."""
+        found = [run for run in ledger.idle(now, IDLE_AFTER) if run.name not in self._named]
+        self._named.update(run.name for run in found)
+        return [(run.rank, run.name) for run in found]
+
+    def overdue(self, ledger: LeaseScheduler, now: float) -> list[tuple[EpochRun, list[str]]]:
+        """Return the epoch reads whose next batch is overdue, and the workers that hold it.
+
+        Each batch is reported once.
+        """
+        found = [
+            (run, workers)
+            for run, workers in ledger.overdue(now, OVERDUE_AFTER)
+            if self._overdue.get(run.name) != run.head
+        ]
+        self._overdue.update((run.name, run.head) for run, _ in found)
+        return found

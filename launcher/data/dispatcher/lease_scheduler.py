@@ -1,0 +1,369 @@
+"""The lease scheduler, which decides which worker prepares which batch.
+
+It is pure: it does no I/O, and the time is passed in.
+
+A batch is leased to a worker that has room, and is done when a receiver holds it. Leases of a
+worker that died or fell silent go to others. A batch that a rank will want soon, and whose worker
+takes far longer than usual, is leased to a second worker as well. All of that is harmless, because
+a batch always means the same bytes and the receiver keeps the first copy.
+
+No state exists only here: after a restart, the lease scheduler is rebuilt from what receivers
+(`open_run`) and workers (`add_worker`) report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+
+from launcher.data.control.peer_names import host_of, place_of
+from launcher.data.dispatcher.counts import Counts
+from launcher.data.dispatcher.epoch_runs import EpochRun, HostBudget, RunProgress, window_for
+from launcher.data.dispatcher.leases import Assignment, LeaseTable
+from launcher.data.dispatcher.shard_affinity import ShardAffinity
+from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
+
+#: Worker deaths on one batch, or per worker slot on one dataset, after which it is given up.
+MOST_DEATHS = 3
+#: Seconds a worker that lost its connection has to reconnect; after that it counts as dead.
+RETURNS_WITHIN = 5.0
+
+
+class LeaseScheduler:
+    """Workers, epoch reads and leases.
+
+    budget: bytes that a receiver may hold ahead of its ranks.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._fleet = WorkerPool()
+        self._owners = ShardAffinity(self._fleet)
+        self._runs: dict[str, EpochRun] = {}
+        self._shelves: dict[str, HostBudget] = {}
+        self._leases = LeaseTable(self._fleet, self._owners, self._runs)
+        self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
+        self._poisoned: list[Lease] = []
+        # Workers that may reconnect or have died: when they were lost, and what they worked on.
+        self._missing: dict[str, tuple[float, Lease | None]] = {}
+        self._died: list[tuple[str, float]] = []
+        self.counts: defaultdict[str, Counts] = defaultdict(Counts)
+
+    # Workers ------------------------------------------------------------------------------
+
+    def add_worker(
+        self,
+        name: str,
+        now: float,
+        *,
+        seconds: float = 0.0,
+        holds: Mapping[str, Collection[int]] | None = None,
+        receiver: str | None = None,
+    ) -> None:
+        """Add a worker that has connected or reconnected.
+
+        holds: the steps it is working on, by epoch read. receiver: the only receiver it serves.
+        """
+        if self._fleet.get(name) is not None:
+            self.remove_worker(name)
+        self._missing.pop(name, None)  # it had only lost its connection
+        for other in [other for other in self._missing if place_of(other) == place_of(name)]:
+            self._note_death(other)  # this worker replaces it
+        worker = WorkerState(
+            name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver
+        )
+        self._fleet.add(worker)
+        self._set_windows()
+        self._owners.welcome_back(worker, self._runs.values())
+        for run_id, steps in (holds or {}).items():
+            for step in steps:
+                self._claim(worker, run_id, step, now)
+        for run in self._owners.share(worker, self._runs.values()):
+            self._leases.want(run)
+
+    def _claim(self, worker: WorkerState, run_id: str, step: int, now: float) -> None:
+        worker.leases[run_id, step] = now
+        if (run := self._runs.get(run_id)) is None:
+            self._unclaimed.setdefault(run_id, {})[step, worker.name] = None
+        elif run.lease(step, worker.name):
+            self._owners.own(worker, run)
+
+    def forget_claims(self, runs: Iterable[str]) -> None:
+        """Forget the steps that workers hold of epoch reads that will not be opened."""
+        for run in runs:
+            self._unclaimed.pop(run, None)
+
+    def remove_worker(self, name: str, *, lost_at: float | None = None) -> list[Lease]:
+        """Remove a worker; return the leases it held, which go to others.
+
+        lost_at: when its connection ended unannounced; the worker has died or will reconnect.
+        """
+        worker = self._fleet.remove(name)
+        if worker is None:
+            return []
+        if lost_at is not None:
+            # It was working on its oldest lease; the others only waited behind that one.
+            at_work_on = min(worker.leases, key=worker.leases.__getitem__, default=None)
+            self._missing[name] = (lost_at, at_work_on)
+        self._leases.give_back(worker, worker.leases)
+        return sorted(worker.leases)
+
+    def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
+        """Let a leaving worker finish the steps it keeps, and lease the rest to others."""
+        if worker := self._fleet.get(name):
+            worker.leaving = True
+            kept = {(run, step) for run, steps in keeps.items() for step in steps}
+            self._leases.give_back(worker, worker.leases.keys() - kept)
+
+    def _note_death(self, name: str) -> None:
+        lost_at, at_work_on = self._missing.pop(name)
+        self._died.append((name, lost_at))
+        if at_work_on is None:
+            return
+        run_id, step = at_work_on
+        if run := self._runs.get(run_id):
+            run.deaths[step] += 1
+            if run.deaths[step] == MOST_DEATHS:
+                self._poisoned.append((run_id, step))
+
+    def deaths(self) -> list[tuple[str, float]]:
+        """Return the workers found dead since the last call, with the times they were lost."""
+        died, self._died = self._died, []
+        return died
+
+    def poisoned(self) -> list[Lease]:
+        """Return the batches found to kill workers repeatedly since the last call."""
+        found, self._poisoned = self._poisoned, []
+        return found
+
+    def beat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
+        """Record a worker's heartbeat.
+
+        done: batches that it has finished since its previous heartbeat.
+        """
+        worker = self._fleet.get(name)
+        if worker is None:
+            return
+        worker.seconds = seconds
+        # A batch sent a heartbeat ago that has not arrived was lost in transit or is a second copy.
+        lost, worker.sent = worker.sent, {lease for lease in done if lease in worker.leases}
+        self._leases.give_back(worker, lost)
+        for lease in lost:
+            worker.leases.pop(lease, None)
+        self._fleet.seen(worker, now)
+        self._leases.offer(worker)
+
+    def seen(self, name: str, now: float) -> None:
+        """Record a sign of life from a worker."""
+        if worker := self._fleet.get(name):
+            self._fleet.seen(worker, now)
+
+    @property
+    def signs_of_life(self) -> list[float]:
+        """The time of the latest sign of life of each worker."""
+        return [worker.last_seen for worker in self._fleet]
+
+    def leases_by_host(self) -> Counter[str]:
+        """Return the number of leases held by each host's workers."""
+        leases: Counter[str] = Counter()
+        for worker in self._fleet:
+            leases[host_of(worker.name)] += len(worker.leases)
+        return leases
+
+    # Epoch reads --------------------------------------------------------------------------
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The ids of the open epoch reads."""
+        return tuple(self._runs)
+
+    def runs_of(self, receiver: str) -> list[str]:
+        """Return the ids of a receiver's open epoch reads."""
+        return [name for name, run in self._runs.items() if run.receiver == receiver]
+
+    def open_run(
+        self,
+        name: str,
+        *,
+        receiver: str,
+        rank: int,
+        steps: int,
+        now: float,
+        is_lane: bool = False,
+        after: str | None = None,
+        progress: RunProgress | None = None,
+    ) -> None:
+        """Open an epoch read, or continue it after its receiver has reconnected.
+
+        after: the epoch read that the rank consumes before this one.
+        """
+        run = self._runs.get(name)
+        if run is None:
+            shelf = self._shelves.setdefault(receiver, HostBudget(self._budget))
+            run = EpochRun(
+                name=name,
+                receiver=receiver,
+                rank=rank,
+                steps=steps,
+                shelf=shelf,
+                touched=now,
+                is_lane=is_lane,
+            )
+            before = self._runs.get(after or "")
+            self._runs[name] = run
+            if before is not None and before.follower is None:
+                run.after, run.largest, before.follower = before, before.largest, run
+        if progress is not None:
+            run.set_progress(progress)
+        for step, holder in self._unclaimed.pop(name, ()):
+            worker = self._fleet.get(holder)
+            if worker is not None and (name, step) in worker.leases:  # not finished yet
+                self._claim(worker, name, step, now)
+        self._share(run.shelf)
+
+    def close_run(self, name: str) -> None:
+        """Close an epoch read and release its leases."""
+        run = self._runs.pop(name, None)
+        if run is None:
+            return
+        for step, holders in run.holders.items():
+            for holder in holders:
+                if worker := self._fleet.get(holder):
+                    worker.leases.pop((name, step), None)
+                    self._leases.offer(worker)
+        self._owners.disown(run)
+        self._leases.drop(run)
+        self._unlink(run)
+        self._share(run.shelf)
+
+    def _unlink(self, run: EpochRun) -> None:
+        if run.after is not None:
+            run.after.follower = run.follower
+        if (follower := run.follower) is not None:  # usually the one that is consumed now
+            follower.after = run.after
+            follower.active = follower.active or run.active
+            follower.largest = max(follower.largest, run.largest)
+
+    def _share(self, shelf: HostBudget) -> None:
+        """Redistribute a receiver's memory among the epoch reads that are being consumed."""
+        runs = [run for run in self._runs.values() if run.shelf is shelf]
+        shelf.readers = sum(run.active and run.after is None for run in runs)
+        self._set_windows()
+        for run in runs:
+            self._leases.want(run)
+
+    def _set_windows(self) -> None:
+        """Set each window by the number of workers: more workers need more batches to work on."""
+        readers = sum(shelf.readers for shelf in self._shelves.values())
+        for shelf in self._shelves.values():
+            shelf.window = window_for(len(self._fleet), readers)
+
+    # Batches ------------------------------------------------------------------------------
+
+    def arrived(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
+        """Record that a receiver holds the first copy of a batch."""
+        deliverer = self._fleet.get(worker)
+        seconds = deliverer.finished((run_id, step), now) if deliverer else None
+        if deliverer:
+            self._leases.offer(deliverer)
+        run = self._runs.get(run_id)
+        if run is None:
+            return
+        if deliverer and len(run.holders.get(step, ())) > 1:  # the first to deliver goes on
+            self._owners.own(deliverer, run)
+        grew = size > run.largest
+        if run.arrive(step, worker, size) and seconds is not None:
+            run.learn(seconds)
+        if grew:  # the window has changed
+            self._leases.want(run)
+            self._leases.shrink(run)
+
+    def damaged(self, run_id: str, worker: str) -> None:
+        """Release a worker's leases of an epoch read after its connection was closed.
+
+        What the worker had already sent may not arrive.
+        """
+        if holder := self._fleet.get(worker):
+            lost = [lease for lease in holder.leases if lease[0] == run_id]
+            self._leases.give_back(holder, lost)
+            for lease in lost:
+                del holder.leases[lease]
+            self._leases.offer(holder)
+
+    def taken(self, run_id: str, step: int, now: float) -> None:
+        """Record that a rank has consumed a batch."""
+        run = self._runs.get(run_id)
+        host = run.take(step, now) if run else None
+        if run is None or host is None:
+            return
+        counts = self.counts[run.receiver]
+        counts.prepared[host] += 1
+        counts.received[run.rank] += 1
+        if run.active:
+            self._leases.want(run)
+        else:
+            run.active = True
+            self._share(run.shelf)
+
+    def total(self) -> Counts:
+        """Return the counts of all receivers together."""
+        return Counts(
+            prepared=sum((counts.prepared for counts in self.counts.values()), Counter()),
+            received=sum((counts.received for counts in self.counts.values()), Counter()),
+        )
+
+    def idle(self, now: float, seconds: float) -> list[EpochRun]:
+        """Return the epoch reads whose rank has left an arrived batch unconsumed for `seconds`."""
+        # A rank that waits for one of its shard readers cannot consume from the others.
+        waiting = {
+            (run.receiver, run.rank)
+            for run in self._runs.values()
+            if run.is_lane and run.head not in run.arrived
+        }
+        return [
+            run
+            for run in self._runs.values()
+            if run.active and run.head in run.arrived and now - run.touched > seconds
+            if not (run.is_lane and (run.receiver, run.rank) in waiting)
+        ]
+
+    def overdue(self, now: float, seconds: float) -> list[tuple[EpochRun, list[str]]]:
+        """Return the epoch reads whose next batch has been leased for more than `seconds`.
+
+        Each comes with the workers that hold the lease.
+        """
+        found = []
+        for run in self._runs.values():
+            holders = run.holders.get(run.head, set()) if run.after is None else set()
+            workers = [worker for name in holders if (worker := self._fleet.get(name))]
+            since = [worker.leases.get((run.name, run.head), now) for worker in workers]
+            if since and now - min(since) > seconds:
+                found.append((run, sorted(holders)))
+        return found
+
+    # Leases -------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Check for silent or dead workers and for late batches.
+
+        The dispatcher calls this several times a second.
+        """
+        for worker in self._fleet.look(now):
+            self._leases.give_back(worker, worker.leases)
+        for name, (since, _) in list(self._missing.items()):
+            if now - since > RETURNS_WITHIN:
+                self._note_death(name)
+        self._leases.look(now)
+
+    def revoked(self) -> list[Assignment]:
+        """Return the leases revoked since the last call; send them before new leases."""
+        return self._leases.revoked()
+
+    def assign(self, now: float) -> list[Assignment]:
+        """Lease late batches a second time, then whatever else can be leased."""
+        return self._leases.assign(now)
+
+    @property
+    def late_leases(self) -> int:
+        """Number of leases of late batches that another worker already held."""
+        return self._leases.late

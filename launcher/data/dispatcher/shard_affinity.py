@@ -1,0 +1,80 @@
+"""Shard affinity: keep each shard reader on the worker that has its iterator. Pure.
+
+A shard of an iterable dataset can only be read from its start, so its batches go to one worker, in
+order, as long as that worker can prepare them. Another worker would have to read the shard up to
+that point again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from launcher.data.dispatcher.epoch_runs import EpochRun
+from launcher.data.dispatcher.worker_pool import WorkerPool, WorkerState
+
+#: A shard reader that has leased no more batches than this may move to a worker that joined late.
+EARLY = 8
+
+
+class ShardAffinity:
+    """The workers that own shard readers; other epoch reads have no owner."""
+
+    def __init__(self, fleet: WorkerPool) -> None:
+        self._fleet = fleet
+
+    def worker_for(self, run: EpochRun) -> WorkerState | None:
+        """Return the worker for a read's next batches; None if no eligible one has room."""
+        if not run.is_lane:
+            return self._fleet.soonest(run.receiver)
+        if (owner := self._owner(run)) is None:
+            return self._fleet.least_laden(run.receiver)
+        return owner if owner.room > 0 else None
+
+    def another_for(self, run: EpochRun, holders: Collection[str]) -> WorkerState | None:
+        """Return a further worker for a late batch, or None.
+
+        For a shard reader, that is a worker which has already started to read the shard again.
+        """
+        owner = self._owner(run)
+        if owner is None or owner.name in holders:
+            return self._fleet.soonest(run.receiver, without=holders)
+        return owner if owner.room > 0 else None
+
+    def own(self, worker: WorkerState, run: EpochRun) -> None:
+        """Make a worker the owner of a shard reader."""
+        if run.is_lane and run.owner != worker.name:
+            self.disown(run)
+            run.owner = worker.name
+            worker.lanes.add(run.name)
+
+    def welcome_back(self, worker: WorkerState, runs: Iterable[EpochRun]) -> None:
+        """Restore the shard readers of a reconnected worker, which has kept its iterators."""
+        worker.lanes.update(run.name for run in runs if run.owner == worker.name)
+
+    def disown(self, run: EpochRun) -> None:
+        """Remove the owner of a shard reader."""
+        if owner := self._fleet.get(run.owner or ""):
+            owner.lanes.discard(run.name)
+        run.owner = None
+
+    def share(self, newcomer: WorkerState, runs: Iterable[EpochRun]) -> list[EpochRun]:
+        """Give a newly connected worker its share of the shard readers that have hardly begun.
+
+        Returns the reads that it was given.
+        """
+        given = []
+        for run in runs:
+            owner = self._owner(run) if run.is_lane and run.fresh <= EARLY else None
+            laden = owner is not None and len(owner.lanes) > len(newcomer.lanes) + 1
+            if laden and newcomer.serves(run.receiver):
+                self.own(newcomer, run)
+                given.append(run)
+        return given
+
+    def _owner(self, run: EpochRun) -> WorkerState | None:
+        """Return the worker that has the iterator, or None if it cannot continue."""
+        owner = self._fleet.get(run.owner or "")
+        if owner is None or owner.silent or owner.leaving:
+            self.disown(run)
+            return None
+        return owner

@@ -1,0 +1,179 @@
+"""The worker pool: each worker's leases and speed, and which takes the next batch soonest. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from launcher.data.dispatcher.priority_queue import PriorityQueue
+
+#: Seconds of work that a worker should have queued.
+WORK_IN_HAND = 0.1
+#: Seconds of work leased at once: with more, a rank would wait for one worker.
+BLOCK_SECONDS = 0.01
+#: Maximum number of leases that one worker holds.
+DEEPEST = 64
+#: Seconds without a sign of life after which a worker's leases go to others. Workers send a
+#: heartbeat once a second, so this is two missed heartbeats and some slack.
+SILENCE = 2.5
+#: A worker that takes this many times the usual seconds per batch gets one lease at a time.
+SLOW_FACTOR = 4.0
+
+#: An epoch read and one of its steps.
+Lease = tuple[str, int]
+
+
+@dataclass(kw_only=True, eq=False)
+class WorkerState:
+    """State of one worker.
+
+    seconds: time it takes per batch, as it reports; 0 before the first. receiver: the only receiver
+    it serves, for a worker on a train host.
+    """
+
+    name: str
+    last_seen: float
+    seconds: float = 0.0
+    leases: dict[Lease, float] = field(default_factory=dict)  # lease -> time it was granted
+    sent: set[Lease] = field(default_factory=set)  # reported as sent, not arrived yet
+    progress: float = 0.0  # when its latest batch arrived
+    silent: bool = False
+    slow: bool = False
+    leaving: bool = False
+    receiver: str | None = None
+    lanes: set[str] = field(default_factory=set)  # the epoch reads whose shard readers it owns
+
+    def serves(self, receiver: str) -> bool:
+        """Return True if this worker can send to the receiver.
+
+        A worker on a train host serves only that host's receiver.
+        """
+        return self.receiver in (None, receiver)
+
+    @property
+    def depth(self) -> int:
+        """Number of leases that keep it busy for WORK_IN_HAND seconds, plus one."""
+        if self.slow:
+            return 1
+        if not self.seconds:
+            return 2
+        return min(DEEPEST, max(2, math.ceil(WORK_IN_HAND / self.seconds) + 1))
+
+    @property
+    def room(self) -> int:
+        """Number of further leases it can take; 0 when silent or leaving."""
+        return 0 if self.silent or self.leaving else self.depth - len(self.leases)
+
+    @property
+    def block(self) -> int:
+        """Number of batches to lease to it at once."""
+        fast = int(BLOCK_SECONDS / self.seconds) if self.seconds else 1
+        return max(1, min(self.room, fast))
+
+    @property
+    def is_hungry(self) -> bool:
+        """True if it should get more leases.
+
+        That is at half its depth, so that leases are sent in blocks.
+        """
+        return self.room > 0 and len(self.leases) <= self.depth // 2
+
+    def finished(self, lease: Lease, now: float) -> float | None:
+        """Return the seconds an arrived batch took, or None if it was not leased to this worker."""
+        since = self.leases.pop(lease, None)
+        self.sent.discard(lease)
+        before, self.progress = self.progress, now
+        return None if since is None else now - max(since, before)
+
+    def begun(self, lease: Lease) -> float:
+        """Return the estimated time at which it started a batch.
+
+        A worker prepares its batches in order, so that is the later of the lease and its last
+        arrival.
+        """
+        return max(self.leases[lease], self.progress)
+
+
+class WorkerPool:
+    """All workers by name, and a queue of those that should get more leases, soonest first."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, WorkerState] = {}
+        self._hungry: PriorityQueue[WorkerState] = PriorityQueue()
+
+    def __iter__(self) -> Iterator[WorkerState]:
+        return iter(self._workers.values())
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def get(self, name: str) -> WorkerState | None:
+        """Return the worker of this name, or None."""
+        return self._workers.get(name)
+
+    def add(self, worker: WorkerState) -> None:
+        """Add a worker and queue it for leases."""
+        self._workers[worker.name] = worker
+        self.offer(worker)
+
+    def remove(self, name: str) -> WorkerState | None:
+        """Remove and return the worker of this name, or return None if there is none."""
+        worker = self._workers.pop(name, None)
+        if worker is not None:
+            self._hungry.drop(worker)
+        return worker
+
+    def offer(self, worker: WorkerState) -> None:
+        """Queue a worker for leases if it should get more."""
+        if worker.is_hungry:
+            self.put_back(worker)
+
+    @property
+    def has_hungry(self) -> bool:
+        """True if any worker is queued for leases."""
+        return bool(self._hungry)
+
+    def soonest(self, receiver: str, without: Collection[str] = ()) -> WorkerState | None:
+        """Remove and return the queued worker that will start a new batch soonest.
+
+        Call `put_back` after use.
+        """
+        passed = []
+        while (worker := self._hungry.pop()) is not None:
+            if worker.serves(receiver) and worker.name not in without and worker.room > 0:
+                break
+            passed.append(worker)
+        for other in passed:
+            self.put_back(other)
+        return worker
+
+    def least_laden(self, receiver: str) -> WorkerState | None:
+        """Return the worker with room that owns the fewest shard readers, or None."""
+        free = [worker for worker in self if worker.room > 0 and worker.serves(receiver)]
+        return min(free, key=lambda w: (len(w.lanes), len(w.leases) * w.seconds), default=None)
+
+    def put_back(self, worker: WorkerState) -> None:
+        """Return a removed worker to the queue if it still has room."""
+        if worker.room > 0:
+            self._hungry.put(worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room))
+
+    def seen(self, worker: WorkerState, now: float) -> None:
+        """Record a sign of life from a worker."""
+        worker.last_seen = now
+        if worker.silent:
+            worker.silent = False
+            self.offer(worker)
+
+    def look(self, now: float) -> list[WorkerState]:
+        """Update which workers are slow or silent; return those that have just become silent."""
+        paces = [worker.seconds for worker in self if worker.seconds]
+        usual = statistics.median_low(paces) if paces else 0.0
+        fallen = []
+        for worker in self:
+            worker.slow = worker.seconds > SLOW_FACTOR * usual > 0
+            if now - worker.last_seen > SILENCE and not worker.silent:
+                worker.silent = True
+                fallen.append(worker)
+        return fallen

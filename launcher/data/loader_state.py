@@ -1,0 +1,203 @@
+"""Resume points of a loader, and the states in which they are saved.
+
+A state records which positions of the epoch's order have been taken. A loader with in_order=False
+knows only its own rank's, so its state can be loaded as it is on the same rank of the same world;
+for another world, the states of all ranks are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from launcher.data.order.batch_plan import BatchPlan, ResumePoint
+from launcher.data.order.steps import Range, StepSet
+from launcher.data.order.streams import StreamSpec
+from launcher.errors import DataError
+
+VERSION = 2
+#: Fields that determine the order of samples, and so must be the same when reading resumes.
+_ORDER = ("dataset", "shuffle", "seed", "sampler", "batch_sampler")
+#: Fields that determine the positions of a rank's steps.
+_STEPS = ("batch_size", "drop_last", "uneven")
+#: Fields that determine which samples the steps of an iterable dataset have taken.
+_SHARDS = ("shards", "batch_size", "drop_last")
+
+State = dict[str, Any]
+
+
+class LoaderProgress:
+    """The steps of one plan that have been taken."""
+
+    def __init__(self, plan: BatchPlan) -> None:
+        self._plan = plan
+        self._done = StepSet(plan.done)
+        # Tracked per rank, because the others have done other steps.
+        self._alone = bool(plan.done) or not plan.spec.in_order
+        self._taken = self.samples = 0
+
+    def end(self) -> None:
+        """Do nothing: the plan knows when the epoch is over."""
+
+    @property
+    def pads(self) -> int:
+        """Samples that are repeated to fill the last step."""
+        return self._plan.count(self._plan.padded)
+
+    @property
+    def drops(self) -> int:
+        """Samples that no rank gets."""
+        return self._plan.count(self._plan.dropped)
+
+    def note(self, step: int) -> None:
+        """Count a step that was taken."""
+        self._taken += 1
+        self.samples += self._plan.samples_in(step)
+        if self._alone:
+            self._done.add(self._plan.numbered(step))
+
+    @property
+    def place(self) -> ResumePoint | None:
+        """The point to resume from; None when the epoch is over."""
+        plan = self._plan
+        return plan.place_with(self._done) if self._alone else plan.place_after(self._taken)
+
+
+def write_state(spec: StreamSpec, place: ResumePoint, *, rank: int, world: int) -> State:
+    """Return a resume point as a JSON object of a few hundred bytes."""
+    state: State = {
+        "version": VERSION,
+        **{name: getattr(spec, name) for name in _ORDER},
+        "epoch": place.epoch,
+        "position": place.position,
+    }
+    if place.taken:
+        state |= {"taken": place.taken, "world": world}
+        state |= {name: getattr(spec, name) for name in _SHARDS}
+    if place.length is not None:
+        state |= {"length": place.length, "digest": place.digest}
+    if place.holes:
+        state["holes"] = [list(hole) for hole in place.holes]
+    if place.done:
+        state["done"] = [list(steps) for steps in place.done]
+        state |= {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
+    return state
+
+
+def read_state(
+    states: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    spec: StreamSpec,
+    *,
+    rank: int,
+    world: int,
+) -> ResumePoint:
+    """Return the resume point of a state, or of the states of all ranks.
+
+    Raises DataError when this loader's samples would not continue those read before.
+    """
+    given = [states] if isinstance(states, Mapping) else list(states)
+    places = [_read_one(state, spec) for state in given]
+    if not places:
+        raise DataError("no state to load: the list is empty")
+    for state, place in zip(given, places, strict=True):
+        if place.taken:
+            _check_shards(state, spec, world)
+    if all(place == places[0] and not place.done for place in places):
+        return places[0]  # read in order: one state holds for all ranks
+    mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
+    for state, place in zip(given, places, strict=True):
+        if {name: state.get(name) for name in mine} == mine:
+            return place
+    return _together(given, places, spec)
+
+
+def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
+    if state.get("version") != VERSION:
+        raise DataError(
+            f"not a state of this loader: version {state.get('version')!r}, and {VERSION} is "
+            "expected"
+        )
+    try:
+        for name in _ORDER:
+            if state[name] != (mine := getattr(spec, name)):
+                raise DataError(
+                    f"the state was taken with {name}={state[name]!r}, and this loader has "
+                    f"{name}={mine!r}: its samples would not continue those before"
+                )
+        return ResumePoint(
+            epoch=int(state["epoch"]),
+            position=int(state["position"]),
+            taken=int(state.get("taken", 0)),
+            holes=_ranges(state.get("holes", ())),
+            done=_ranges(state.get("done", ())),
+            length=state.get("length"),
+            digest=state.get("digest", ""),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"not a state of this loader, or a damaged one: {error!r}") from error
+
+
+def _check_shards(state: Mapping[str, Any], spec: StreamSpec, world: int) -> None:
+    for name, mine in {"world": world, **{n: getattr(spec, n) for n in _SHARDS}}.items():
+        if state.get(name) != mine:
+            raise DataError(
+                f"the state was taken with {name}={state.get(name)!r}, and this loader has "
+                f"{name}={mine!r}: a place in an iterable dataset is found again by taking the "
+                "same steps; set_epoch() begins an epoch in another way"
+            )
+
+
+def _ranges(raw: Any) -> tuple[Range, ...]:
+    return tuple((int(start), int(stop)) for start, stop in raw)
+
+
+def _together(
+    states: Sequence[Mapping[str, Any]], places: Sequence[ResumePoint], spec: StreamSpec
+) -> ResumePoint:
+    """Merge the resume points of all ranks, each of which did steps in its own order."""
+    _check_all_ranks(states, places)
+    first = places[0]
+    left = np.zeros(first.length or 0, bool)
+    for start, stop in (*first.holes, (first.position, len(left))):
+        left[start:stop] = True
+    for state, place in zip(states, places, strict=True):
+        left[_positions_done(state, place, spec)] = False
+    return replace(first, done=(), **_as_position_and_holes(left))
+
+
+def _check_all_ranks(states: Sequence[Mapping[str, Any]], places: Sequence[ResumePoint]) -> None:
+    """Raise unless all ranks of one world are present and started from one resume point."""
+    world = states[0].get("world")
+    ranks = sorted(state.get("rank", -1) for state in states)
+    origins = {replace(place, done=()) for place in places}
+    if len(origins) > 1 or world is None or ranks != list(range(world)):
+        raise DataError(
+            f"a state of in_order=False is of one rank, and these are of the ranks {ranks} of a "
+            f"world of {world}: to go on with other ranks or another batch_size, save the states "
+            "of all ranks at one step and load them as a list"
+        )
+
+
+def _positions_done(state: Mapping[str, Any], place: ResumePoint, spec: StreamSpec) -> list[int]:
+    """Return the positions of the epoch that a rank has taken since its resume point."""
+    plan = BatchPlan(
+        spec=replace(spec, **{name: state[name] for name in _STEPS}),
+        length=place.length or 0,
+        epoch=place.epoch,
+        rank=state["rank"],
+        world=state["world"],
+        position=place.position,
+        holes=place.holes,
+    )
+    steps = (step for start, stop in place.done for step in range(start, stop))
+    return [at for step in steps for at in plan.positions(step) if at < plan.length]
+
+
+def _as_position_and_holes(left: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], left, [False]]).astype(np.int8)))
+    holes = [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+    position = holes.pop()[0] if holes and holes[-1][1] == len(left) else len(left)
+    return {"position": position, "holes": tuple(holes)}

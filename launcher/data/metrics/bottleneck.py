@@ -1,0 +1,204 @@
+"""Bottleneck analysis: did training wait for its data, why, and what would fix it? Pure arithmetic.
+
+Derivation. The rank that waited most delays the others in every collective, so its clock counts: T
+seconds inside its epochs, W of them inside the loader, C = T - W on everything else. The very first
+batch waits for processes to start, not for workers, and is left out. The job was input-bound W / T
+of the time.
+
+Preparing a batch takes a worker w seconds (wall-clock mean over all workers), and the ranks took B
+batches: B w worker-seconds, in T seconds. N workers were therefore busy B w / (N T) of the time.
+Without any wait the same batches are needed within C seconds, by B w / C workers: the number that
+the advice gives. It holds while workers are the bottleneck, that is, while they were busy. Where
+they were not, more of them would change nothing, and the analysis names the bottleneck instead:
+their sending, the receiver's process, its memory, one slow host, or the starts of epochs.
+
+Where workers share their CPUs with others, w is longer than the work itself: the kernel reports how
+long they were runnable without a CPU. That part is subtracted from w on both sides: fewer workers
+would do with a CPU each, and fewer than N could run at a time. The rest is work or waiting (for
+disks, for the network), and the CPU time separates the two.
+
+Limits. The analysis does not see overlapping waits of ranks that never synchronise, counts the time
+twice when two streams are read in turn within one loop, and cannot tell if the network can carry
+the output of more workers.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from dataclasses import asdict, dataclass
+
+from launcher.data.metrics.observed import FEWEST_STEPS, SHORTEST, ObservedRates
+
+#: A job that waits for less than this share of the time is not input-bound.
+NEGLIGIBLE = 0.03
+#: Workers that are busy for this share of the time are saturated.
+_FULL = 0.75
+#: Workers that are blocked for this share of the time are limited by sending.
+_HELD_UP = 0.15
+#: Margin kept when fewer workers are advised, because their load is never exactly even.
+_SPARE = 1.1
+#: A host is slow when its batches take this many times as long as those of the others.
+_SLOW = 2.0
+#: Workers that wait for a CPU for this share of their time are too many for their host.
+_CROWDED = 0.2
+
+
+class Bound(str, enum.Enum):
+    """The bottleneck: the part of the job that training waited for."""
+
+    NOTHING = "nothing"
+    LOADING = "loading"
+    WORKERS = "workers"
+    SENDING = "sending"
+    RECEIVER = "receiver"
+    MEMORY = "memory"
+    SLOW_HOST = "slow_host"
+    EPOCH_STARTS = "epoch_starts"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bottleneck:
+    """The result of the bottleneck analysis.
+
+    wait_share: share of the time inside epochs spent waiting. busy: share of their time that
+    workers spent preparing. more: workers to add; negative for surplus ones; None if their number
+    is not the bottleneck.
+    """
+
+    bound: Bound
+    wait_share: float
+    busy: float
+    more: int | None
+    text: str
+
+    def fields(self) -> dict[str, object]:
+        """Return the fields of the data_verdict event."""
+        return {**asdict(self), "bound": self.bound.value}
+
+
+def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Bottleneck | None:
+    """Find the bottleneck of a job without a data group; None when there is too little to judge by.
+
+    All of the wait is spent preparing batches in the rank itself, so `ranks` ranks need ranks W / C
+    workers to have it done while they compute.
+    """
+    if steps < FEWEST_STEPS or total < SHORTEST:
+        return None
+    share = round(wait / total, 4)
+    if share < NEGLIGIBLE:
+        text = f"not input-bound ({share:.1%} waiting for data): a data group would not help"
+        return Bottleneck(bound=Bound.NOTHING, wait_share=share, busy=share, more=0, text=text)
+    more = math.ceil(ranks * wait / max(total - wait, 1e-9))
+    text = (
+        f"input-bound {share:.0%} of the time, as each rank loads its data itself: about {more} "
+        "vCPU in a data group would remove it"
+    )
+    return Bottleneck(bound=Bound.LOADING, wait_share=share, busy=share, more=more, text=text)
+
+
+def judge(seen: ObservedRates, group: str) -> Bottleneck:
+    """Find the bottleneck. group: the name of the group that prepares data, for the text."""
+    if seen.wait_share < NEGLIGIBLE:
+        spare = seen.workers - max(1, math.ceil(seen.needed * _SPARE))
+        words = f"; {spare} fewer {_resource(seen, spare)} would do" if spare > 0 else ""
+        text = (
+            f"not input-bound ({seen.wait_share:.1%} waiting for data): {group} was "
+            f"{seen.busy:.0%} busy{words}"
+        )
+        return _verdict(seen, Bound.NOTHING, text, -spare if spare > 0 else 0)
+    bound, words, more = _cause(seen, group)
+    return _verdict(seen, bound, f"input-bound {seen.wait_share:.0%} of the time: {words}", more)
+
+
+def _verdict(seen: ObservedRates, bound: Bound, text: str, more: int | None) -> Bottleneck:
+    return Bottleneck(
+        bound=bound,
+        wait_share=round(seen.wait_share, 4),
+        busy=round(seen.busy, 4),
+        more=more,
+        text=text,
+    )
+
+
+def _cause(seen: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
+    """Return the bottleneck, its description, and the workers to add."""
+    if seen.blocked / (seen.workers * seen.total) > _HELD_UP:
+        return _sending(seen)
+    if seen.busy >= _FULL:
+        more = max(1, math.ceil(seen.needed - seen.running))
+        return Bound.WORKERS, _more_workers(seen, group, more), more
+    return _imbalance(seen, group)
+
+
+def _sending(seen: ObservedRates) -> tuple[Bound, str, int | None]:
+    share = seen.blocked / (seen.workers * seen.total)
+    rate = f"{seen.bytes_per_second / 1e6:,.0f} MB/s arrive"
+    if seen.receiver_cpu > _FULL:
+        words = (
+            f"the receiver used {seen.receiver_cpu:.0%} of a CPU ({rate}); smaller samples "
+            "(uint8 instead of float32), or more train hosts, would help; more workers would not"
+        )
+        return Bound.RECEIVER, words, None
+    words = (
+        f"workers spent {share:.0%} of their time on sending, not preparing ({rate}); a faster "
+        "network or smaller samples (uint8 instead of float32) would help; more workers would not"
+    )
+    return Bound.SENDING, words, None
+
+
+def _more_workers(seen: ObservedRates, group: str, more: int) -> str:
+    """Describe how to get `more` additional workers."""
+    idle = seen.vcpus - seen.workers
+    if seen.is_waiting:
+        share = seen.cpu / (seen.work - seen.starved)
+        return (
+            f"about {more} more workers in {group} would remove it; each used {share:.0%} of a "
+            "CPU, so raise data_service.workers_per_host"
+        )
+    if seen.starved > _CROWDED * seen.work:
+        return (
+            f"about {more} more vCPU in {group} would remove it; its workers wanted a CPU and had "
+            f"none for {seen.starved / seen.work:.0%} of their time"
+        )
+    if idle >= more:
+        return (
+            f"about {more} more workers in {group} would remove it, and it has {idle} vCPU without "
+            "one: raise data_service.workers_per_host"
+        )
+    return f"about {more - max(idle, 0)} more vCPU in {group} would remove it"
+
+
+def _resource(seen: ObservedRates, count: int) -> str:
+    if not seen.is_waiting:
+        return "vCPU"
+    return "worker" if count == 1 else "workers"
+
+
+def _imbalance(seen: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
+    """Find the bottleneck when workers had time left."""
+    busy = f"{group} was only {seen.busy:.0%} busy"
+    slowest, seconds = max(seen.seconds.items(), key=lambda item: item[1])
+    others = [each for host, each in seen.seconds.items() if host != slowest]
+    if others and seconds > _SLOW * statistics.median(others):
+        words = (
+            f"a batch takes {slowest} {seconds:.3g} s, and the other hosts "
+            f"{statistics.median(others):.3g} s; look at that host"
+        )
+        return Bound.SLOW_HOST, words, None
+    if seen.first_waits > seen.wait / 2:
+        words = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
+        return Bound.EPOCH_STARTS, words, None
+    if seen.ahead < seen.workers:
+        words = (
+            f"{busy}: a train host's memory holds {seen.ahead:.0f} batches ahead for "
+            f"{seen.workers} workers; raise data_service.prefetch_bytes"
+        )
+        return Bound.MEMORY, words, None
+    words = (
+        f"{busy}, and was not held up by sending ({seen.bytes_per_second / 1e6:,.0f} MB/s arrive); "
+        "some batches may take much longer than others"
+    )
+    return Bound.UNKNOWN, words, None

@@ -1,0 +1,40 @@
+"""Bottleneck report of a rank that loads its data itself, in a job without a dispatcher."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+from collections.abc import Mapping
+
+from launcher.data.metrics import bottleneck
+from launcher.runtime.event_log import emit
+
+
+class InProcessMetrics:
+    """Collects the metrics of one process's loaders; rank 0 logs the bottleneck at exit."""
+
+    def __init__(self, rank: int, world: int) -> None:
+        self._world = world
+        self._figures: dict[str, Mapping[str, float]] = {}
+        if rank == 0:
+            atexit.register(self._last_words)
+
+    def hear(self, stream: str, figures: Mapping[str, float]) -> None:
+        """Store the latest metrics of a stream."""
+        self._figures[stream] = figures
+
+    def _last_words(self) -> None:
+        each = self._figures.values()
+        total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
+        if (found := bottleneck.judge_alone(total, wait, steps, self._world)) is not None:
+            emit("data_verdict", **found.fields())
+
+
+@functools.cache
+def this_process() -> InProcessMetrics:
+    """Return the collector that all loaders of the process share.
+
+    Their times are judged together, as they add up to the time of the process.
+    """
+    return InProcessMetrics(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))

@@ -1,0 +1,120 @@
+"""Inputs of the bottleneck analysis, computed from a job's metrics; see bottleneck.py. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from launcher.data.metrics.metrics_file import Figures, Snapshot
+
+#: Fewer batches, or seconds, than this are too few to judge by.
+FEWEST_STEPS, SHORTEST = 10, 1.0
+#: Workers that use the CPU for less than this share of their time wait for something else.
+_COMPUTING = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedRates:
+    """One job's metrics, named as in the derivation in bottleneck.py; the input of `judge`."""
+
+    total: float  # T
+    wait: float  # W
+    first_waits: float  # part of W at the starts of later epochs
+    batches: float  # B
+    seconds: Mapping[str, float]  # w, by host
+    work: float  # w, the mean
+    cpu: float  # part of w in CPU seconds
+    starved: float  # part of w in seconds of waiting for a CPU
+    blocked: float  # seconds blocked by sending, summed over all workers
+    workers: int  # N, the most at once, because they leave at the end of a job
+    vcpus: int  # of the workers' hosts
+    bytes_per_second: float  # received by the train hosts
+    receiver_cpu: float  # CPU use of the busiest receiver, as a share of one CPU
+    ahead: float  # batches that fit into the smallest receiver's memory
+
+    @property
+    def wait_share(self) -> float:
+        """Share of the time inside epochs that was spent waiting, W / T."""
+        return self.wait / self.total
+
+    @property
+    def busy(self) -> float:
+        """Share of their time that workers spent preparing, B w / (N T), at most 1."""
+        return min(1.0, self.batches * self.work / (self.workers * self.total))
+
+    @property
+    def running(self) -> float:
+        """Workers that could run at a time: all but those that were waiting for a CPU."""
+        return self.workers * (1 - self.starved / self.work)
+
+    @property
+    def needed(self) -> float:
+        """Workers, with a CPU each, that would remove all waits."""
+        work = self.work - self.starved
+        return self.batches * work / max(self.total - self.wait, 1e-9)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if workers mostly wait for disks or a network, and not for a CPU."""
+        return self.cpu < _COMPUTING * (self.work - self.starved)
+
+
+def observe(snapshot: Snapshot) -> ObservedRates | None:
+    """Compute the inputs from a snapshot; returns None when there is too little to judge by."""
+    clocks = [_clock(figures) for figures in _by_rank(snapshot.ranks).values()]
+    prepared = sum(host["prepared"] for host in snapshot.hosts.values())
+    if not clocks or not prepared:
+        return None
+    total, wait, first_waits, steps = max(clocks, key=lambda clock: clock[1])
+    workers = round(sum(host["most_workers"] for host in snapshot.hosts.values()))
+    work = _ratio(snapshot.hosts.values(), "preparing", "prepared")
+    if steps < FEWEST_STEPS or total < SHORTEST or not (workers and work):
+        return None
+    size = _ratio(snapshot.hosts.values(), "bytes", "batches")
+    return ObservedRates(
+        total=total,
+        wait=wait,
+        first_waits=first_waits,
+        batches=sum(clock[3] for clock in clocks),
+        seconds={
+            name: host["preparing"] / host["prepared"]
+            for name, host in snapshot.hosts.items()
+            if host["prepared"]
+        },
+        work=work,
+        cpu=_ratio(snapshot.hosts.values(), "cpu", "prepared"),
+        starved=min(_ratio(snapshot.hosts.values(), "starved", "prepared"), 0.99 * work),
+        blocked=sum(host["blocked"] for host in snapshot.hosts.values()),
+        workers=workers,
+        vcpus=round(sum(host["cpus"] for host in snapshot.hosts.values())),
+        bytes_per_second=size * sum(clock[3] for clock in clocks) / total,
+        receiver_cpu=max((each["cpu"] for each in snapshot.receivers.values()), default=0) / total,
+        ahead=min(
+            (each["budget"] / max(size, 1.0) for each in snapshot.receivers.values()),
+            default=math.inf,
+        ),
+    )
+
+
+def _by_rank(streams: Mapping[tuple[str, str], Figures]) -> dict[str, Figures]:
+    """Return each rank's metrics, summed over its streams."""
+    ranks: dict[str, Figures] = {}
+    for (rank, _), figures in streams.items():
+        of_rank = ranks.setdefault(rank, {})
+        for name, value in figures.items():
+            of_rank[name] = of_rank.get(name, 0.0) + value
+        of_rank["streams"] = of_rank.get("streams", 0.0) + 1
+    return ranks
+
+
+def _clock(rank: Figures) -> tuple[float, float, float, float]:
+    """Return T, W, the part of W at the starts of epochs, and steps, without each first batch."""
+    startup = rank["startup"]
+    steps = max(0.0, rank["steps"] - rank["streams"])
+    return rank["total"] - startup, rank["wait"] - startup, rank["first_waits"], steps
+
+
+def _ratio(hosts: Iterable[Figures], above: str, below: str) -> float:
+    each = list(hosts)
+    return sum(host[above] for host in each) / max(sum(host[below] for host in each), 1e-9)

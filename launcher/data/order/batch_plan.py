@@ -1,0 +1,305 @@
+"""Batch plans: which samples make up which batch, the same on every host and cluster. Pure.
+
+An epoch has an *order* of its samples (`orders`). A batch is a range of *positions* in that order.
+One step of all ranks takes `world * batch_size` positions, the first `batch_size` of them for rank
+0. The remainder at the end is divided evenly. Random augmentation is seeded by the position in the
+order, and a checkpoint records positions: both stay valid when workers join or leave, and when the
+world changes size.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from launcher.data.order import sample_order
+from launcher.data.order.steps import Range, StepSet
+from launcher.data.order.streams import StreamSpec
+from launcher.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumePoint:
+    """The resume point: where reading begins or continues.
+
+    position: in the epoch's order; all positions before it have been taken, except the `holes`.
+    done: steps, counted from here, that this rank alone has already taken (in_order=False).
+    length, digest: of the order, when the resume point is within an epoch.
+    taken: steps of each rank of an iterable dataset; replaces all the fields above.
+    """
+
+    epoch: int
+    taken: int = 0
+    position: int = 0
+    holes: tuple[Range, ...] = ()
+    done: tuple[Range, ...] = ()
+    length: int | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan:
+    """The batches of one rank in one epoch, from a resume point on.
+
+    length: positions in the epoch's order: samples, or the batches of a batch_sampler.
+    position, holes, done: as in Place.
+    dataset_length, digest: the length that a sampler was given, and the digest of its order.
+    """
+
+    spec: StreamSpec
+    length: int
+    epoch: int
+    rank: int = 0
+    world: int = 1
+    position: int = 0
+    holes: tuple[Range, ...] = ()
+    done: tuple[Range, ...] = ()
+    dataset_length: int | None = None
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world:
+            raise DataError(f"rank {self.rank} is not in a world of {self.world}")
+        if not 0 <= self.position <= self.length:
+            raise DataError(
+                f"position {self.position} is outside an epoch of {self.length} samples: the "
+                "dataset has changed since the state was saved"
+            )
+        if self.spec.uneven == "error" and not self.spec.drop_last and self._rest % self.world:
+            raise DataError(
+                f"the last {self._rest} of {self.length} samples cannot be shared evenly by "
+                f"{self.world} ranks; choose uneven='pad' or 'drop', or drop_last=True"
+            )
+
+    # Counts -------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _stride(self) -> int:
+        """Positions that one step of all ranks takes."""
+        return self.world * self.spec.share
+
+    @functools.cached_property
+    def _left(self) -> int:
+        """Positions that no rank has taken."""
+        return sum(stop - start for start, stop in self.holes) + self.length - self.position
+
+    @functools.cached_property
+    def full_steps(self) -> int:
+        """Steps in which every rank takes a whole batch."""
+        return self._left // self._stride
+
+    @property
+    def _rest(self) -> int:
+        """Positions left over after the full steps."""
+        return self._left % self._stride
+
+    @functools.cached_property
+    def last_size(self) -> int:
+        """Positions per rank in the incomplete last step; 0 when there is none."""
+        if self.spec.drop_last:
+            return 0
+        share, odd = divmod(self._rest, self.world)
+        return share + 1 if odd and self.spec.uneven == "pad" else share
+
+    @property
+    def _all_steps(self) -> int:
+        return self.full_steps + (self.last_size > 0)
+
+    @functools.cached_property
+    def _todo(self) -> list[int] | range:
+        """The remaining steps, counted from the resume point."""
+        if not self.done:
+            return range(self._all_steps)
+        return list(StepSet(self.done).missing(self._all_steps))
+
+    @functools.cached_property
+    def steps(self) -> int:
+        """Batches of this rank; the same number for every rank."""
+        return len(self._todo)
+
+    @property
+    def pads(self) -> int:
+        """Positions that repeat samples to fill the last step, over all ranks."""
+        return max(0, self.last_size * self.world - self._rest) if self.last_size else 0
+
+    @property
+    def drops(self) -> int:
+        """Positions of the epoch that no rank gets."""
+        return max(0, self._rest - self.last_size * self.world)
+
+    @property
+    def padded(self) -> list[int]:
+        """The positions beyond the end that the pads occupy."""
+        return self._positions(range(self._left, self._left + self.pads))
+
+    @property
+    def dropped(self) -> list[int]:
+        """The positions that no rank gets."""
+        return self._positions(range(self._left - self.drops, self._left))
+
+    # Positions and samples ----------------------------------------------------------------
+
+    def positions(self, step: int) -> list[int]:
+        """Return the positions of a step's batch in the order; they may exceed the length and wrap.
+
+        Raises DataError for a step outside the epoch.
+        """
+        if not 0 <= step < self.steps:
+            raise DataError(f"step {step} is not in an epoch of {self.steps} steps")
+        size = self._size(step)
+        first = self._todo[step] * self._stride + self.rank * size
+        return self._positions(range(first, first + size))
+
+    def _size(self, step: int) -> int:
+        return self.spec.share if self._todo[step] < self.full_steps else self.last_size
+
+    def _positions(self, indices: range) -> list[int]:
+        """Return the positions of the remaining samples with these indices."""
+        found, before = [], 0
+        for start, stop in self.holes:
+            inside = range(max(indices.start, before), min(indices.stop, before + stop - start))
+            found += [start + index - before for index in inside]
+            before += stop - start
+        beyond = range(max(indices.start, before), indices.stop)
+        return found + [self.position + index - before for index in beyond]
+
+    @property
+    def order(self) -> sample_order.SampleOrder:
+        """The epoch's order; raises DataError when the sampler gives a different one here."""
+        spec = self.spec
+        if not spec.is_sampled:
+            return sample_order.SampleOrder(
+                sample_order.epoch_order(spec.seed, self.epoch, self.length, spec.shuffle)
+            )
+        return self._checked(sampled(spec, self.epoch, self.dataset_length or 0))
+
+    def check_sampler(self) -> None:
+        """Call the sampler again; raises DataError when it does not return the same order."""
+        if self.spec.is_sampled:
+            self._checked(sampled(self.spec, self.epoch, self.dataset_length or 0, afresh=True))
+
+    def _checked(self, order: sample_order.SampleOrder) -> sample_order.SampleOrder:
+        if order.digest != self.digest:
+            raise DataError(
+                f"{self.spec.batch_sampler or self.spec.sampler} gave rank {self.rank} another "
+                f"order for epoch {self.epoch} than it gives here: it must be a pure function of "
+                "(length, epoch, seed), the same on every host and at every call"
+            )
+        return order
+
+    def samples(self, step: int) -> list[tuple[int, int]]:
+        """Return (index in the order, index in the dataset) for each sample of a step's batch."""
+        return self.order.samples(self.positions(step))
+
+    def sample_ids(self, step: int) -> list[int]:
+        """Return the dataset's indices for the batch of a step."""
+        return [index for _, index in self.samples(step)]
+
+    def samples_in(self, step: int) -> int:
+        """Return the number of samples in the batch of a step."""
+        if self.spec.batch_sampler is None:
+            return self._size(step)
+        return self.count(self.positions(step))
+
+    def count(self, positions: Sequence[int]) -> int:
+        """Return the number of samples at some positions."""
+        if self.spec.batch_sampler is None:
+            return len(positions)
+        return len(self.order.samples(positions))
+
+    def named(self, step: int) -> str:
+        """Describe the batch of a step for a message, without calling user code."""
+        if self.spec.is_sampled:
+            kind, numbers = "positions", self.positions(step)
+        else:
+            kind, numbers = "samples", self.sample_ids(step)
+        words = ", ".join(map(str, numbers[:8]))
+        return f"{kind} {words}{', ...' if len(numbers) > 8 else ''}"
+
+    # Resume points ------------------------------------------------------------------------
+
+    def place_after(self, steps: int) -> ResumePoint | None:
+        """Return where all ranks resume after `steps` steps of each; None at the epoch's end."""
+        if steps >= self.steps:
+            return None
+        taken = steps * self._stride
+        holes = []
+        for start, stop in self.holes:
+            cut = min(taken, stop - start)
+            taken -= cut
+            if start + cut < stop:
+                holes.append((start + cut, stop))
+        return self._place(self.position + taken, tuple(holes), ())
+
+    def place_with(self, done: StepSet) -> ResumePoint | None:
+        """Return where this rank resumes after steps done in any order; None at the epoch's end.
+
+        done: the steps, as numbered by `numbered`.
+        """
+        if len(done) >= self._all_steps:
+            return None
+        return self._place(self.position, self.holes, done.ranges)
+
+    def numbered(self, step: int) -> int:
+        """Return a step's number counted from the resume point, including the steps done before."""
+        return self._todo[step]
+
+    def _place(
+        self, position: int, holes: tuple[Range, ...], done: tuple[Range, ...]
+    ) -> ResumePoint:
+        return ResumePoint(
+            epoch=self.epoch,
+            position=position,
+            holes=holes,
+            done=done,
+            length=self.length,
+            digest=self.digest,
+        )
+
+
+def sampled(
+    spec: StreamSpec, epoch: int, dataset_length: int, *, afresh: bool = False
+) -> sample_order.SampleOrder:
+    """Return the order of an epoch from the user's function. afresh: bypass the cache."""
+    order = sample_order.sampled_order if spec.batch_sampler is None else sample_order.batched_order
+    reference = spec.sampler or spec.batch_sampler
+    assert reference is not None  # callers pass sampled streams only
+    call = order.__wrapped__ if afresh else order
+    return call(reference, epoch, spec.seed, dataset_length)
+
+
+def make_plan(
+    spec: StreamSpec, dataset_length: int, place: ResumePoint, *, rank: int, world: int
+) -> BatchPlan:
+    """Plan the batches of a rank from a resume point on; calls the stream's sampler if it has one.
+
+    Raises DataError when the epoch differs from the one that the resume point was saved in.
+    """
+    if place.taken or spec.shards > 1 or spec.steps is not None:
+        raise DataError(
+            f"{spec.dataset} has samples by index; shards=, steps= and the state of an iterable "
+            "dataset are not for it"
+        )
+    order = sampled(spec, place.epoch, dataset_length) if spec.is_sampled else None
+    length = dataset_length if order is None else len(order)
+    digest = "" if order is None else order.digest
+    if place.length is not None and (place.length, place.digest) != (length, digest):
+        what = "dataset" if order is None else "sampler's order"
+        raise DataError(
+            f"the state was saved within epoch {place.epoch} of {place.length} samples or batches, "
+            f"which now has {length}: the {what} has changed, and its samples would not continue "
+            f"those before; set_epoch({place.epoch + 1}) begins the next epoch"
+        )
+    return BatchPlan(
+        spec=spec,
+        length=length,
+        epoch=place.epoch,
+        rank=rank,
+        world=world,
+        position=place.position,
+        holes=place.holes,
+        done=place.done,
+        dataset_length=None if order is None else dataset_length,
+        digest=digest,
+    )

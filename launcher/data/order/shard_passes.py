@@ -1,0 +1,188 @@
+"""Interleaving of shard readers: one batch of each in turn gives the steps of a rank. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from launcher.data.batches.structure import Array
+from launcher.data.order.batch_plan import ResumePoint
+from launcher.data.order.shards import ShardPlan, ShardReaderPlan
+from launcher.errors import DataError, WireError
+
+#: A batch as its tree and its arrays.
+Parts = tuple[Any, list[Array]]
+
+
+@dataclass(kw_only=True)
+class ShardBatch:
+    """A batch of one shard.
+
+    samples: how many it has. parts: its tree and arrays. pad: it repeats samples of this epoch.
+    """
+
+    samples: int
+    parts: Parts | None = None
+    pad: bool = False
+
+    def take(self) -> Parts:
+        """Return the parts and drop the reference to them, so that the caller owns their memory."""
+        assert self.parts is not None  # they are taken once
+        parts, self.parts = self.parts, None
+        return parts
+
+
+#: The step number of a batch; for an iterable dataset, its shard batch.
+Step = int | ShardBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardEnd:
+    """The end of a shard. batches: how many it had."""
+
+    batches: int
+
+
+def pack(item: ShardBatch | ShardEnd) -> Parts:
+    """Convert a shard batch or an end to a tree and arrays, the form in which batches are sent."""
+    if isinstance(item, ShardEnd):
+        return [0, item.batches], []
+    tree, arrays = item.take()
+    return [item.samples, tree], arrays
+
+
+def unpack(tree: Any, arrays: list[Any]) -> ShardBatch | ShardEnd:
+    """Invert `pack`; raises WireError for anything else."""
+    match tree:
+        case [0, int(batches)]:
+            return ShardEnd(batches=batches)
+        case [int(samples), content]:
+            return ShardBatch(samples=samples, parts=(content, arrays))
+    raise WireError("a batch of a shard that does not say how many samples it has")
+
+
+class ShardSampleReader(Protocol):
+    """A shard that is being read: yields its batches in order, then its end."""
+
+    def __iter__(self) -> Iterator[ShardBatch | ShardEnd]: ...
+
+    def __next__(self) -> ShardBatch | ShardEnd: ...
+
+    def close(self) -> None:
+        """Stop reading."""
+
+
+#: Starts to read a shard. Each source of batches has its own.
+OpenLane = Callable[[ShardReaderPlan], ShardSampleReader]
+
+
+def read_parts(
+    plan: ShardPlan, open_lane: OpenLane
+) -> Generator[tuple[ShardBatch, Parts], None, None]:
+    """Yield the steps of a rank's epoch with their contents."""
+    with closing(read_epoch(plan, open_lane)) as portions:
+        for portion in portions:
+            yield portion, portion.take()
+
+
+def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[ShardBatch, None, None]:
+    """Yield the steps of a rank's epoch, from the plan's first.
+
+    Starts the shards over when they end before the steps do; raises DataError where the plan does
+    not allow that.
+    """
+    taken = 0
+    for lap in itertools.count():
+        before = taken
+        with closing(_read_lap(plan.lanes(lap, max(0, plan.first - taken)), open_lane)) as steps:
+            for portion in steps:
+                taken += 1
+                if taken > plan.first:
+                    portion.pad = lap > 0
+                    yield portion
+                if taken == plan.steps:
+                    return
+        if plan.steps is None:
+            _check_resumed(plan, taken)
+            return
+        _check_more(plan, taken, taken - before)
+
+
+def _read_lap(
+    plans: list[ShardReaderPlan], open_lane: OpenLane
+) -> Generator[ShardBatch, None, None]:
+    """Take one batch of each shard in turn, until all shards have ended."""
+    with ExitStack() as stack:
+        # Open all at once, so that they are prepared in parallel.
+        opened = [stack.enter_context(closing(open_lane(plan))) for plan in plans]
+        turns = deque(_from_the_start(*lane) for lane in zip(plans, opened, strict=True))
+        while turns:
+            lane = turns.popleft()
+            if (portion := next(lane, None)) is not None:
+                yield portion
+                turns.append(lane)
+
+
+def _from_the_start(plan: ShardReaderPlan, lane: ShardSampleReader) -> Iterator[ShardBatch]:
+    """Yield all batches of a shard; those before its first are empty placeholders."""
+    opening = next(lane)
+    behind = min(plan.first, opening.batches) if isinstance(opening, ShardEnd) else plan.first
+    yield from itertools.repeat(ShardBatch(samples=0), behind)
+    for portion in itertools.chain([opening], lane):
+        if isinstance(portion, ShardEnd):
+            lane.close()  # frees its share of the memory for the others
+            return
+        yield portion
+
+
+def _check_resumed(plan: ShardPlan, taken: int) -> None:
+    if taken < plan.first:
+        raise DataError(
+            f"{plan.spec.dataset} ended after {taken} steps, and the state was saved after "
+            f"{plan.first}: the dataset has changed since"
+        )
+
+
+def _check_more(plan: ShardPlan, taken: int, latest: int) -> None:
+    """Raise unless the shards may be started over and have batches to give."""
+    where = f"the shards {list(plan.shards)} of {plan.spec.dataset}"
+    if latest == 0:
+        raise DataError(f"{where} have no batch, so rank {plan.rank} has nothing to take")
+    if plan.spec.uneven == "error":
+        raise DataError(
+            f"{where} ended after {taken} steps of rank {plan.rank}, and an epoch has "
+            f"steps={plan.steps}; give the loader at most steps={taken}, or uneven='pad' to begin "
+            "the shards anew"
+        )
+
+
+class ShardProgress:
+    """The steps that a rank has taken, with their samples and pads."""
+
+    def __init__(self, plan: ShardPlan) -> None:
+        self._plan = plan
+        self._taken = plan.first
+        self._is_over = False
+        self.samples = self.pads = 0
+        self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
+
+    def note(self, portion: ShardBatch) -> None:
+        """Count a step that was taken."""
+        self._taken += 1
+        self.samples += portion.samples
+        self.pads += portion.samples if portion.pad else 0
+
+    def end(self) -> None:
+        """Mark the epoch as finished."""
+        self._is_over = True
+
+    @property
+    def place(self) -> ResumePoint | None:
+        """The point to resume from; None when the epoch is over."""
+        if self._is_over or self._taken == self._plan.steps:
+            return None
+        return ResumePoint(epoch=self._plan.epoch, taken=self._taken)

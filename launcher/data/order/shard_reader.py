@@ -1,0 +1,220 @@
+"""Shard readers for iterable datasets: live iterators that resume, rewind and stay isolated.
+
+A shard reader is built from its plan alone (see `shards`). The dataset is created anew by its
+function, as each torch worker process has its own copy, and the random states are seeded from
+(seed, epoch, shard). Batch n of a shard is therefore the same bytes wherever and however often it
+is read. A reader that is asked for an earlier batch than its next one starts over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from launcher.data.batches import structure
+from launcher.data.order import samples, seeding
+from launcher.data.order.current_shard import CurrentShard, in_hand
+from launcher.data.order.raised import latest_traceback, text_of
+from launcher.data.order.shard_passes import ShardBatch, ShardEnd
+from launcher.data.order.shards import ShardReaderPlan
+from launcher.errors import DataError, SampleError
+from launcher.runtime.event_log import emit
+
+_T = TypeVar("_T")
+_END = object()
+
+
+class ShardReader:
+    """Live iterator over one shard in one pass, created when first needed."""
+
+    def __init__(self, plan: ShardReaderPlan) -> None:
+        self._plan = plan
+        self._hand = CurrentShard(plan.shard, plan.spec.shards)
+        self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
+        self._dataset: Any = None
+        self._iterator: Iterator[Any] | None = None
+        self._states: seeding.RandomStates | None = None  # random states to resume with
+        self._next = self._taken = 0  # batches and samples read so far
+
+    def read(self, step: int) -> ShardBatch | ShardEnd:
+        """Return the batch of a step, or `End` if the shard ends before it.
+
+        Leaves the process's random states unchanged. Raises SampleError when the dataset raises,
+        and DataError for samples that cannot be collated to a batch.
+        """
+        index = self._plan.first + step
+        with seeding.states_kept():
+            self._advance(index)
+            found = self._advance(index + 1)
+            if not found:
+                return ShardEnd(batches=self._next)
+            portion = ShardBatch(samples=len(found), parts=self._batch(found, step))
+        if index == 0 and not self._hand.asked and self._hand.count > 1:
+            self._check_sharding(portion)
+        return portion
+
+    def find(self, step: int) -> None:
+        """Advance until the batch of `step` is the next one, as `read` would."""
+        with seeding.states_kept():
+            self._advance(self._plan.first + step)
+
+    def close(self) -> None:
+        """Close the iterator and release the dataset."""
+        iterator, self._iterator = self._iterator, None
+        if (close := getattr(iterator, "close", None)) is not None:
+            try:
+                with seeding.states_kept(), self._in_hand():
+                    close()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's `finally`
+                emit("iterator_not_closed", dataset=self._plan.spec.dataset, why=repr(error))
+        self._dataset = None
+
+    # ---------------------------------------------------------------------------------------
+
+    def _in_hand(self) -> contextlib.AbstractContextManager[None]:
+        return in_hand(self._hand, seed=self._seed, dataset=self._dataset)
+
+    def _advance(self, end: int) -> list[Any]:
+        """Advance to batch `end` or the end of the shard.
+
+        Returns the samples of the last batch if this call read it, else [].
+        """
+        if self._iterator is None or end < self._next:
+            self._begin()
+        if self._next == end:
+            return []
+        had_torch = "torch" in sys.modules
+        found: list[Any] = []
+        with self._in_hand(), self._own_states():
+            while self._next < end and (found := self._pull()):
+                self._next += 1
+        if had_torch or "torch" not in sys.modules:
+            return found
+        # The dataset's own code just imported torch, which had no shard and no seed set yet.
+        self.close()
+        return self._advance(end)
+
+    @contextlib.contextmanager
+    def _own_states(self) -> Iterator[None]:
+        if self._states is not None:
+            self._states.restore()
+        yield
+        self._states = seeding.RandomStates.now()
+
+    def _begin(self) -> None:
+        self.close()
+        self._next = self._taken = 0
+        # Random numbers drawn while the dataset is created are the same for all shards, so that a
+        # list of files can be shuffled here and split into shards later.
+        seeding.seed_everything(
+            seeding.sample_seed(self._plan.spec.seed, self._plan.epoch, 0, purpose=b"dataset")
+        )
+        self._dataset = samples.build_dataset(self._plan.spec.dataset)
+        seeding.seed_everything(self._seed)
+        with self._in_hand():
+            self._iterator = self._called(lambda: iter(self._dataset))
+        self._states = seeding.RandomStates.now()
+
+    def _pull(self) -> list[Any]:
+        """Read the samples of the next batch."""
+        found: list[Any] = []
+        size = self._plan.spec.batch_size or 1
+        while len(found) < size:
+            sample = self._called(lambda: next(self._iterator or iter(()), _END))
+            if sample is _END:
+                self._let_go()
+                return [] if self._plan.spec.drop_last else found
+            found.append(sample)
+            self._taken += 1
+        return found
+
+    def _let_go(self) -> None:
+        """Release everything of an exhausted shard; later reads find only its end."""
+        self._dataset, self._iterator = None, iter(())
+
+    def _called(self, users_code: Callable[[], _T]) -> _T:
+        try:
+            return users_code()
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
+            self._iterator = None  # a generator that raised is finished: start over
+            raise SampleError(
+                f"{self._plan.spec.dataset} raised {type(error).__name__} in shard "
+                f"{self._hand.index} of {self._hand.count}, after {self._taken} samples of it: "
+                f"{text_of(error)}",
+                index=self._taken,
+                remote_traceback=latest_traceback(),
+            ) from error
+
+    def _batch(self, found: list[Any], step: int) -> tuple[Any, list[structure.Array]]:
+        # The random numbers of a collate_fn depend on the batch alone: it is not called for
+        # batches that are only read to reach a resume point.
+        plan = self._plan
+        position = (plan.number << 32) + plan.first + step
+        batch = samples.make_batch(found, plan.spec, plan.epoch, position, lambda: plan.named(step))
+        return structure.take_apart(batch)
+
+    def _check_sharding(self, first: ShardBatch) -> None:
+        """Raise when the dataset gives the same samples in another shard."""
+        spec, shard = self._plan.spec, self._plan.shard
+        other = (shard + 1) % spec.shards
+        lane = ShardReader(replace(self._plan, shard=other))
+        lane._hand.asked = True  # once is enough
+        try:
+            are_alike = _are_alike(lane.read(0), first)
+        finally:
+            lane.close()
+        if are_alike:
+            raise DataError(
+                f"{spec.dataset} is read in shards={spec.shards}, and does not ask in which: its "
+                f"shards {shard} and {other} begin alike, so that each sample would come "
+                f"{spec.shards} times; let its __iter__ give the samples of one shard, as torch's "
+                "get_worker_info() or launcher.data.shard() tell which, or give the loader shards=1"
+            )
+        emit("shard_not_asked_for", dataset=spec.dataset, shard=shard, shards=spec.shards)
+
+
+class LocalShardReader:
+    """Shard reader that runs in the process that asks for the batches."""
+
+    def __init__(self, plan: ShardReaderPlan) -> None:
+        self._lane = ShardReader(plan)
+        self._steps = itertools.count()
+
+    def __iter__(self) -> Iterator[ShardBatch | ShardEnd]:
+        return self
+
+    def __next__(self) -> ShardBatch | ShardEnd:
+        return self._lane.read(next(self._steps))
+
+    def close(self) -> None:
+        """Close the shard reader."""
+        self._lane.close()
+
+
+class ShardReaders(dict[str, ShardReader]):
+    """The shard readers of this process, keyed by epoch read."""
+
+    def lane(self, run: str, plan: ShardReaderPlan) -> ShardReader:
+        """Return the shard reader of an epoch read, created on first use."""
+        if run not in self:
+            self[run] = ShardReader(plan)
+        return self[run]
+
+    def end(self, run: str) -> None:
+        """Close and remove the shard reader of an epoch read, if there is one."""
+        if lane := self.pop(run, None):
+            lane.close()
+
+
+def _are_alike(one: ShardBatch | ShardEnd, other: ShardBatch | ShardEnd) -> bool:
+    if isinstance(one, ShardEnd) or isinstance(other, ShardEnd) or not one.parts or not other.parts:
+        return False
+    (tree, arrays), (other_tree, other_arrays) = one.parts, other.parts
+    return bool(tree == other_tree) and all(
+        a.dtype == b.dtype and a.tobytes() == b.tobytes()
+        for a, b in zip(arrays, other_arrays, strict=True)
+    )

@@ -1,0 +1,311 @@
+"""The batch buffer of a train host: batches in shared memory from arrival until released."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from launcher.data.batches import wire
+from launcher.data.control import messages as m
+from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
+from launcher.data.metrics.counters import ReceiverCounters
+from launcher.data.order.steps import StepSet
+from launcher.data.receiver.buffer_limits import memory_bytes
+from launcher.data.receiver.grouping import Grouping
+from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.receiver.progress_reporter import ProgressReporter
+from launcher.runtime.event_log import emit
+
+#: Damaged batches after which an epoch read is given up.
+_MOST_DAMAGED = 10
+#: Bytes of a batch above which waking the rank for each one is worthwhile.
+_SMALL = 8 << 20
+
+
+@dataclass(eq=False)
+class _BufferedRun:
+    rank: LocalPeer
+    in_order: bool
+    next_step: int = 0  # if in order: every step before it was handed over
+    handed: StepSet = field(default_factory=StepSet)  # if not in order: the steps handed over
+    waiting: dict[int, tuple[wire.Header, Slab]] = field(default_factory=dict)
+    damaged: int = 0
+
+    def wants(self, step: int) -> bool:
+        if self.in_order:
+            return step >= self.next_step and step not in self.waiting
+        return step not in self.handed and step not in self.waiting
+
+    @property
+    def has_turns(self) -> bool:
+        return self.next_step in self.waiting or not self.in_order
+
+    def turns(self) -> Iterator[tuple[wire.Header, Slab]]:
+        """Yield and remove the batches that can be handed over now: the next in order, or any."""
+        if self.in_order:
+            while (entry := self.waiting.pop(self.next_step, None)) is not None:
+                self.next_step += 1
+                yield entry
+            return
+        for step in list(self.waiting):
+            self.handed.add(step)
+            yield self.waiting.pop(step)
+
+
+class BatchBuffer:
+    """Keeps batches until their rank can take them, and hands them over. Thread-safe.
+
+    account: is notified of arrivals.
+    """
+
+    def __init__(self, prefetch_bytes: int, account: ProgressReporter) -> None:
+        self._account = account
+        self._prefetch_bytes = prefetch_bytes
+        self._lock = threading.Lock()
+        # Used to refuse a batch that this host could never hold before it is received.
+        self._memory = memory_bytes()
+        self._pool = SlabPool(prefetch_bytes, self._retire)
+        self._meter = ReceiverCounters(prefetch_bytes)
+        self._runs: dict[str, _BufferedRun] = {}
+        # By rank, the epoch reads of the batches held back to be shown together.
+        self._held: dict[LocalPeer, list[_BufferedRun]] = {}
+        self._grouping = Grouping()
+        #: Processes that currently share the slabs.
+        self.neighbours: set[LocalPeer] = set()
+
+    # Batches ------------------------------------------------------------------------------
+
+    def wants(self, header: wire.Header) -> bool:
+        """Return True if the batch's epoch read is open and no copy of it is here yet."""
+        with self._lock:
+            run = self._runs.get(header.run)
+            return run is not None and run.wants(header.step)
+
+    def take(self, header: wire.Header) -> Slab | None:
+        """Return a slab for a batch, or None if the batch is not wanted.
+
+        Raises OSError, after notifying the rank.
+        """
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None or not run.wants(header.step):
+                return None
+            if run.rank not in self._held:  # otherwise its marks are read when those are shown
+                self._look_at(run.rank)
+        try:
+            return self._pool.take(header.total_bytes)
+        except OSError as error:  # otherwise the rank would wait for ever
+            advice = (
+                " (let go of batches, or raise the limit of open files: ulimit -n)"
+                if error.errno == errno.EMFILE
+                else ""
+            )
+            self._fail(header.run, f"the receiver has no memory for a batch: {error}{advice}")
+            raise
+
+    def give(self, *slabs: Slab) -> None:
+        """Return slabs to the pool."""
+        for slab in slabs:
+            self._pool.give(slab)
+
+    def keep(self, header: wire.Header, slab: Slab) -> bool:
+        """Store a batch that is still wanted; return False for second copies and closed reads.
+
+        The batch may be held back so that its rank is shown it together with the next ones. Call
+        `show_last` when no other batch is arriving.
+        """
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None or not run.wants(header.step):
+                return False
+            self._meter.arrived(header.total_bytes)
+            # Report the arrival before the rank can report that it consumed the batch.
+            self._account.arrived(header.run, header.step, header.worker, slab.size)
+            run.waiting[header.step] = (header, slab)
+            if run.has_turns:
+                held = self._held.setdefault(run.rank, [])
+                held.append(run)
+                is_quick = run.rank.comes_quickly()
+                self._grouping.came(slab.size, is_quick=is_quick)
+                if not is_quick or not self._may_wait(run.rank, slab, len(held)):
+                    self._show(run.rank)
+        return True
+
+    def figures(self) -> dict[str, float]:
+        """Return the metrics of what has arrived and how much of it is held."""
+        with self._lock:
+            for neighbour in list(self.neighbours):  # a copy, because peers may join meanwhile
+                self._look_at(neighbour)
+        return self._meter.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
+
+    def _look_at(self, neighbour: LocalPeer) -> None:
+        """Record which batches the peer's script has, and take back the slabs it returned."""
+        for loan, new in neighbour.marked():
+            if new & TAKEN:
+                self._account.seen_taken(loan.run, loan.step, loan.slab.size)
+            if new & RETURNED:
+                self._pool.give(loan.slab)
+
+    def _may_wait(self, rank: LocalPeer, slab: Slab, count: int) -> bool:
+        """Return True if the latest of `count` batches, and those before it, can be held back."""
+        return (
+            self._grouping.has_room(count, slab.size)
+            and slab.size <= _SMALL
+            and slab.number in rank.seen
+            # Held-back batches must not use up the memory of those they wait for.
+            and (count + 1) * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
+        )
+
+    def _show(self, rank: LocalPeer) -> None:
+        """Show a rank the batches held back for it."""
+        self._look_at(rank)
+        runs = dict.fromkeys(self._held.pop(rank, ()))
+        self._grouping.woke()
+        rank.show([self._lend(rank, *batch) for run in runs for batch in run.turns()])
+
+    def _lend(self, rank: LocalPeer, header: wire.Header, slab: Slab) -> tuple[m.Batch, Slab]:
+        new = rank.lend(slab, header.run, header.step)
+        number, size, content = slab.number, header.total_bytes, header.content_bytes
+        return m.Batch(header.run, header.step, number, size, new, content), slab
+
+    def held(self, run_id: str) -> int:
+        """Return how many batches have arrived for an epoch read's rank; 0 if none is held."""
+        run = self._runs.get(run_id)
+        return run.rank.came if run is not None and run.rank in self._held else 0
+
+    def show_last(self, run_id: str, came: int) -> None:
+        """Show the rank what is held back, unless more than `came` batches have arrived for it."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is not None and run.rank.came == came:
+                self._show(run.rank)
+
+    def show_held(self) -> None:
+        """Show every rank what is held back for it."""
+        with self._lock:
+            for rank in list(self._held):
+                self._show(rank)
+
+    def could_hold(self, header: wire.Header) -> bool:
+        """Return True if this host has memory for a batch, else refuse the batch."""
+        size = header.total_bytes
+        if size <= self._memory or not self.wants(header):
+            return True
+        gigabytes, memory = size / 1e9, self._memory / 1e9
+        self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
+        return False
+
+    def refuse(self, header: wire.Header, why: str) -> None:
+        """Have a damaged batch prepared again.
+
+        Its header may be what was damaged, so the named batch may be the wrong one.
+        """
+        host, _, _ = header.worker.partition("/")
+        emit(
+            "batch_damaged",
+            run=header.run,
+            step=header.step,
+            worker=header.worker,
+            by_host=host,
+            why=why,
+        )
+        with self._lock:
+            run = self._runs.get(header.run)
+            if run is None:
+                return
+            run.damaged += 1
+            self._account.damaged(header.run, header.step, header.worker)
+        if run.damaged >= _MOST_DAMAGED:
+            self._fail(
+                header.run,
+                f"{run.damaged} batches were refused by this host, the last from the worker "
+                f"{header.worker}: {why}",
+            )
+
+    # Epoch reads --------------------------------------------------------------------------
+
+    def open_run(self, opened: m.OpenRun, rank: LocalPeer) -> None:
+        """Open an epoch read, whose batches are wanted from now on."""
+        with self._lock:
+            self._runs[opened.run] = _BufferedRun(rank, opened.in_order)
+
+    def close_run(self, run_id: str) -> None:
+        """Close an epoch read; none of its batches is wanted any more."""
+        with self._lock:
+            run = self._runs.pop(run_id, None)
+            if run is not None:
+                self._look_at(run.rank)  # what it consumed last
+                self.give(*(slab for _, slab in run.waiting.values()))
+                run.waiting.clear()  # some may still be listed in _held
+
+    def is_read(self, run_id: str) -> bool:
+        """Return True if an epoch read is open and its rank is alive."""
+        with self._lock:
+            run = self._runs.get(run_id)
+        return run is not None and not run.rank.is_gone
+
+    def tell(self, run_id: str, message: m.Message) -> None:
+        """Forward a message to the rank of an epoch read, if the read is open."""
+        with self._lock:
+            if run := self._runs.get(run_id):
+                self._show(run.rank)  # first what arrived before
+        if run is not None:
+            run.rank.tell(message)
+
+    def _fail(self, run_id: str, message: str) -> None:
+        emit("batch_refused", run=run_id, why=message)
+        self.tell(run_id, m.RunFailed(run=run_id, kind="unavailable", message=message))
+
+    # Local peers --------------------------------------------------------------------------
+
+    def lend(self, neighbour: LocalPeer, wanted: m.NeedSlab) -> None:
+        """Answer a local worker that needs a slab for a batch."""
+        header = wire.Header(
+            run=wanted.run, step=wanted.step, worker="", payload_bytes=wanted.size, content_bytes=0
+        )
+        slab = self.take(header)
+        if slab is None:
+            neighbour.tell(m.SlabLent(slab=None))
+        else:
+            with self._lock:
+                is_new = neighbour.lend(slab, wanted.run, wanted.step)
+            neighbour.show([(m.SlabLent(slab=slab.number, new=is_new), slab)])
+
+    def take_filled(self, neighbour: LocalPeer, filled: m.SlabFilled) -> None:
+        """Store a batch that a local worker has written."""
+        with self._lock:
+            loan = neighbour.lent.pop(filled.slab, None)
+        header = wire.Header(
+            run=filled.run,
+            step=filled.step,
+            worker=filled.worker,
+            payload_bytes=filled.size,
+            content_bytes=filled.content,
+        )
+        if loan is not None and not self.keep(header, loan.slab):
+            self.give(loan.slab)
+        self.show_held()
+
+    def forget(self, neighbour: LocalPeer) -> list[str]:
+        """Clean up after a local peer is gone; return its epoch reads, which end.
+
+        Its slabs return to the pool.
+        """
+        with self._lock:
+            runs = [run_id for run_id, run in self._runs.items() if run.rank is neighbour]
+        for run_id in runs:
+            self.close_run(run_id)
+        with self._lock:
+            lent = [loan.slab for loan in neighbour.lent.values()]
+            neighbour.lent.clear()
+            self.neighbours.discard(neighbour)
+            self._held.pop(neighbour, None)
+        self.give(*lent)
+        return runs
+
+    def _retire(self, slab: Slab) -> None:
+        """Notify the local peers that have seen a slab before it is freed."""
+        for neighbour in list(self.neighbours):
+            neighbour.forget(slab)

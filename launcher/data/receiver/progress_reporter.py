@@ -1,0 +1,232 @@
+"""Progress of a receiver's epoch reads, and what of it to report to the dispatcher. Thread-safe.
+
+The ranks and the receiver hold the state of the data service: a restarted dispatcher learns only
+from them what was consumed and what has arrived.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from launcher.data.control import messages as m
+from launcher.data.control.peer_names import host_of
+
+#: Seconds between progress reports: each costs the dispatcher as much as leasing a batch.
+_PAUSE = 0.04
+#: Number of arrivals and consumed batches that is reported at once: fast workers need new leases.
+_MANY = 64
+#: Share of the memory that is reported at once when freed: there may be room for few batches.
+_MUCH = 1 / 2
+
+
+@dataclass
+class _Standing:
+    """Progress of one epoch read.
+
+    arrived: the workers that prepared the steps not consumed yet, by step.
+    """
+
+    opened: m.OpenRun
+    taken: int = 0
+    early: set[int] = field(default_factory=set)
+    arrived: dict[int, str] = field(default_factory=dict)
+    largest: int = 0
+
+    def take(self, step: int) -> str | None:
+        worker = self.arrived.pop(step, None)
+        if worker is not None:
+            self.early.add(step)
+        while self.taken in self.early:
+            self.early.remove(self.taken)
+            self.taken += 1
+        return worker
+
+    def told(self) -> m.OpenRun:
+        return replace(
+            self.opened,
+            taken=self.taken,
+            early=sorted(self.early),
+            arrived=list(self.arrived.items()),
+            largest=self.largest,
+        )
+
+
+class ProgressReporter:
+    """The epoch reads of one receiver; any thread records events, and one reports them (`news`)."""
+
+    def __init__(self, host: str, address: tuple[str, int], prefetch_bytes: int) -> None:
+        self._host, self._address = host, address
+        self._much = _MUCH * prefetch_bytes
+        self._changed = threading.Condition()
+        self._runs: dict[str, _Standing] = {}
+        self._asked: dict[str, m.Describe] = {}
+        self._prepared: Counter[str] = Counter()
+        self._received: Counter[str] = Counter()
+        self._reports: dict[str, m.Report] = {}  # the latest report of each rank and stream
+        self._news: list[m.Message] = []
+        # Queued arrivals (with a worker) and consumed batches (with None). Applying them one by one
+        # was measured to take several times as long, because receiving evicts the caches.
+        self._events: deque[tuple[str, int, str | None, int]] = deque()
+        self._progress = m.ProgressUpdate(arrived={}, taken={})
+        self._steps = 0  # number of steps in _progress
+        self._freed = 0  # upper bound of the bytes it frees
+        # The largest batch of each epoch read, and whether the unreported progress has a larger
+        # one. Until the dispatcher is notified, earlier leases may exceed the memory.
+        self._largest: dict[str, int] = {}
+        self._has_grown = False
+        self._is_idle = False  # the reporting thread is waiting
+        self._told = 0.0  # time of the latest report
+        self._is_leaving = False
+
+    def open(self, opened: m.OpenRun) -> None:
+        """Record a new epoch read."""
+        with self._changed:
+            self._runs[opened.run] = _Standing(opened)
+            self._tell(opened)
+
+    def close(self, run: str) -> None:
+        """Record the end of an epoch read."""
+        with self._changed:
+            self._enter()
+            self._runs.pop(run, None)
+            self._largest.pop(run, None)
+            self._tell(m.CloseRun(run=run))
+
+    def confirm(self, run: str) -> None:
+        """Report that an epoch read is still in use, if it is open."""
+        with self._changed:
+            if run in self._runs:
+                self._tell(m.Confirmed(run=run))
+
+    def ask(self, question: m.Describe) -> None:
+        """Send a question to the dispatcher, and again to a restarted one until it is answered."""
+        with self._changed:
+            self._asked[question.dataset] = question
+            self._tell(question)
+
+    def answered(self, dataset: str) -> None:
+        """Record that the question about a dataset was answered."""
+        with self._changed:
+            self._asked.pop(dataset, None)
+
+    def arrived(self, run: str, step: int, worker: str, size: int) -> None:
+        """Record the first copy of a batch; `size` is that of its slab in bytes."""
+        self._events.append((run, step, worker, size))
+        if size > self._largest.get(run, 0):
+            self._largest[run], self._has_grown = size, True
+        # A needless wake-up competes with the receiving thread.
+        if self._is_idle or self._is_due():
+            with self._changed:
+                self._changed.notify()
+
+    def damaged(self, run: str, step: int, worker: str) -> None:
+        """Record that a batch arrived damaged and its connection was closed."""
+        with self._changed:
+            self._tell(m.Damaged(run=run, step=step, worker=worker))
+
+    def seen_taken(self, run: str, step: int, size: int) -> None:
+        """Record that a rank has marked a batch as consumed.
+
+        It is reported with the next arrivals, or the rank may have reported it already.
+        """
+        self._freed += size
+        self._events.append((run, step, None, size))
+
+    def taken(self, run: str, steps: Iterable[int]) -> None:
+        """Record a rank's message that it has consumed batches from the loader."""
+        with self._changed:
+            self._enter()
+            if standing := self._runs.get(run):
+                self._freed += standing.largest * sum(self._take(standing, step) for step in steps)
+                if self._is_idle or self._is_due():
+                    self._changed.notify()
+
+    def pass_on(self, report: m.Report) -> None:
+        """Forward a rank's metrics; a restarted dispatcher receives the latest again."""
+        with self._changed:
+            self._reports[report.of] = report
+            self._tell(report)
+
+    def hello(self) -> list[m.Message]:
+        """Return the registration messages for a new connection: the complete state."""
+        with self._changed:
+            self._enter()
+            hello = m.RegisterReceiver(
+                host=self._host,
+                address=self._address,
+                runs=[standing.told().encode() for standing in self._runs.values()],
+                prepared=dict(self._prepared),
+                received=dict(self._received),
+            )
+            said = (*self._reports.values(), *self._asked.values())
+            return [hello, *said, *([m.Goodbye()] if self._is_leaving else [])]
+
+    def news(self) -> list[m.Message]:
+        """Wait for events; return all messages to send, in order.
+
+        Progress that follows the previous report closely is delayed and combined with what comes
+        next.
+        """
+        with self._changed:
+            pause = self._told + _PAUSE - time.monotonic()
+            self._changed.wait_for(self._is_due, max(0.0, pause))
+            self._is_idle = True
+            self._changed.wait_for(lambda: self._news or self._events or self._steps)
+            self._is_idle = False
+            self._close_progress()
+            news, self._news = self._news, []
+            self._told = time.monotonic()
+            return news
+
+    def leave(self) -> None:
+        """Record that nothing more will happen."""
+        with self._changed:
+            self._is_leaving = True
+            self._tell(m.Goodbye())
+
+    def _is_due(self) -> bool:
+        noted = len(self._events) + self._steps
+        is_much = noted >= _MANY or self._freed >= self._much
+        return is_much or self._has_grown or bool(self._news)
+
+    def _enter(self) -> None:
+        """Apply the queued events, in order."""
+        while self._events:
+            run, step, worker, size = self._events.popleft()
+            if (standing := self._runs.get(run)) is None:
+                continue
+            if worker is None:
+                self._take(standing, step)
+            else:
+                standing.arrived[step] = worker
+                standing.largest = max(standing.largest, size)
+                self._progress.arrived.setdefault(run, []).append((step, worker, size))
+                self._steps += 1
+
+    def _take(self, standing: _Standing, step: int) -> bool:
+        """Record a consumed batch; return False if that was known."""
+        if (worker := standing.take(step)) is None:
+            return False
+        self._prepared[host_of(worker)] += 1
+        self._received[str(standing.opened.rank)] += 1
+        self._progress.taken.setdefault(standing.opened.run, []).append(step)
+        self._steps += 1
+        return True
+
+    def _tell(self, message: m.Message) -> None:
+        self._close_progress()  # keeps the order of events
+        self._news.append(message)
+        self._changed.notify()
+
+    def _close_progress(self) -> None:
+        self._has_grown = False
+        self._enter()
+        self._freed = 0
+        if self._steps:
+            self._news.append(self._progress)
+            self._progress = m.ProgressUpdate(arrived={}, taken={})
+            self._steps = 0

@@ -1,0 +1,83 @@
+"""Accounting of one pass over an epoch: the steps read, and how long the script waited for them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from launcher.data.loader_state import LoaderProgress
+from launcher.data.metrics.counters import StreamCounters
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.samples import Skipped
+from launcher.data.order.shard_passes import ShardBatch, ShardProgress
+from launcher.data.order.shards import ShardPlan
+from launcher.runtime.event_log import emit
+
+#: Seconds between updates of the counters from the batches returned. Measured: updating after each
+#: batch takes several times as long, because a training step evicts everything from the caches.
+_ENTER_EVERY = 0.1
+
+
+class StreamOptions:
+    """Counts the steps and waits of one pass, and logs them at its end."""
+
+    def __init__(self, plan: BatchPlan | ShardPlan, meter: StreamCounters) -> None:
+        self.plan = plan
+        self._progress: Any = (
+            ShardProgress(plan) if isinstance(plan, ShardPlan) else LoaderProgress(plan)
+        )
+        self._clock = meter.begin()
+        self._meter = meter
+        self._skipped = Skipped()
+        #: Start of the script's current wait, by time.perf_counter; None while it computes.
+        self.waits_since: float | None = None
+        self._given: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
+        self._enters_at = 0.0
+
+    def note(self, step: int | ShardBatch, skipped: dict[str, Any] | None) -> None:
+        """Record a batch that is returned to the script. step: as the source gave it."""
+        now = time.perf_counter()
+        self._given.append((step, now if self.waits_since is None else self.waits_since, now))
+        self.waits_since = None
+        if skipped is not None:
+            self._skipped.add(Skipped(**skipped))
+        if now >= self._enters_at:
+            self._enters_at = now + _ENTER_EVERY
+            self._enter()
+
+    @property
+    def progress(self) -> Any:
+        """Progress of the pass, up to date."""
+        self._enter()
+        return self._progress
+
+    def _enter(self) -> None:
+        given, self._given = self._given, []
+        for step, since, until in given:
+            self._progress.note(step)
+            self._clock.count(since, until)
+
+    def report(self) -> None:
+        """Finish the pass, complete or abandoned, and log its event."""
+        plan, progress, skipped = self.plan, self.progress, self._skipped
+        if self.waits_since is not None:
+            self._clock.waited(self.waits_since, time.perf_counter())
+        self._meter.end(self._clock)
+        fields: dict[str, Any] = {}
+        if skipped.count:
+            fields = {
+                "skipped": skipped.count,
+                "first_skipped": skipped.indices,
+                "first_traceback": skipped.remote_traceback,
+            }
+        emit(
+            "data_epoch",
+            stream=plan.spec.name,
+            epoch=plan.epoch,
+            steps=self._clock.steps,
+            samples=progress.samples - skipped.count,
+            pads=progress.pads,
+            drops=progress.drops,
+            **self._clock.fields(),
+            **fields,
+        )

@@ -1,1 +1,0 @@
-"""Follow a job on any session: its hosts' lines merged by time, its states, and no hang."""

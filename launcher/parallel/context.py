@@ -1,0 +1,173 @@
+"""The parallel context of a process: its rank, device and process groups."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.rendezvous import rendezvous
+
+from launcher.errors import ParallelError
+from launcher.parallel.dims import ParallelDims, RankPlacement, named
+from launcher.runtime import gloo_threads
+from launcher.shared import ParallelPart
+
+#: The variable in which torchrun gives its ranks the restart count (torch.distributed.elastic).
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+_SMDDP = "smddp"
+_Given = TypeVar("_Given")
+_TIMEOUT = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelContext:
+    """The parallel context of this process.
+
+    mesh: ("dp", "pp"), with a process group for each. job: the job's settings for parallel
+    training.
+    """
+
+    degrees: ParallelDims
+    rank: int
+    local_rank: int
+    device: torch.device
+    mesh: DeviceMesh
+    job: ParallelPart
+
+    @property
+    def pp_rank(self) -> int:
+        """The pipeline rank: the stage, unless the rank holds several."""
+        return self.degrees.pp_rank(self.rank)
+
+    @property
+    def dp_rank(self) -> int:
+        """The replica: a data loader's rank, out of `degrees.data`."""
+        return self.degrees.dp_rank(self.rank)
+
+    @property
+    def pp_group(self) -> dist.ProcessGroup:
+        """The process group of all stages of this replica."""
+        return self.mesh.get_group("pp")
+
+    @property
+    def dp_group(self) -> dist.ProcessGroup:
+        """The process group of the ranks that hold the same stage in all replicas."""
+        return self.mesh.get_group("dp")
+
+    def leave(self) -> None:
+        """Wait for all ranks and destroy the process groups.
+
+        A process that exits right after its last collective crashes peers that have not finished
+        it.
+        """
+        dist.barrier()
+        dist.destroy_process_group()
+        gloo_threads.settle()
+
+
+def join(
+    *,
+    pipeline: int | None = None,
+    placement: RankPlacement | str | None = None,
+    global_batch: int | None = None,
+    accumulation: int | None = None,
+    microbatches: int | None = None,
+    virtual_stages: int | None = None,
+    backend: str | None = None,
+    timeout: timedelta = _TIMEOUT,
+) -> ParallelContext:
+    """Join the other ranks as started by torchrun or mpirun, or run as the only one.
+
+    The arguments are those of Degrees. Those not given default to the job's settings, and outside a
+    job to the defaults of Degrees. backend: of torch.distributed; NCCL where there is CUDA, else
+    gloo. "smddp" is AWS's, for data-parallel training in AWS's own images, where AWS's own starter
+    has started the ranks. timeout: for each collective. Raises ParallelError.
+    """
+    job = ParallelPart.from_environment(os.environ)
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    degrees = ParallelDims(
+        world=int(os.environ.get("WORLD_SIZE", 1)),
+        pipeline=_or(pipeline, job.partitions),
+        placement=named(RankPlacement, _or(placement, job.placement), "placement"),
+        global_batch=global_batch,
+        accumulation=_or(accumulation, job.accumulation),
+        microbatches=_or(microbatches, job.microbatches),
+        virtual_stages=_or(virtual_stages, job.virtual_stages),
+    )
+    device = _device(local_rank)
+    backend = backend or ("nccl" if device.type == "cuda" else "gloo")
+    if backend == _SMDDP:
+        _register_smddp(degrees)
+    _meet(backend, timeout)
+    return ParallelContext(
+        degrees=degrees,
+        rank=dist.get_rank(),
+        local_rank=local_rank,
+        device=device,
+        mesh=_mesh(device, degrees, backend),
+        job=job,
+    )
+
+
+def _mesh(device: torch.device, degrees: ParallelDims, backend: str) -> DeviceMesh:
+    if backend == _SMDDP:  # has no process group but that of all ranks
+        assert dist.group.WORLD is not None
+        return DeviceMesh.from_group(dist.group.WORLD, device.type, mesh_dim_names=("dp",))
+    return DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp"))
+
+
+def _register_smddp(degrees: ParallelDims) -> None:
+    """Import AWS's module, which registers its backend with torch.distributed."""
+    if degrees.pipeline > 1:
+        raise ParallelError(
+            f"backend 'smddp' has no groups of ranks, and {degrees.pipeline} stages need them: use "
+            "'nccl'"
+        )
+    try:
+        importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")
+    except ImportError as error:
+        raise ParallelError(
+            f"backend 'smddp' is not in this image ({error}): use one of AWS's training images, "
+            "or 'nccl'"
+        ) from error
+
+
+def _or(given: _Given | None, said: _Given) -> _Given:
+    return said if given is None else given
+
+
+def _device(local_rank: int) -> torch.device:
+    """Return this rank's GPU if the host has any, else the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    count = torch.cuda.device_count()
+    if local_rank >= count:
+        raise ParallelError(
+            f"local rank {local_rank} has no GPU: this host has {count}, so start as many "
+            "processes on it, or fewer"
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def _meet(backend: str, timeout: timedelta) -> None:
+    """Create the process group of all ranks.
+
+    Restarted ranks would find the addresses of the ranks before them in the agents' store: 8 of 12
+    such starts were measured to fail or hang (torch 2.13, gloo). So each start prefixes its keys in
+    that store.
+    """
+    if dist.is_initialized():
+        raise ParallelError("this process has joined a process group before: call init() alone")
+    if "RANK" not in os.environ:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        return
+    store, rank, world = next(rendezvous("env://", timeout=timeout))
+    store = dist.PrefixStore(f"launcher/start-{os.environ.get(_RESTARTS, '0')}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)

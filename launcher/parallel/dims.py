@@ -1,0 +1,175 @@
+"""Arithmetic of parallel training: ranks, replicas, stages, batches. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from launcher.errors import ParallelError
+
+_Choice = TypeVar("_Choice", bound=enum.Enum)
+
+
+class RankPlacement(str, enum.Enum):
+    """Order of the ranks: which ones are neighbours, usually on one host.
+
+    The names are those of `placement_strategy` in SageMaker's model-parallel library v1.
+    """
+
+    CLUSTER = "cluster"  # the stages of one replica
+    SPREAD = "spread"  # the replicas of one stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelDims:
+    """Split of a job's model and batches over its ranks.
+
+    world: ranks. pipeline: stages that the model is cut into, each on its own rank; together
+        they are a replica. The number of replicas, `data`, follows.
+    placement: which ranks make a replica.
+    global_batch: samples of one optimizer step, over all replicas; None when it is not given.
+    accumulation: batches that a replica reads for one optimizer step.
+    microbatches: parts that each of these is cut into, which go through the pipeline one by one.
+    virtual_stages: stages of each rank of a pipeline, in turns: of four stages on two ranks, the
+        first rank has 0 and 2.
+
+    Raises ParallelError with everything that does not fit.
+    """
+
+    world: int
+    pipeline: int = 1
+    placement: RankPlacement = RankPlacement.CLUSTER
+    global_batch: int | None = None
+    accumulation: int = 1
+    microbatches: int = 1
+    virtual_stages: int = 1
+
+    def __post_init__(self) -> None:
+        if problems := list(self._problems()):
+            raise ParallelError("; ".join(problems))
+
+    def _problems(self) -> Iterator[str]:
+        counts = [each for each in vars(self) if each != "placement"]
+        wrong = [
+            f"{name} is {value!r}, and must be a whole number from 1 on"
+            for name in counts
+            if (value := getattr(self, name)) is not None and not _is_count(value)
+        ]
+        if wrong:
+            yield from wrong
+            return
+        if self.world % self.pipeline:
+            yield (
+                f"{self.world} ranks are not divisible by {self.pipeline} pipeline stages: use "
+                f"{_nearest(self.world, self.pipeline)} ranks"
+            )
+        elif self.global_batch is not None and self.global_batch % self._parts:
+            yield (
+                f"global_batch is {self.global_batch}, which {self.data} replicas x "
+                f"{self.accumulation} accumulated batches x {self.microbatches} microbatches do "
+                f"not divide: use {_nearest(self.global_batch, self._parts)}"
+            )
+
+    # Sizes ----------------------------------------------------------------------------------
+
+    @property
+    def data(self) -> int:
+        """Number of replicas of the model."""
+        return self.world // self.pipeline
+
+    @property
+    def stages(self) -> int:
+        """Number of stages of the model, over all ranks of a replica."""
+        return self.pipeline * self.virtual_stages
+
+    @property
+    def _parts(self) -> int:
+        return self.data * self.accumulation * self.microbatches
+
+    @property
+    def batch(self) -> int | None:
+        """Samples that a replica reads at once: a loader's batch_size. None if unknown."""
+        return self.global_batch and self.global_batch // (self.data * self.accumulation)
+
+    @property
+    def microbatch(self) -> int | None:
+        """Samples of one microbatch. None if unknown."""
+        return self.global_batch and self.global_batch // self._parts
+
+    # Ranks ----------------------------------------------------------------------------------
+
+    def pp_rank(self, rank: int) -> int:
+        """Return a rank's position in its replica: its stage, unless it has several."""
+        return self._place(rank)[1]
+
+    def dp_rank(self, rank: int) -> int:
+        """Return the replica of a rank, which selects its share of the batches."""
+        return self._place(rank)[0]
+
+    def stages_of(self, pp_rank: int) -> tuple[int, ...]:
+        """Return the stages that a rank of a replica holds."""
+        self._check(pp_rank, self.pipeline, "stages")
+        return tuple(range(pp_rank, self.stages, self.pipeline))
+
+    def holder(self, stage: int) -> int:
+        """Return the rank of a replica, from 0, that holds a stage."""
+        self._check(stage, self.stages, "stages")
+        return stage % self.pipeline
+
+    def rank_at(self, *, dp_rank: int, pp_rank: int) -> int:
+        """Return the rank at a position of a replica."""
+        self._check(dp_rank, self.data, "replicas")
+        self._check(pp_rank, self.pipeline, "stages")
+        if self.placement is RankPlacement.CLUSTER:
+            return dp_rank * self.pipeline + pp_rank
+        return pp_rank * self.data + dp_rank
+
+    def pp_group(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks of a rank's replica, by stage."""
+        mine = self.dp_rank(rank)
+        return tuple(self.rank_at(dp_rank=mine, pp_rank=each) for each in range(self.pipeline))
+
+    def dp_group(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks that hold the same stage, by replica; they exchange gradients."""
+        mine = self.pp_rank(rank)
+        return tuple(self.rank_at(dp_rank=each, pp_rank=mine) for each in range(self.data))
+
+    @property
+    def grid(self) -> tuple[tuple[int, ...], ...]:
+        """Ranks by replica, then by stage, as a DeviceMesh of ("dp", "pp") takes them."""
+        firsts = (self.rank_at(dp_rank=each, pp_rank=0) for each in range(self.data))
+        return tuple(map(self.pp_group, firsts))
+
+    def _place(self, rank: int) -> tuple[int, int]:
+        """Return the replica and the stage of a rank."""
+        self._check(rank, self.world, "ranks")
+        if self.placement is RankPlacement.CLUSTER:
+            return divmod(rank, self.pipeline)
+        stage, replica = divmod(rank, self.data)
+        return replica, stage
+
+    @staticmethod
+    def _check(number: int, count: int, what: str) -> None:
+        if not 0 <= number < count:
+            raise ParallelError(f"there is no {number} among {count} {what} (0 to {count - 1})")
+
+
+def named(kind: type[_Choice], name: _Choice | str, what: str) -> _Choice:
+    """Return the value of an enumeration with this name. Raises ParallelError."""
+    try:
+        return kind(name)
+    except ValueError:
+        known = " and ".join(repr(each.value) for each in kind)
+        raise ParallelError(f"{what} is {name!r}; there are {known}") from None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _nearest(number: int, divisor: int) -> str:
+    """Return the multiples on both sides of a number, in words."""
+    below = number // divisor * divisor
+    return f"{below} or {below + divisor}" if below else str(divisor)

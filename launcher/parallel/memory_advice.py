@@ -1,0 +1,89 @@
+"""Changes that would make a rank need fewer bytes, in the order in which to try them. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.errors import ParallelError
+from launcher.parallel.dims import ParallelDims
+from launcher.parallel.memory import Footprint, MemorySavings, Need, need
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOption:
+    """One change to try. change: what to write into the job's distribution."""
+
+    change: str
+    need: Need
+
+
+def ladder(model: Footprint, degrees: ParallelDims, thrift: MemorySavings) -> list[MemoryOption]:
+    """Return changes that each reduce the need by themselves, the cheapest to try first."""
+    now = need(model, degrees, thrift).total
+    rungs = [
+        MemoryOption(change=change, need=need(model, other, saving))
+        for change, other, saving in _ways(degrees, thrift)
+    ]
+    return [rung for rung in rungs if rung.need.activations is None or rung.need.total < now]
+
+
+def _ways(
+    degrees: ParallelDims, thrift: MemorySavings
+) -> Iterator[tuple[str, ParallelDims, MemorySavings]]:
+    yield from _smaller(degrees, thrift)
+    if not thrift.precision:
+        yield "precision: bf16", degrees, dataclasses.replace(thrift, precision=True)
+    if not thrift.recomputed:
+        yield "recomputed: [its blocks]", degrees, dataclasses.replace(thrift, recomputed=True)
+    if not thrift.sharded and degrees.pipeline == 1:
+        wider = _with(degrees, world=max(degrees.world, 2))
+        if wider is not None:
+            shards = dataclasses.replace(thrift, sharded=True)
+            yield f"sharded: true{_on(degrees, wider)}", wider, shards
+    yield from _deeper(degrees, thrift)
+
+
+def _smaller(
+    degrees: ParallelDims, thrift: MemorySavings
+) -> Iterator[tuple[str, ParallelDims, MemorySavings]]:
+    """Yield microbatches of one sample."""
+    if not degrees.microbatch or degrees.microbatch == 1:
+        return
+    name = "accumulation" if degrees.pipeline == 1 else "microbatches"
+    count = getattr(degrees, name) * degrees.microbatch
+    if (smaller := _with(degrees, **{name: count})) is not None:
+        yield f"{name}: {count}", smaller, thrift
+
+
+def _deeper(
+    degrees: ParallelDims, thrift: MemorySavings
+) -> Iterator[tuple[str, ParallelDims, MemorySavings]]:
+    """Yield one replica with a stage on each rank, and replicas of two stages."""
+    ranks = max(degrees.world, 2)
+    for stages in dict.fromkeys((ranks, 2)):
+        if stages <= degrees.pipeline or ranks % stages:
+            continue
+        replicas = ranks // stages
+        samples = (degrees.global_batch or 0) // replicas
+        many = next((m for m in (4 * stages, 2 * stages, stages) if samples % m == 0), 1)
+        deeper = _with(degrees, world=ranks, pipeline=stages, microbatches=many, accumulation=1)
+        if deeper is not None:
+            change = f"model_parallel: {{partitions: {stages}, microbatches: {many}}}"
+            hybrid = f", {replicas} replicas" if replicas > 1 else ""
+            whole = dataclasses.replace(thrift, sharded=False)
+            yield f"{change}{hybrid}{_on(degrees, deeper)}", deeper, whole
+
+
+def _on(degrees: ParallelDims, other: ParallelDims) -> str:
+    return "" if other.world == degrees.world else f", on {other.world} ranks"
+
+
+def _with(degrees: ParallelDims, **changes: Any) -> ParallelDims | None:
+    """Return the changed degrees, or None if they do not divide."""
+    try:
+        return dataclasses.replace(degrees, virtual_stages=1, **changes)
+    except ParallelError:
+        return None

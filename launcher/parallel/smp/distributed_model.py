@@ -1,0 +1,256 @@
+"""`DistributedModel`: a model whose stages are on the ranks of a replica, as one module."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from launcher.errors import ParallelError
+from launcher.parallel.pipeline import Pipeline
+from launcher.parallel.recomputation import recompute
+from launcher.parallel.smp.partitions import cuts
+from launcher.parallel.smp.rank_agreement import agree
+from launcher.parallel.smp.rank_queries import Answer, Arguments
+from launcher.parallel.smp.smp_session import session
+from launcher.parallel.smp.states import PARTIAL, gathered, merged
+
+#: Ignored: they control smp's search for a partition and DDP's buckets, and do not affect results.
+_IDLE = {
+    "trace_device",
+    "trace_execution_times",
+    "trace_memory_usage",
+    "overlapping_allreduce",
+    "bucket_cap_mb",
+    "broadcast_buffers",
+    "gradient_as_bucket_view",
+}
+
+
+class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
+    """Wraps the one model of a script, for calls and training in functions decorated with `@step`.
+
+    backward_passes_per_step: steps until gradients are exchanged between replicas; they are summed.
+    average_grads_across_microbatches: whether gradients are the mean over the microbatches, or the
+    sum. options: of smp, only those that do not affect results.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        backward_passes_per_step: int = 1,
+        average_grads_across_microbatches: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if unknown := set(options) - _IDLE:
+            raise ParallelError(
+                f"smp.DistributedModel has no {', '.join(sorted(unknown))}: leave it out"
+            )
+        if session().models:
+            raise ParallelError("there is a smp.DistributedModel already, and a script has one")
+        session().models.append(self)
+        self.module = module
+        self._every = backward_passes_per_step
+        self.averages = average_grads_across_microbatches
+        self.signature = inspect.signature(module.forward)
+        self._pipeline: Pipeline | None = None
+        self._answer: Answer | None = None
+        self._names = list(module.state_dict())
+        self._waiting: list[Callable[[], None]] = []
+        self._loss: Callable[[Any, int], torch.Tensor] | None = None
+        self._steps = 0
+        self._passes = 0
+        #: Seed of random numbers in it and its steps; the first stage's once it is partitioned.
+        self.seed = 0
+
+    # Steps ------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model, within a step."""
+        return self._within("called").call(args, kwargs)
+
+    def backward(self, tensors: Any, grad_tensors: Any = None) -> None:
+        """Replace torch.autograd.backward; the pipeline runs its backward pass when it is due."""
+        self._within("learning").backward(tensors, grad_tensors)
+
+    def _within(self, what: str) -> Answer:
+        if self._answer is None:
+            raise ParallelError(
+                f"the model is {what} outside of a step: put it into a function under @smp.step"
+            )
+        return self._answer
+
+    def begin(self, loss: Callable[[Any, int], torch.Tensor]) -> int:
+        """Start a step and return its number.
+
+        loss: of the model's output and a microbatch's number.
+        """
+        self._loss = loss
+        self._steps += 1
+        return self._steps
+
+    def is_exchanging(self) -> bool:
+        """Count a backward pass; return whether replicas exchange gradients after it."""
+        self._passes += 1
+        return self._passes % self._every == 0
+
+    @contextlib.contextmanager
+    def answering(self, answer: Answer) -> Iterator[None]:
+        """Let calls of the model and of `backward` go to an answer within the context."""
+        self._answer = answer
+        try:
+            yield
+        finally:
+            self._answer = None
+
+    # Partition --------------------------------------------------------------------------------
+
+    @property
+    def partitioned(self) -> bool:
+        """True once each rank holds only its own stage: from the first step on."""
+        return self._pipeline is not None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline. Raises ParallelError before the first step."""
+        if self._pipeline is None:
+            raise ParallelError("the model is partitioned in the first step, and there was none")
+        return self._pipeline
+
+    def partition(self, example: Arguments, batch: Iterable[torch.Tensor]) -> None:
+        """Cut the model, and keep this rank's stage.
+
+        example: of its arguments, for one microbatch. batch: the tensors of the first step.
+        """
+        world, part = session().world, session().part
+        self.seed = agree(self.module, batch, world)
+        self.module.cpu()
+        recompute(self.module, part.recomputed)
+        self._pipeline = Pipeline(
+            self.module,
+            dataclasses.replace(world, job=part),
+            starts=cuts(self.module, part),
+            example={name: tensor.cpu() for name, tensor in example.items()},
+            loss=self._loss_of,
+            schedule=part.schedule,
+            precision=part.precision,
+            seed=self.seed,
+        )
+        self._pipeline.train(self.training)
+        for each in (*self.local_parameters(), *self.local_buffers()):
+            dist.broadcast(each.data, group=world.dp_group, group_src=0)
+        for each in self._waiting:
+            each()
+
+    def _loss_of(self, output: Any, microbatch: torch.Tensor) -> torch.Tensor:
+        assert self._loss is not None  # the pipeline calls this within a step
+        return self._loss(output, int(microbatch))
+
+    def when_partitioned(self, work: Callable[[], None]) -> None:
+        """Call a function now, or once the model is partitioned."""
+        if self.partitioned:
+            work()
+        else:
+            self._waiting.append(work)
+
+    def train(self, mode: bool = True) -> DistributedModel:
+        """Set train or eval mode."""
+        super().train(mode)
+        if self._pipeline is not None:
+            self._pipeline.train(mode)
+        return self
+
+    def get_module(self) -> nn.Module:
+        """Return the wrapped module."""
+        return self.module
+
+    def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
+        """Clip like torch.nn.utils.clip_grad_norm_, over all stages. smp has no such method."""
+        return self.pipeline.clip(max_norm)
+
+    # Contents ---------------------------------------------------------------------------------
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the parameters of the whole model.
+
+        Raises ParallelError once the model is partitioned.
+        """
+        if self._pipeline is not None and session().world.degrees.pipeline > 1:
+            raise ParallelError(
+                "the parameters of the whole model are on several ranks after the first step: "
+                "local_parameters() has those of this one, clip_grad_norm_() is a method of the "
+                "model, and optimizers are made before the first step"
+            )
+        named: Iterator[tuple[str, nn.Parameter]] = self.module.named_parameters(*args, **kwargs)
+        return named
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients."""
+        self.module.zero_grad(set_to_none)
+
+    def local_modules(self) -> Iterator[nn.Module]:
+        """Return the modules of this rank's stage."""
+        return iter(self.pipeline.module.modules())
+
+    def local_named_modules(self) -> Iterator[tuple[str, nn.Module]]:
+        """Return the modules of this rank's stage, with their names."""
+        return iter(self.pipeline.module.named_modules())
+
+    def local_parameters(self) -> Iterator[nn.Parameter]:
+        """Return the parameters of this rank's stage."""
+        return iter(self.pipeline.module.parameters())
+
+    def local_named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Return the parameters of this rank's stage, with their names."""
+        return iter(self.pipeline.module.named_parameters())
+
+    def local_buffers(self) -> Iterator[torch.Tensor]:
+        """Return the buffers of this rank's stage."""
+        return iter(self.pipeline.module.buffers())
+
+    def local_named_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Return the buffers of this rank's stage, with their names."""
+        return iter(self.pipeline.module.named_buffers())
+
+    # State ------------------------------------------------------------------------------------
+
+    def local_state_dict(self) -> dict[str, Any]:
+        """Return the state of this rank's stage; whatever no stage uses is in the first."""
+        return {**self.pipeline.module.state_dict(), PARTIAL: True}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the whole model, on the CPU. All ranks of a replica call it."""
+        if self._pipeline is None:
+            return dict(self.module.state_dict())
+        found = gathered(self.local_state_dict(), session().world)
+        return {name: found[name] for name in self._names}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Load a state of the whole model, or one that `local_state_dict` returned.
+
+        All ranks of a replica call it. Raises ParallelError for other names, if strict.
+        """
+        whole = merged(state, session().world)
+        if strict and set(whole) != set(self._names):
+            raise ParallelError(
+                f"the state has other names than the model: {sorted(set(whole) ^ set(self._names))}"
+            )
+        target = self.module if self._pipeline is None else self._pipeline.module
+        own = {name: whole[name] for name in target.state_dict() if name in whole}
+        target.load_state_dict(own, strict=strict)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        if self._pipeline is not None:
+            raise ParallelError(
+                "the model is moved or converted after its first step: do it before; "
+                "state_dict() has the whole model on the CPU"
+            )
+        return super()._apply(*args, **kwargs)

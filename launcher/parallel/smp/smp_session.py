@@ -1,0 +1,87 @@
+"""The state of smp in a process: its parallel context, its configuration and its one model."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from launcher import parallel
+from launcher.errors import ParallelError
+from launcher.parallel.context import ParallelContext
+from launcher.parallel.smp.configuration import configured
+from launcher.runtime import gloo_threads
+from launcher.shared import ParallelPart
+
+#: How long a rank waits for the others at exit. Scripts for smp have no final call.
+_PATIENCE = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmpSession:
+    """The result of `init`. models: at most one, a DistributedModel."""
+
+    world: ParallelContext
+    part: ParallelPart
+    models: list[Any]
+
+
+#: The session of this process, which can join once.
+_sessions: list[SmpSession] = []
+
+
+def init(config: Mapping[str, Any] | None = None, **named: Any) -> None:
+    """Join the other ranks.
+
+    The settings are those of the job (its ModelParallel). config: smp's own `parameters`, which
+    override them. named: names of ModelParallel (partitions, microbatches, schedule, placement,
+    starts, stages, default_stage), which override both. Raises ParallelError.
+    """
+    part = configured(ParallelPart.from_environment(os.environ), config, named)
+    world = parallel.init(
+        pipeline=part.partitions,
+        microbatches=part.microbatches,
+        placement=part.placement,
+        virtual_stages=part.virtual_stages,
+    )
+    if (config or {}).get("ddp") is False and world.degrees.data > 1:
+        raise ParallelError(
+            f"ddp is False, and {world.degrees.world} ranks of {part.partitions} partitions are "
+            f"{world.degrees.data} replicas, which would learn apart: say ddp=True"
+        )
+    _sessions.append(SmpSession(world=world, part=part, models=[]))
+    atexit.register(_leave)
+
+
+def is_initialized() -> bool:
+    """Return whether `init` was called."""
+    return bool(_sessions)
+
+
+def session() -> SmpSession:
+    """Return the session of this process. Raises ParallelError before `init`."""
+    if not _sessions:
+        raise ParallelError("smp.init() was not called in this process: call it first")
+    return _sessions[0]
+
+
+def _leave() -> None:
+    """Wait for the other ranks and destroy the process groups, at exit.
+
+    A process that exits right after its last collective crashes peers that have not finished it. A
+    rank that fails also ends here, so it waits for some seconds and not forever.
+    """
+    if not dist.is_initialized():
+        return
+    with contextlib.suppress(RuntimeError):  # the others ended, well or badly
+        dist.barrier(async_op=True).wait(_PATIENCE)
+    with contextlib.suppress(RuntimeError):
+        dist.destroy_process_group()
+    gloo_threads.settle()
+    _sessions.clear()

@@ -1,0 +1,118 @@
+"""The cause of a host's failure, and the failure file that the platform reads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.runtime.event_log import emit
+from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
+
+#: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
+_ROOM_BYTES = 8192
+#: Messages of ranks that lost another rank: the consequence of a failure, never its cause.
+_PEER_LOST = re.compile(
+    r"connection (closed|reset|refused|lost)|closed by peer|broken pipe|gloo|nccl|"
+    r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout|"
+    r"RPC that terminated|"  # first line of gRPC's message for every server error
+    r"(mpirun|\(orted\)) ended: exit code",  # they exit like this when a rank of any host fails
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One cause: where it happened, what happened, and the last lines of output as detail.
+
+    witness: the host that writes the failure file if the failed host cannot.
+    """
+
+    host: str
+    group: str
+    cause: str
+    rank: int | None = None
+    detail: str = ""
+    witness: str | None = None
+
+    @property
+    def is_echo(self) -> bool:
+        """True if the cause looks like the loss of another process, not a cause of its own."""
+        return bool(_PEER_LOST.search(self.cause))
+
+    def __str__(self) -> str:
+        """Format the reason as the platform will show it: the cause, then the end of the detail."""
+        where = f"host {self.host} ({self.group})"
+        if self.rank is not None:
+            where += f", rank {self.rank}"
+        head = f"{where}: {self.cause}"
+        room = FAILURE_REASON_LIMIT - len(head) - 1
+        if not self.detail or room < 40:
+            return head[:FAILURE_REASON_LIMIT]
+        return f"{head}\n{_tail(self.detail, room)}"
+
+    def to_message(self) -> dict[str, Any]:
+        """Return the fields as a JSON message."""
+        return asdict(self)
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Failure:
+        """Read the fields of a JSON message."""
+        return cls(**message)
+
+    def write(self, paths: MlPaths) -> None:
+        """Write the failure file unless the user's code has written one.
+
+        On a full disk it uses the reserved space. The log has the reason in any case.
+        """
+        write_reason(paths, str(self))
+
+
+def _tail(text: str, room: int) -> str:
+    """Return as many whole last lines as fit, or the end of the last one."""
+    lines = text.rstrip().splitlines()
+    kept: list[str] = []
+    for line in reversed(lines):
+        if sum(len(one) + 1 for one in kept) + len(line) > room:
+            break
+        kept.insert(0, line)
+    return "\n".join(kept) if kept else text.rstrip()[-room:]
+
+
+def keep_room(paths: MlPaths) -> None:
+    """Reserve space for the failure file, so that it can be written when the disk is full."""
+    with contextlib.suppress(OSError):  # already full; the log has the reason
+        paths.output.mkdir(parents=True, exist_ok=True)
+        _room(paths).write_bytes(b"\n" * _ROOM_BYTES)
+
+
+def free_room(paths: MlPaths) -> None:
+    """Release the reserved space."""
+    with contextlib.suppress(OSError):
+        _room(paths).unlink(missing_ok=True)
+
+
+def _room(paths: MlPaths) -> Path:
+    return paths.output / ".room-for-failure"
+
+
+def write_reason(paths: MlPaths, text: str) -> None:
+    """Write the failure file unless it exists."""
+    path = paths.failure
+    if path.exists():
+        return
+    free_room(paths)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}-{os.getpid()}")
+        try:
+            draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:  # a full disk; the host must exit all the same
+        emit("failure_not_written", why=str(error), reason=text)

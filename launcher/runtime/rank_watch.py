@@ -1,0 +1,110 @@
+"""Hang detection in a rank: it reports a main thread that waits in one place without progress.
+
+A thread inspects the main thread repeatedly. The same frame at the same instruction counts as no
+progress. The frame is kept referenced while it is compared, so a second call of the same function
+is never mistaken for the first. Only waits for other processes count (collectives, the backward
+pass of a distributed model, a batch). A rank that computes or saves for an hour is not reported,
+and ranks that wait for it are not either before the timeout.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+from launcher.runtime.reports import write_report
+from launcher.runtime.stacks import StackFrame, is_wait
+
+#: Inspections of the main thread per timeout, and the longest pause between two, in seconds.
+_LOOKS = 50
+_LONGEST_PAUSE = 5.0
+#: The largest share of the timeout that counts between two inspections.
+_LONGEST_GAP = 0.5
+#: A backward pass that uses more than this share of a CPU computes and does not wait.
+_BUSY = 0.5
+#: Innermost frames that show what a thread waits for. Four lie between the socket and the loader.
+_DEPTH = 6
+#: Functions of the data loader that wait for hosts to start.
+_FIRST_CONTACT = ("describe", "_connect")
+
+
+def start(timeout: float, folder: Path, rank: int) -> None:
+    """Watch the calling thread from another one; report a hang once, as `hang-<rank>`."""
+    watched = threading.get_ident()
+    watch = RankWatch(timeout, lambda: sys._current_frames().get(watched))
+
+    def look_on() -> None:
+        while not watch.look(time.monotonic(), time.process_time()):
+            time.sleep(min(_LONGEST_PAUSE, timeout / _LOOKS))
+        write_report(folder, f"hang-{rank}", {"rank": rank, "seconds": timeout})
+
+    threading.Thread(target=look_on, name="hang-watch", daemon=True).start()
+
+
+class RankWatch:
+    """Decides when a thread hangs. Time is passed in."""
+
+    def __init__(self, timeout: float, frame: Callable[[], FrameType | None]) -> None:
+        self._timeout = timeout
+        self._frame = frame
+        self._last: tuple[FrameType, int] | None = None
+        self._looked = 0.0
+        self._waited = 0.0
+        self._cpu_before = 0.0
+
+    def look(self, now: float, cpu: float) -> bool:
+        """Inspect the thread; return true if it has waited in one place for the whole timeout.
+
+        cpu: seconds of CPU time that the process has used.
+        """
+        frame = self._frame()
+        if frame is None or not _waits(frame):
+            self._last = None
+            return False
+        if self._last is None or self._last[0] is not frame or self._last[1] != frame.f_lasti:
+            self._last = (frame, frame.f_lasti)
+            self._looked, self._waited, self._cpu_before = now, 0.0, cpu
+            return False
+        # After a long gap this process was frozen itself, and so was the rank that it waits for.
+        self._waited += min(now - self._looked, self._timeout * _LONGEST_GAP)
+        self._looked = now
+        busy = _computes(frame) and cpu - self._cpu_before > _BUSY * self._waited
+        return self._waited >= self._timeout and not busy
+
+
+def _waits(frame: FrameType) -> bool:
+    inside = list(islice(_outwards(frame), _DEPTH))
+    if not is_wait(inside):
+        return False
+    if any(each.is_loader for each in inside):
+        # The first answer of the data service may take as long as the hosts' start times differ.
+        return all(each.function not in _FIRST_CONTACT for each in inside)
+    return _is_distributed()
+
+
+def _outwards(frame: FrameType | None) -> Iterator[StackFrame]:
+    while frame is not None:
+        line = frame.f_lineno or 0  # None between two lines
+        yield StackFrame(frame.f_code.co_filename, line, frame.f_code.co_name)
+        frame = frame.f_back
+
+
+def _computes(frame: FrameType) -> bool:
+    return "/torch/autograd/" in frame.f_code.co_filename
+
+
+def _is_distributed() -> bool:
+    """Return true if there are other ranks to wait for and all of them have joined.
+
+    Before that, torch's own timeout applies (init_process_group).
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return False
+    distributed = sys.modules.get("torch.distributed")
+    return bool(distributed and distributed.is_available() and distributed.is_initialized())

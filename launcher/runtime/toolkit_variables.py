@@ -1,0 +1,222 @@
+"""Every SM_* variable that SageMaker's training toolkit sets, for scripts that read them.
+
+Names, formats and spellings follow sagemaker-training 5.1.4.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections import Counter
+from typing import Any
+
+from launcher.runtime import hyperparameters
+from launcher.runtime.cuda import compatibility_variables
+from launcher.runtime.environment import Environment
+from launcher.runtime.network_interface import network_variables
+from launcher.shared import CHECKPOINT_VARIABLE, CODE_CHANNEL, HOST_ADDRESS_VARIABLE, HOSTS_VARIABLE
+
+
+def toolkit_variables(environment: Environment) -> dict[str, str]:
+    """Return the toolkit's variables for this host's child processes."""
+    facts = _facts(environment)
+    variables = {f"SM_{name.upper()}": _encode(value) for name, value in facts.items()}
+    variables |= {
+        f"SM_CHANNEL_{name.upper()}": path for name, path in _channel_folders(environment).items()
+    }
+    variables |= {
+        f"SM_HP_{name.upper()}": _encode(value)
+        for name, value in environment.hyperparameters.items()
+    }
+    variables["SM_TRAINING_ENV"] = _encode(_training_env(environment, facts))
+    variables |= {
+        "CURRENT_HOST": environment.cluster.host,
+        "SAGEMAKER_JOB_NAME": environment.job_name,
+        "SAGEMAKER_REGION": environment.region,
+    }
+    return variables
+
+
+def address_variables(environment: Environment) -> dict[str, str]:
+    """Return the addresses of every group and the address that this host's servers bind.
+
+    Groups whose names differ only in punctuation or case would share a variable's name, so none of
+    them gets one.
+    """
+    cluster = environment.cluster
+    hosts = {
+        group.name: [cluster.address(host) for host in group.hosts] for group in cluster.groups
+    }
+    names = {group: re.sub(r"[^A-Z0-9]", "_", group.upper()) for group in hosts}
+    shared = Counter(names.values())
+    return {
+        HOSTS_VARIABLE: json.dumps(hosts),
+        HOST_ADDRESS_VARIABLE: cluster.bind_address,
+        **{
+            f"{HOSTS_VARIABLE}_{name}": ",".join(hosts[group])
+            for group, name in names.items()
+            if shared[name] == 1
+        },
+    }
+
+
+def _facts(environment: Environment) -> dict[str, Any]:
+    """Return the toolkit's values by its names; hosts are in the platform's lexicographic order."""
+    cluster, paths = environment.cluster, environment.paths
+    script = environment.document.trainer.entry_point
+    groups = {
+        group.name: {
+            "instance_group_name": group.name,
+            "instance_type": group.instance_type,
+            "hosts": sorted(group.hosts),
+        }
+        for group in cluster.groups
+    }
+    values = environment.hyperparameters
+    decoded = hyperparameters.decode(environment.raw_hyperparameters, {})
+    return {
+        "hosts": sorted(cluster.hosts),
+        "current_host": cluster.host,
+        "current_instance_type": cluster.group.instance_type,
+        "current_instance_group": cluster.group.name,
+        "current_instance_group_hosts": sorted(cluster.group.hosts),
+        "instance_groups": list(groups),
+        "instance_groups_dict": groups,
+        "distribution_instance_groups": [cluster.train_group.name],
+        "is_hetero": len(groups) > 1,
+        "network_interface_name": cluster.interface,
+        "hps": values,
+        "user_args": hyperparameters.as_arguments(values),
+        "channels": sorted(_channel_folders(environment)),
+        "input_dir": str(paths.input),
+        "input_config_dir": str(paths.config),
+        "input_data_config": _user_channels(environment),
+        "model_dir": str(paths.model),
+        "output_dir": str(paths.output),
+        "output_data_dir": str(paths.output_data),
+        "output_intermediate_dir": str(paths.output_intermediate),
+        "num_cpus": environment.cpus,
+        "num_gpus": count_gpus(),
+        "num_neurons": count_neurons(),
+        "log_level": 20,
+        "module_name": script.removesuffix(".py"),
+        "module_dir": str(paths.code),
+        "user_entry_point": script,
+        "framework_module": None,
+        "framework_params": hyperparameters.for_framework(decoded),
+        "resource_config": dict(environment.resource_config),
+    }
+
+
+def _training_env(environment: Environment, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the properties of the toolkit's Environment, by their names there."""
+    renamed = {
+        "hyperparameters": facts["hps"],
+        "additional_framework_parameters": facts["framework_params"],
+    }
+    others = {
+        name: value
+        for name, value in facts.items()
+        if name not in ("hps", "framework_params", "user_args", "channels")
+    }
+    cluster = environment.cluster
+    return {
+        **others,
+        **renamed,
+        "channel_input_dirs": _channel_folders(environment),
+        "distribution_hosts": sorted(cluster.train_group.hosts),
+        "is_master": cluster.is_leader,
+        "is_modelparallel_enabled": None,
+        "is_smddpmprun_installed": False,
+        "is_smddprun_installed": False,
+        "job_name": environment.job_name,
+        "master_hostname": cluster.leader,
+        "topology": environment.resource_config.get("topology", []),
+    }
+
+
+def _user_channels(environment: Environment) -> dict[str, Any]:
+    return {
+        name: dict(config)
+        for name, config in environment.input_data_config.items()
+        if name != CODE_CHANNEL
+    }
+
+
+def _channel_folders(environment: Environment) -> dict[str, str]:
+    return {name: str(environment.paths.channels / name) for name in _user_channels(environment)}
+
+
+def _encode(value: Any) -> str:
+    """Encode like the toolkit's mapping.to_env_vars: texts verbatim, None empty, the rest JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def count_gpus() -> int:
+    """Return the number of GPUs present on this host."""
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    listing = subprocess.run(
+        ["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False
+    )
+    return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())
+
+
+def count_neurons() -> int:
+    """Return the number of Trainium cores present on this host."""
+    if shutil.which("neuron-ls") is None:
+        return 0
+    listing = subprocess.run(["neuron-ls", "-j"], capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        return 0
+    return sum(device.get("nc_count", 0) for device in json.loads(listing.stdout))
+
+
+def child_environment(environment: Environment) -> dict[str, str]:
+    """Return the environment of this host's child processes.
+
+    Our package precedes the user's code on PYTHONPATH, so that a user's file called launcher.py
+    does not hide it.
+    """
+    inherited = os.environ.get("PYTHONPATH", "")
+    paths = [str(environment.paths.library), str(environment.paths.code), inherited]
+    return {
+        **_thread_variables(environment),
+        **_network_variables(environment),
+        **os.environ,
+        **compatibility_variables(os.environ.get("LD_LIBRARY_PATH", "")),
+        **toolkit_variables(environment),
+        **_checkpoint_variable(environment),
+        **address_variables(environment),
+        "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(paths))),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _checkpoint_variable(environment: Environment) -> dict[str, str]:
+    folder = environment.checkpoint_folder
+    return {} if folder is None else {CHECKPOINT_VARIABLE: str(folder)}
+
+
+def _network_variables(environment: Environment) -> dict[str, str]:
+    cluster = environment.cluster
+    present = [name for _, name in socket.if_nameindex()]
+    return network_variables(cluster.interface, cluster.group.instance_type, present)
+
+
+def _thread_variables(environment: Environment) -> dict[str, str]:
+    """Limit OpenMP to one thread per process if processes share a host, as torchrun does.
+
+    The same holds if hosts share a machine, so that sums on CPU do not depend on the number of
+    hosts.
+    """
+    shared = environment.document.trainer.processes_per_host > 1 or environment.shares_machine
+    return {"OMP_NUM_THREADS": "1"} if shared else {}

@@ -1,7 +1,0 @@
-"""AWS as a platform: requests go to SageMaker, code to S3, and logs come from CloudWatch."""
-
-from __future__ import annotations
-
-from launcher.sessions.aws.session import AwsSession
-
-__all__ = ["AwsSession"]

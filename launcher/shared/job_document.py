@@ -1,0 +1,210 @@
+"""The job document, launcher.json: the roles of the groups and what they run."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from launcher.errors import ContractError
+from launcher.shared.paths import DOCUMENT_FILE
+from launcher.shared.trainer_part import TrainerPart
+
+
+class Role(str, enum.Enum):
+    """The role of a group's hosts: train, prepare data, or run a command."""
+
+    TRAIN = "train"
+    DATA = "data"
+    COMMAND = "command"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataPart:
+    """The data group's settings; a dataset that is not listed here is never imported.
+
+    workers_per_host: processes per data host, None for one per CPU.
+    prefetch_bytes: maximum bytes of finished batches that a train host holds ahead of its ranks.
+    local_workers: processes on each train host that also prepare batches.
+    checksums: if true, batches carry checksums that the receiver verifies.
+    metrics_port: the port on which the leader serves the data service's metrics, None for none.
+    """
+
+    datasets: tuple[str, ...]
+    workers_per_host: int | None = None
+    prefetch_bytes: int = 256 * 1024 * 1024
+    local_workers: int = 0
+    checksums: bool = False
+    metrics_port: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the first runtimes can read every setting that differs from its default."""
+        return not (self.local_workers or self.checksums or self.metrics_port)
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them."""
+        newer = {
+            "local_workers": self.local_workers,
+            "checksums": self.checksums,
+            "metrics_port": self.metrics_port,
+        }
+        return {
+            "datasets": list(self.datasets),
+            "workers_per_host": self.workers_per_host,
+            "prefetch_bytes": self.prefetch_bytes,
+            **({} if self.is_plain else newer),
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> DataPart:
+        """Read the fields of a job document."""
+        return cls(
+            datasets=tuple(raw["datasets"]),
+            workers_per_host=raw["workers_per_host"],
+            prefetch_bytes=raw["prefetch_bytes"],
+            local_workers=raw.get("local_workers", 0),
+            checksums=raw.get("checksums", False),
+            metrics_port=raw.get("metrics_port"),
+        )
+
+
+class Lifetime(str, enum.Enum):
+    """The lifetime of a command group's program.
+
+    TRAIN: until training has ended; exiting earlier is a failure, whatever the exit code.
+    OWN: until it exits by itself with code 0; the job waits for that.
+    """
+
+    TRAIN = "train"
+    OWN = "own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """The signal by which a program shows that it is ready; give one of port, file and seconds.
+
+    port: the program listens on it.
+    file: the program has written it; a relative path starts at the code folder.
+    seconds: the program has run that long.
+    timeout: seconds from the program's start until the job fails for lack of the signal.
+    """
+
+    port: int | None = None
+    file: str | None = None
+    seconds: int | None = None
+    timeout: int = 600
+
+
+#: First words of a command that stand for the job's Python, wherever the image keeps it.
+PYTHON_WORDS = ("python", "python3")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandPart:
+    """The program that each host of a command group runs.
+
+    command: its words, without a shell.
+    ready: None for a program that is ready as soon as it runs.
+    """
+
+    command: tuple[str, ...]
+    ready: Ready | None = None
+    lifetime: Lifetime = Lifetime.TRAIN
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them."""
+        return {
+            "command": list(self.command),
+            "ready": self.ready and asdict(self.ready),
+            "lifetime": self.lifetime.value,
+        }
+
+    @classmethod
+    def from_fields(cls, raw: Mapping[str, Any]) -> CommandPart:
+        """Read the fields of a job document."""
+        return cls(
+            command=tuple(raw["command"]),
+            ready=raw["ready"] and Ready(**raw["ready"]),
+            lifetime=Lifetime(raw["lifetime"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDocument:
+    """launcher.json: the roles of the groups and what they run.
+
+    It carries the *types* of the hyperparameters (bool, int, float, str, json). Their values are
+    read from hyperparameters.json alone, so editing the request is enough to change them.
+
+    A document states the lowest version that supports its content. Version 2 added commands;
+    version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
+    and parallel settings; version 6 cuts from measurements.
+    """
+
+    VERSION = 6
+
+    roles: Mapping[str, Role]
+    trainer: TrainerPart
+    data: DataPart | None = None
+    #: The program of each command group's hosts, by the group's name.
+    commands: Mapping[str, CommandPart] = field(default_factory=dict)
+    hyperparameter_types: Mapping[str, str] = field(default_factory=dict)
+    #: Seconds that a host waits for first contact with the others.
+    start_timeout: float = 3600.0
+
+    def to_json(self) -> str:
+        """Return the document as JSON, with the lowest version that supports it."""
+        commands = {group: part.to_fields() for group, part in self.commands.items()}
+        return json.dumps(
+            {
+                "version": self._lowest_version(),
+                **({"commands": commands} if commands else {}),
+                "roles": {group: role.value for group, role in self.roles.items()},
+                "trainer": self.trainer.to_fields(),
+                "data": self.data and self.data.to_fields(),
+                "hyperparameter_types": dict(self.hyperparameter_types),
+                "start_timeout": self.start_timeout,
+            },
+            indent=2,
+            sort_keys=True,
+        )
+
+    def _lowest_version(self) -> int:
+        of_data = 1 if self.data is None or self.data.is_plain else 4
+        of_commands = 2 if self.commands else 1
+        return max(of_data, of_commands, self.trainer.lowest_version)
+
+    @classmethod
+    def from_json(cls, text: str) -> JobDocument:
+        """Read a document; raise ContractError when it is invalid or newer than this runtime."""
+        try:
+            raw = json.loads(text)
+            version = raw["version"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ContractError(f"{DOCUMENT_FILE} is not a job document: {error!r}") from error
+        if version > cls.VERSION:
+            raise ContractError(
+                f"{DOCUMENT_FILE} has version {version}, and this runtime knows versions up to "
+                f"{cls.VERSION}: submit the job with the Launcher that wrote the document"
+            )
+        try:
+            return cls._from_fields(raw)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ContractError(f"{DOCUMENT_FILE} is damaged: {error!r}") from error
+
+    @classmethod
+    def _from_fields(cls, raw: Mapping[str, Any]) -> JobDocument:
+        return cls(
+            roles={group: Role(role) for group, role in raw["roles"].items()},
+            trainer=TrainerPart.from_fields(raw["trainer"]),
+            data=raw["data"] and DataPart.from_fields(raw["data"]),
+            commands={
+                group: CommandPart.from_fields(part)
+                for group, part in raw.get("commands", {}).items()
+            },
+            hyperparameter_types=raw["hyperparameter_types"],
+            start_timeout=raw["start_timeout"],
+        )

@@ -1,0 +1,213 @@
+"""The partition file: a model's cuts and everything that the decision was based on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from launcher.errors import ParallelError
+from launcher.shared import SCHEDULES, Schedule
+from launcher.shared.partitions.partition_html import partition_html
+from launcher.shared.partitions.partition_text import partition_text
+from launcher.shared.partitions.schedule_orders import Orders
+from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
+from launcher.shared.partitions.stage_types import misfits
+from launcher.shared.partitions.timeline import Timeline, simulate
+
+#: Version of the file. Readers refuse any other.
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """Identifies the model that a partition was made from.
+
+    parameters: shape and type by name, as "[64, 128] float32". calls: the modules that it calls, in
+    order. example: the arguments of one microbatch, as shape and type. torch: its version.
+    """
+
+    parameters: Mapping[str, str]
+    calls: tuple[str, ...]
+    example: tuple[str, ...]
+    torch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePrediction:
+    """Predicted costs of one stage.
+
+    start: its first module. modules: how many. forward, backward: seconds of one microbatch.
+    sending: seconds of transfers over its ends. memory: peak bytes. sent: bytes per microbatch.
+    """
+
+    start: str
+    modules: int
+    forward: float
+    backward: float
+    sending: float
+    memory: int
+    sent: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionChoice:
+    """Another number of partitions or microbatches (of the same size), or another objective.
+
+    step: predicted seconds. memory: bytes of the largest rank. None where the model does not fit.
+    """
+
+    objective: str
+    partitions: int
+    microbatches: int
+    step: float | None
+    memory: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """The cuts of a model for a number of ranks, and their predicted costs.
+
+    task: "module:function" that it was made from; "" for a model that was passed in.
+    objective: "speed" or "memory". memory_cap: bytes allowed per rank. precision, recomputed,
+        schedule: as for ModelParallel(...).
+    profile: "measured" or "estimated". device: where; runs: number of timed passes.
+    starts: the module at which each stage but the first begins.
+    step: predicted seconds of an optimizer step. spread: of the step, from that of the modules.
+    gap: the most that the step can be above the optimum, as a fraction of it; 0 if optimal.
+    """
+
+    version: int = VERSION
+    task: str = ""
+    fingerprint: Fingerprint
+    objective: str
+    partitions: int
+    virtual_stages: int = 1
+    microbatches: int
+    schedule: str
+    memory_cap: int | None = None
+    precision: str | None = None
+    recomputed: tuple[str, ...] = ()
+    profile: str
+    device: str
+    runs: int
+    link: Link
+    modules: tuple[ModuleCost, ...]
+    joints: tuple[Joint, ...] = ()
+    starts: tuple[str, ...]
+    stages: tuple[StagePrediction, ...]
+    step: float
+    spread: float
+    gap: float = 0.0
+    choices: tuple[PartitionChoice, ...] = field(default=())
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The predicted step. Raises ParallelError where the file contradicts itself."""
+        if self.schedule not in SCHEDULES:
+            known = ", ".join(SCHEDULES)
+            raise ParallelError(f"its schedule is {self.schedule!r}, and not one of {known}")
+        orders = Orders(
+            schedule=Schedule(self.schedule),
+            ranks=self.partitions,
+            microbatches=self.microbatches,
+            virtual_stages=self.virtual_stages,
+        )
+        return simulate(orders, self.stages)
+
+    def __str__(self) -> str:
+        return partition_text(self)
+
+    def _repr_html_(self) -> str:
+        return partition_html(self)
+
+    def write(self, path: Path) -> None:
+        """Write the file atomically. Raises OSError."""
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            draft.write_text(self.to_json())
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def to_json(self) -> str:
+        """Return the file's text, with a line for each module, stage and choice."""
+        fields = dataclasses.asdict(self)
+        lines = (f"  {json.dumps(name)}: {_laid_out(value)}" for name, value in fields.items())
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Partition:
+        """Read a file. Raises ParallelError if it is not a partition file."""
+        try:
+            return cls.from_json(path.read_text())
+        except OSError as error:
+            raise ParallelError(f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ParallelError(f"{path} is no text: {error}") from error
+        except ParallelError as error:
+            raise ParallelError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> Partition:
+        """Parse a file's text. Raises ParallelError if it is not that of a partition file."""
+        try:
+            raw = json.loads(text)
+            found = raw.get("version")
+            if found != VERSION:
+                raise ParallelError(
+                    f"it is of version {found!r}, and this Launcher reads version {VERSION}: make "
+                    "it again with `launcher partition`"
+                )
+            partition = cls(**dict(_typed(raw)))
+            if wrong := [*misfits(partition), *_strays(partition)]:
+                raise TypeError("; ".join(wrong))
+            return partition
+        except _NO_FILE as error:
+            raise ParallelError(
+                f"this is no file of `launcher partition`: {error}; make it again"
+            ) from error
+
+
+#: Errors that parsing anything but a partition file can raise.
+_NO_FILE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+_MANY = {
+    "modules": ModuleCost,
+    "joints": Joint,
+    "stages": StagePrediction,
+    "choices": PartitionChoice,
+}
+
+
+def _typed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in raw.items():
+        if name == "fingerprint":
+            lists = {key: tuple(value[key]) for key in ("calls", "example")}
+            yield name, Fingerprint(**{**value, **lists})
+        elif name == "link":
+            yield name, Link(**value)
+        elif name in _MANY:
+            yield name, tuple(_MANY[name](**each) for each in value)
+        else:
+            yield name, tuple(value) if isinstance(value, list) else value
+
+
+def _strays(partition: Partition) -> Iterator[str]:
+    """Yield the first start, if any, that is not a module at which a later stage can begin."""
+    left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
+    for start in partition.starts:
+        if start not in left:  # advances the iterator past it
+            yield f"no stage can start at {start!r}, or not behind those before it"
+            return
+
+
+def _laid_out(value: Any) -> str:
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in value) + "\n  ]"
+    return json.dumps(value)

@@ -1,0 +1,49 @@
+"""HTML of a partition, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING
+
+from launcher.shared.partitions import partition_table
+from launcher.shared.partitions.drawing import timeline_svg
+from launcher.shared.partitions.partition_table import Table
+
+if TYPE_CHECKING:
+    from launcher.shared.partitions.partition_file import Partition
+
+
+def partition_html(partition: Partition) -> str:
+    """Return the tables and the drawing of a step."""
+    drawn = timeline_svg(partition.timeline, partition_table.title(partition))
+    parts = [
+        _table(partition_table.stages(partition)),
+        _rows(map(_words, partition_table.notes(partition))),
+        f'<div style="overflow-x:auto">{drawn}</div>',
+    ]
+    if partition.choices:
+        parts.append(_table(partition_table.choices(partition)))
+    return "".join(parts)
+
+
+def _table(shown: Table) -> str:
+    sides = ["left" if name in shown.words else "right" for name in shown.head]
+    body = (map(_cell, row, sides) for row in shown.rows)
+    return _rows("".join(row) for row in (map(_heading, shown.head, sides), *body))
+
+
+def _rows(rows: Iterable[str]) -> str:
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _words(texts: Iterable[str]) -> str:
+    return "".join(_cell(text, "left") for text in texts)
+
+
+def _heading(text: str, side: str) -> str:
+    return f'<th style="text-align:{side}">{escape(text)}</th>'
+
+
+def _cell(text: str, side: str) -> str:
+    return f'<td style="text-align:{side}">{escape(text)}</td>'

@@ -1,0 +1,124 @@
+"""Tables of a partition file: its stages and its other choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from launcher.shared.partitions.quantities import bytes_text, seconds_text
+
+if TYPE_CHECKING:
+    from launcher.shared.partitions.partition_file import Partition, PartitionChoice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of cells under a head. words: the columns of text, not numbers."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: frozenset[str]
+
+
+def stages(partition: Partition) -> Table:
+    """Return a row for each stage."""
+    head = ("stage", "rank", "begins at", "modules", "forward", "backward", "sending")
+    under_way = partition.timeline.under_way
+    rows = tuple(
+        (
+            str(number),
+            str(number % partition.partitions),
+            each.start,
+            str(each.modules),
+            *map(seconds_text, (each.forward, each.backward, each.sending)),
+            *map(bytes_text, (each.memory, each.sent)),
+            str(under_way[number]),
+        )
+        for number, each in enumerate(partition.stages)
+    )
+    head_of_bytes = ("memory", "sent", "in flight")
+    return Table(head=(*head, *head_of_bytes), rows=rows, words=frozenset({"begins at"}))
+
+
+def choices(partition: Partition) -> Table:
+    """Return a row for the file's own choice and for each other one in it."""
+    head = ("", "optimize", "partitions", "microbatches", "step", "per microbatch", "memory")
+    mine = (partition.objective, partition.partitions, partition.microbatches)
+    others = (each for each in partition.choices if _key(each) != mine)
+    own = _costs(partition.step, partition.microbatches, largest(partition))
+    rows = [("this", partition.objective, *map(str, mine[1:]), *own)]
+    rows += [("instead", *_choice(each)) for each in others]
+    return Table(head=head, rows=tuple(rows), words=frozenset({"", "optimize"}))
+
+
+def notes(partition: Partition) -> Iterator[tuple[str, str]]:
+    """Yield the notes below the stages, as label and text."""
+    yield "Step", f"{step_text(partition)}, for {partition.microbatches} microbatches"
+    yield "Cuts", _proof(partition)
+    cap = "" if partition.memory_cap is None else f", of {bytes_text(partition.memory_cap)}"
+    yield "Memory", f"{bytes_text(largest(partition))} on the largest rank{cap}"
+    yield "Model", ", ".join(_model(partition))
+    runs = f", {partition.runs} runs" if partition.runs else ""
+    torch = f"torch {partition.fingerprint.torch}"
+    yield "Profile", f"{partition.profile} on {partition.device}{runs}, {torch}"
+    bandwidth = partition.link.bandwidth
+    speed = "no limit" if bandwidth is None else f"{bytes_text(bandwidth)}/s"
+    yield "Link", f"{speed}, {seconds_text(partition.link.latency)} ({partition.link.source})"
+
+
+def title(partition: Partition) -> str:
+    """Return the title of a drawing: the model and the duration of its step."""
+    each = f" x {partition.virtual_stages}" if partition.virtual_stages > 1 else ""
+    return (
+        f"{partition.task or 'Model'} in {partition.partitions}{each} stages, "
+        f"{partition.microbatches} microbatches, {partition.schedule}: {step_text(partition)}"
+    )
+
+
+def step_text(partition: Partition) -> str:
+    """Return a text like "312 ms ± 4.10 ms, 27 % idle"."""
+    spread = f" ± {seconds_text(partition.spread)}" if partition.spread else ""
+    return f"{seconds_text(partition.step)}{spread}, {partition.timeline.idle * 100:.0f} % idle"
+
+
+def largest(partition: Partition) -> int:
+    """Return the bytes of the rank that needs the most."""
+    count = partition.partitions
+    by_rank = (partition.stages[rank::count] for rank in range(count))
+    return max((sum(each.memory for each in mine) for mine in by_rank), default=0)
+
+
+def _proof(partition: Partition) -> str:
+    if partition.gap:
+        worse = f"{partition.gap * 100:.1f} %"
+        return f"the best that a search has found, at most {worse} above the best there can be"
+    cap = "" if partition.memory_cap is None else " within the memory allowed"
+    if partition.objective == "speed":
+        return f"proven: no other cuts have a shorter step{cap}"
+    return "proven: with no other cuts does the largest rank need less memory"
+
+
+def _model(partition: Partition) -> Iterator[str]:
+    yield partition.task or "given in Python"
+    yield f"{len(partition.modules)} modules"
+    if partition.precision:
+        yield partition.precision
+    if partition.recomputed:
+        yield f"{', '.join(partition.recomputed)} recomputed"
+
+
+def _key(choice: PartitionChoice) -> tuple[str, int, int]:
+    return choice.objective, choice.partitions, choice.microbatches
+
+
+def _choice(choice: PartitionChoice) -> Iterator[str]:
+    yield from map(str, _key(choice))
+    if choice.step is None or choice.memory is None:
+        yield from ("does not fit", "", "")
+    else:
+        yield from _costs(choice.step, choice.microbatches, choice.memory)
+
+
+def _costs(step: float, microbatches: int, memory: int) -> tuple[str, str, str]:
+    return seconds_text(step), seconds_text(step / microbatches), bytes_text(memory)

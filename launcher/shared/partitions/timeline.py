@@ -1,0 +1,146 @@
+"""Timeline of a pipeline: simulation of a schedule with the seconds of its stages.
+
+An action begins when its rank is free and its input has arrived. A transfer over a cut takes time
+in both stages, half of it forward and half backward: a rank either computes or sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from launcher.errors import ParallelError
+from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
+
+
+class Timed(Protocol):
+    """A stage's seconds for one microbatch. sending: transfers over its ends, both directions."""
+
+    @property
+    def forward(self) -> float:
+        """Seconds of the forward pass."""
+        ...
+
+    @property
+    def backward(self) -> float:
+        """Seconds of the backward pass."""
+        ...
+
+    @property
+    def sending(self) -> float:
+        """Seconds of transfers."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSeconds:
+    """A minimal timed stage."""
+
+    forward: float
+    backward: float
+    sending: float = 0.0
+
+
+class Share(NamedTuple):
+    """Fractions of its stage's times that an action takes."""
+
+    forward: float
+    backward: float
+    sending: float
+
+
+def shares(inputs: float = 0.5) -> Mapping[ActionKind, Share]:
+    """Return the shares of each kind of action.
+
+    inputs: the fraction of a backward pass that computes the gradients of a stage's inputs.
+    """
+    return {
+        ActionKind.FORWARD: Share(1.0, 0.0, 0.5),
+        ActionKind.BACKWARD: Share(0.0, 1.0, 0.5),
+        ActionKind.INPUT: Share(0.0, inputs, 0.5),
+        ActionKind.WEIGHT: Share(0.0, 1.0 - inputs, 0.0),
+    }
+
+
+class Event(NamedTuple):
+    """An action with its start and end, in seconds."""
+
+    action: Action
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """A step of a pipeline. events: of each rank, in order."""
+
+    orders: Orders
+    events: tuple[tuple[Event, ...], ...]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the step."""
+        return max(events[-1].end for events in self.events)
+
+    @property
+    def idle(self) -> float:
+        """The fraction of all ranks' time in which they are idle."""
+        if not self.seconds:
+            return 0.0
+        busy = sum(event.end - event.begin for events in self.events for event in events)
+        return 1.0 - busy / (self.seconds * len(self.events))
+
+    @property
+    def under_way(self) -> tuple[int, ...]:
+        """The most in-flight microbatches of each stage."""
+        ranks = self.orders.ranks
+        fullest = [
+            [max(counts) for counts in zip(*self.orders.under_way[rank], strict=True)]
+            for rank in range(ranks)
+        ]
+        return tuple(fullest[stage % ranks][stage // ranks] for stage in range(self.orders.stages))
+
+    def kept(self, bytes_of: Sequence[int]) -> tuple[int, ...]:
+        """Return the most bytes that each rank keeps for backward passes, over all its stages.
+
+        bytes_of: by stage, the bytes kept for one microbatch.
+        """
+        return tuple(
+            max(
+                sum(
+                    count * each
+                    for count, each in zip(counts, bytes_of[rank :: self.orders.ranks], strict=True)
+                )
+                for counts in self.orders.under_way[rank]
+            )
+            for rank in range(self.orders.ranks)
+        )
+
+
+def simulate(orders: Orders, stages: Sequence[Timed], *, inputs: float = 0.5) -> Timeline:
+    """Simulate a schedule. stages: of all ranks, in order; inputs: see `shares`.
+
+    Raises ParallelError where the number of stages is not that of the orders.
+    """
+    if len(stages) != orders.stages:
+        raise ParallelError(
+            f"there are {len(stages)} stages, and {orders.ranks} ranks with "
+            f"{orders.virtual_stages} each have {orders.stages}: give the seconds of as many"
+        )
+    seconds = {
+        kind: [
+            share.forward * each.forward
+            + share.backward * each.backward
+            + share.sending * each.sending
+            for each in stages
+        ]
+        for kind, share in shares(inputs).items()
+    }
+    ends = [0.0] * (len(orders.queue) + 1)  # index -1 stands for no action, which ends at 0
+    events: list[list[Event]] = [[] for _ in range(orders.ranks)]
+    for place, (action, rank, before, arrival) in enumerate(orders.queue):
+        begin = max(ends[before], ends[arrival])
+        ends[place] = begin + seconds[action.kind][action.stage]
+        events[rank].append(Event(action, begin, ends[place]))
+    return Timeline(orders=orders, events=tuple(map(tuple, events)))

@@ -1,0 +1,44 @@
+"""The interface between the loop and a trainer; `replicas` and `stages` implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import nn
+from torch.amp import GradScaler
+
+from launcher.parallel.pipeline import Pipeline
+from launcher.trainers.task import Batch
+
+if TYPE_CHECKING:
+    from launcher.trainers.evaluation import MetricAccumulator
+
+
+class Trainer(Protocol):
+    """This rank's part of the model, and how all ranks train it together."""
+
+    #: This rank's part, under the model's own names.
+    module: nn.Module
+    #: The source of a checkpoint.
+    saved: nn.Module | Pipeline
+
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
+        """Compute the gradients of an optimizer step over all replicas' batches.
+
+        number: of the step, from 0. batches: of this replica. scaler: of the gradients. Returns the
+            mean loss of the batches.
+        """
+
+    def clip(self, max_norm: float) -> None:
+        """Scale the gradients of the whole model down to a norm."""
+
+    def train(self, mode: bool) -> None:
+        """Set the modules to train mode or eval mode."""
+
+    def evaluate(self, batch: Batch, counted: int, tally: MetricAccumulator) -> None:
+        """Add the metrics of a batch's first `counted` samples to the metric accumulator."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the full state_dict on the CPU of rank 0, {} elsewhere. All must call it."""

@@ -1,0 +1,94 @@
+"""Data parallel training: each rank has the whole model and its own batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.amp import GradScaler
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+from launcher.parallel.context import ParallelContext
+from launcher.parallel.gradients import accumulating, clip, replicate
+from launcher.parallel.precision import autocasting
+from launcher.parallel.randomness import seed_at
+from launcher.parallel.recomputation import recompute
+from launcher.parallel.sharding import shard
+from launcher.parallel.weights import nothing
+from launcher.trainers.batches import moved, size_of
+from launcher.trainers.evaluation import MetricAccumulator
+from launcher.trainers.stopwatch import Stopwatch
+from launcher.trainers.task import Batch, Task
+
+
+class DataParallelTrainer:
+    """The trainer of jobs without a pipeline."""
+
+    def __init__(
+        self, model: nn.Module, task: Task, world: ParallelContext, watch: Stopwatch
+    ) -> None:
+        job = world.job
+        self.module = self.saved = model
+        self._task = task
+        self._world = world
+        self._watch = watch
+        watch.follow(model)
+        recompute(model, job.recomputed)
+        if job.sharded:
+            self._model = shard(model, world, precision=job.precision)
+            self._autocasting = autocasting(None, world.device)
+        else:
+            # A model may leave parameters unused, and may change which ones from step to step.
+            self._model = replicate(
+                model, world, compression=job.compression, find_unused_parameters=True
+            )
+            self._autocasting = autocasting(job.precision, world.device)
+
+    def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
+        """Compute the gradients of a step; return the mean loss of this replica's batches."""
+        batches = [moved(batch, self._world.device) for batch in batches]
+        weights = self._weights([target for _, target in batches])
+        losses = []
+        for part, (arguments, target) in enumerate(batches):
+            seed_at(self._task.seed, number, self._world.dp_rank, part)
+            with accumulating(self._model, is_last=part == len(batches) - 1):
+                with self._autocasting():
+                    output = self._model(*arguments)
+                    loss = self._task.loss(output, target) if weights[part] else nothing(output)
+                self._watch.goes_back(loss)
+                scaler.scale(loss * weights[part]).backward()
+            losses.append(loss.detach())
+        shares = torch.tensor(weights, device=self._world.device)
+        return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
+
+    def _weights(self, targets: Sequence[Any]) -> list[float]:
+        """Weigh each batch's loss so that the mean over replicas is the mean over all elements."""
+        if self._task.valid is None:
+            return [1 / len(targets)] * len(targets)
+        counts = [float(self._task.valid(target)) for target in targets]
+        total = torch.tensor(sum(counts), dtype=torch.float64, device=self._world.device)
+        dist.all_reduce(total, group=self._world.dp_group)
+        return [count * self._world.degrees.data / max(total.item(), 1e-12) for count in counts]
+
+    def clip(self, max_norm: float) -> None:
+        """Scale the gradients down to a norm."""
+        clip(self.module.parameters(), max_norm, self._world)
+
+    def train(self, mode: bool) -> None:
+        """Set train or eval mode."""
+        self._model.train(mode)
+
+    def evaluate(self, batch: Batch, counted: int, tally: MetricAccumulator) -> None:
+        """Add the metrics of a batch's first `counted` samples."""
+        arguments, target = moved(batch, self._world.device)
+        with self._autocasting():
+            tally.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the whole model's state_dict on rank 0, {} elsewhere."""
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state: dict[str, torch.Tensor] = get_model_state_dict(self.module, options=options)
+        return state if self._world.rank == 0 else {}

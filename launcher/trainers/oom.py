@@ -1,0 +1,67 @@
+"""Out-of-memory errors with advice: what the rank needs, and settings that need less."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from launcher.errors import ParallelError
+from launcher.parallel.context import ParallelContext
+from launcher.parallel.memory import Footprint, MemorySavings, Need, need
+from launcher.parallel.memory_advice import ladder
+
+
+@contextmanager
+def explained(world: ParallelContext, footprint: Callable[[], Footprint]) -> Iterator[None]:
+    """Turn an out-of-memory error into a ParallelError with advice on what to try.
+
+    footprint: measures the model; called only then.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not _is_shortage(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # their locals hold the memory
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ParallelError(f"out of memory: {first}\n{_advice(world, footprint)}") from error
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Recognize the errors of GPUs, numpy and Python, and of torch's CPU allocator."""
+    kinds = (torch.OutOfMemoryError, MemoryError)
+    return isinstance(error, kinds) or "DefaultCPUAllocator: can't allocate" in str(error)
+
+
+def _advice(world: ParallelContext, footprint: Callable[[], Footprint]) -> str:
+    try:
+        model = footprint()
+    except Exception as error:  # noqa: BLE001 - the user's model may raise anything
+        return f"what it needs could not be measured: {error!r}"
+    job, degrees = world.job, world.degrees
+    thrift = MemorySavings(
+        sharded=job.sharded, precision=job.precision is not None, recomputed=bool(job.recomputed)
+    )
+    now = need(model, degrees, thrift, simple=job.schedule == "simple")
+    lines = [f"a rank needs about {_in_words(now)}, for {degrees.microbatch} samples at once"]
+    lines.append("what to try in the job's distribution, each with the bytes of a rank then:")
+    rungs = ladder(model, degrees, thrift)
+    return "\n".join(lines + [f"  {_bytes(r.need.total):>8}  {r.change}" for r in rungs])
+
+
+def _in_words(found: Need) -> str:
+    parts = [f"{name} {_bytes(value)}" for name, value in vars(found).items() if value is not None]
+    return f"{_bytes(found.total)} ({', '.join(parts)})"
+
+
+def _bytes(count: int) -> str:
+    """Format bytes in decimal units, unlike torch's own errors: 1.5 GB."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"

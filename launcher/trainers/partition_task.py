@@ -1,0 +1,179 @@
+"""Find the best cuts of a task's model: `python -m launcher.trainers.partition_task`.
+
+The request is read from stdin as JSON, and the partition is written to the file that it names.
+Progress goes to stderr; on failure its last line gives the reason after "error: ".
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from launcher.data import DataLoader
+from launcher.errors import LauncherError, ParallelError
+from launcher.parallel import fingerprint
+from launcher.parallel.dims import ParallelDims
+from launcher.parallel.partitioning.decision import PartitionQuestion, decide
+from launcher.parallel.profiling import link_speed
+from launcher.parallel.profiling.profile import ProfileKind, Sample, profile
+from launcher.parallel.profiling.unmaterialised import unmaterialised
+from launcher.parallel.recomputation import recompute
+from launcher.shared import Objective, Schedule
+from launcher.shared.partitions.partition_file import Partition
+from launcher.shared.partitions.stage_costs import Link
+from launcher.trainers.footprint import states_per_parameter
+from launcher.trainers.reference import make_task
+from launcher.trainers.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionJob:
+    """One partitioning request.
+
+    replicas: the number of data-parallel replicas that share the task's batch.
+    link: None to measure it.
+    output: the file to write.
+
+    The other fields are as in Question.
+    """
+
+    task: str
+    source_dir: str
+    output: str
+    partitions: int
+    microbatches: int
+    hyperparameters: Mapping[str, Any]
+    replicas: int = 1
+    virtual_stages: int = 1
+    schedule: str = "interleaved"
+    objective: str = "speed"
+    memory_cap: int | None = None
+    precision: str | None = None
+    recomputed: tuple[str, ...] = ()
+    profile: str = "measured"
+    link: Mapping[str, Any] | None = None
+
+    @property
+    def question(self) -> PartitionQuestion:
+        """The question for the partitioner. Raises ParallelError."""
+        return PartitionQuestion(
+            partitions=self.partitions,
+            microbatches=self.microbatches,
+            objective=Objective(self.objective),
+            schedule=Schedule(self.schedule),
+            virtual_stages=self.virtual_stages,
+            memory_cap=self.memory_cap,
+            precision=self.precision,
+            recomputed=tuple(self.recomputed),
+            task=self.task,
+        )
+
+
+def main() -> int:
+    """Answer the request on stdin and return the exit code."""
+    request = PartitionJob(**json.load(sys.stdin))
+    folder = Path(request.source_dir).resolve()
+    os.chdir(folder)
+    sys.path.insert(1, str(folder))  # after ours, which a user's launcher.py must not hide
+    # As in a rank under torchrun.
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+    try:
+        answer(request).write(Path(request.output))
+    except LauncherError as error:
+        return _refuse(error)
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        traceback.print_exc()
+        return _refuse(error)
+    return 0
+
+
+def answer(request: PartitionJob) -> Partition:
+    """Return the best partition of a task's model. Raises ParallelError and the task's errors."""
+    question = request.question
+    task = make_task(request.task, request.hyperparameters)
+    kind = ProfileKind(request.profile)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model, sample = _made(task, request, kind)
+    here = fingerprint.taken(model, sample.arguments)
+    _tell(f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters")
+    costs = profile(
+        model,
+        sample,
+        device=device,
+        kind=kind,
+        precision=request.precision,
+        states=states_per_parameter(task),
+    )
+    _tell(f"{len(costs.modules)} modules between which it can be cut")
+    return decide(costs, here, _link(request), question)
+
+
+def _made(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Module, Sample]:
+    """Build a task's model and a microbatch for it."""
+    arguments, target = _microbatch(task, request)
+
+    def make() -> nn.Module:
+        torch.manual_seed(task.seed)
+        model = task.model()
+        recompute(model, request.recomputed)
+        return model
+
+    # Arguments are numbered until there is a model to name them.
+    sample = Sample(
+        arguments={str(n): each for n, each in enumerate(arguments)}, target=target, loss=task.loss
+    )
+    if kind is ProfileKind.MEASURED:
+        model = make()
+    else:
+        model, sample = unmaterialised(make, sample)
+    names = inspect.signature(model.forward).parameters
+    named = dict(zip(names, sample.arguments.values(), strict=False))
+    return model, replace(sample, arguments=named)
+
+
+def _microbatch(task: Task, request: PartitionJob) -> tuple[tuple[Any, ...], Any]:
+    degrees = ParallelDims(
+        world=request.partitions * request.replicas,
+        pipeline=request.partitions,
+        virtual_stages=request.virtual_stages,
+        microbatches=request.microbatches,
+        global_batch=task.batch_size,
+    )
+    size = degrees.microbatch
+    loader = DataLoader(task.train_data, size, shuffle=True, seed=task.seed, drop_last=True)
+    for batch in loader:
+        return task.split(batch)
+    raise ParallelError(f"{task.train_data} has fewer samples than a microbatch, {size}")
+
+
+def _link(request: PartitionJob) -> Link:
+    if request.link is not None:
+        return Link(**request.link)
+    if request.partitions == 1:
+        return Link()
+    _tell("the link between two processes of this machine")
+    return link_speed.of_this_machine()
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _refuse(error: Exception) -> int:
+    name = "" if isinstance(error, LauncherError) else f"{type(error).__name__}: "
+    _tell(f"error: {name}{error}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
