@@ -132,7 +132,7 @@ def test_the_dry_run_through_the_aws_cli(
     (folder / "job.yaml").write_text(JOB)
     dry = [
         "-m",
-        "launcher.client.cli",
+        "launcher",
         "run",
         "job.yaml",
         "--dry-run",

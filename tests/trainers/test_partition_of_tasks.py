@@ -1,4 +1,4 @@
-"""`python -m launcher.trainers.partition_task` as the client runs it: question in, partition out."""
+"""The process that cuts a task, as the client runs it: question in, partition out."""
 
 from __future__ import annotations
 

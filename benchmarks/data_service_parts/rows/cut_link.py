@@ -79,7 +79,7 @@ def _running(folder: Path) -> Iterator[JobFolder]:
     command = [
         sys.executable,
         "-m",
-        "launcher.client.cli",
+        "launcher",
         "run",
         str(folder / "code" / "job.yaml"),
     ]
