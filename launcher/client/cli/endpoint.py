@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=4599, help="0: any that is free.")
-@click.option(
-    "--root", type=click.Path(path_type=Path), help="By default ~/.launcher/client/endpoint."
-)
+@click.option("--root", type=click.Path(path_type=Path), help="By default ~/.launcher/endpoint.")
 @click.option("--access-key", metavar="ID:SECRET", help="By default one is made, and kept.")
 @click.option("--rate", "rates", metavar="OPERATION=N", multiple=True, help="Requests per second.")
 @local_host_options

@@ -1,0 +1,70 @@
+"""README.md and docs/*.md: the paths they name exist, and their lines wrap."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+# docs/bad-input.md is written by tests/bad_input.
+PAGES = [
+    README,
+    ROOT / "CHANGELOG.md",
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "bad-input.md"),
+]
+WIDTH = 120
+
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+_PATH = re.compile(
+    r"(?<![\w/.~-])(?:launcher|tests|docs|examples|benchmarks|entrypoints)/[\w./-]*[\w/]"
+)
+_MADE = {"examples/digits/data"}  # `make demo` writes it
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def prose_of(page):
+    """Yield the numbered lines that are neither code nor part of a table."""
+    in_code = False
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code and not line.startswith(("|", "    ")):
+            yield number, line
+
+
+def anchors_of(page):
+    """Return the anchors that GitHub gives the page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages
+def test_links_lead_to_files_and_headings(page):
+    for target, anchor in _LINK.findall(page.read_text()):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors_of(file), f"{target}#{anchor}"
+
+
+@pages
+def test_each_path_of_the_repository_exists(page):
+    named = set(_PATH.findall(page.read_text())) - _MADE
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pages
+def test_prose_wraps(page):
+    long = [f"{page.name}:{number}" for number, line in prose_of(page) if len(line) > WIDTH]
+    assert long == []
+
+
+def test_the_layout_is_six_rooms():
+    """The rooms of the two worlds, and nothing else that could grow out of date."""
+    layout = re.search(r"^## Layout\n+```\n(.*?)```", README.read_text(), re.DOTALL | re.MULTILINE)
+    assert layout is not None
+    named = [line.split()[0] for line in layout[1].splitlines()]
+    rooms = [f"launcher/{path.parent.name}/" for path in (ROOT / "launcher").glob("*/__init__.py")]
+    assert len(named) == 6
+    assert sorted(named) == sorted(rooms)
