@@ -62,12 +62,14 @@ class JobFollower:
         self._pause = pause
         self._shown: set[tuple[str, datetime]] = set()
         self._last_word = time.monotonic()
+        self._last: dict[str, Any] = {}
 
     def events(self) -> Iterator[LogLine | StateChange]:
         """Yield states and lines as they come; the final state comes after all lines."""
         was_running = False
         while True:
             now = self._describe()  # before the lines: after the end they are complete
+            self._last = now
             changes = self._new_changes(now)
             if now["TrainingJobStatus"] in TERMINAL_STATUSES:
                 yield from changes[:-1]
@@ -80,6 +82,12 @@ class JobFollower:
                 yield from self._heard(self._log.settled())
             self._tell_if_idle(now)
             self._pause(self._poll_seconds)
+
+    def end(self) -> dict[str, Any]:
+        """Follow the job without a listener; return the description of its end."""
+        for _ in self.events():
+            pass
+        return self._last
 
     def _describe(self) -> dict[str, Any]:
         return self._source.describe_training_job(TrainingJobName=self._job)

@@ -17,7 +17,7 @@ from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.poll_interval import Deadline
 from launcher.client.jobs.retrying_session import RetryingSession
-from launcher.client.jobs.summary import summarise
+from launcher.client.jobs.summary import final_metrics, summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
@@ -70,8 +70,9 @@ class Job:
         Raises JobFailed or JobStopped when the job did not complete, and LauncherError when it left
         no model.
         """
-        self.wait().raise_for_status()
-        model = self.description().get("ModelArtifacts", {}).get("S3ModelArtifacts")
+        now = self._end()
+        self._raise_for_status(now)
+        model = now.get("ModelArtifacts", {}).get("S3ModelArtifacts")
         if model is None:
             raise LauncherError(f"job {self.name} left nothing in /opt/ml/model (SM_MODEL_DIR)")
         return str(model)
@@ -79,8 +80,7 @@ class Job:
     @property
     def metrics(self) -> dict[str, float]:
         """The last value in the logs of each metric that the spec defines."""
-        metrics: dict[str, float] = self.summary()["metrics"]
-        return metrics
+        return final_metrics(self.description())
 
     def stop(self) -> None:
         """Ask the job to stop; its hosts have 120 seconds to save their work."""
@@ -104,9 +104,10 @@ class Job:
         Unreachable, CredentialsExpired or the platform's last error. The job continues in all
         cases.
         """
-        for event in self._watch(
+        follower = self._watch(
             read_logs=logs is not None, notices=notices or _silent, timeout=timeout
-        ):
+        )
+        for event in follower.events():
             if isinstance(event, StateChange):
                 if states:
                     states(event)
@@ -116,17 +117,7 @@ class Job:
 
     def raise_for_status(self) -> None:
         """Raise JobFailed or JobStopped if the job ended that way; otherwise return."""
-        now = self.description()
-        if now["TrainingJobStatus"] == "Failed":
-            failed = self._failed_host(now)
-            raise JobFailed(
-                self.name,
-                now.get("FailureReason", "no reason was given"),
-                host=failed.host if failed else None,
-                last_lines=failed.lines if failed else (),
-            )
-        if now["TrainingJobStatus"] == "Stopped":
-            raise JobStopped(self.name, now["SecondaryStatus"])
+        self._raise_for_status(self.description())
 
     def failed_host(self) -> FailedHost | None:
         """Return the host where a failed job failed first, with its last lines; None if unknown."""
@@ -151,7 +142,8 @@ class Job:
         if not follow:
             yield from self._lines(self.description(), hosts)
             return
-        for event in self._watch(read_logs=True, hosts=hosts, notices=notices or _silent):
+        follower = self._watch(read_logs=True, hosts=hosts, notices=notices or _silent)
+        for event in follower.events():
             if isinstance(event, LogLine):
                 yield event
 
@@ -194,7 +186,7 @@ class Job:
         notices: Callable[[str], None],
         hosts: frozenset[str] | None = None,
         timeout: float | None = None,
-    ) -> Iterator[LogLine | StateChange]:
+    ) -> JobFollower:
         pause = Deadline(self.name, timeout)
         source = RetryingSession(
             self.session,
@@ -203,12 +195,30 @@ class Job:
             pause=pause,
             give_up_seconds=self._give_up_seconds,
         )
-        groups = group_of_hosts(source.describe_training_job(TrainingJobName=self.name))
-        log = MergedLog(source, self.name, groups, hosts=hosts) if read_logs else None
+        log = None
+        if read_logs:
+            groups = group_of_hosts(source.describe_training_job(TrainingJobName=self.name))
+            log = MergedLog(source, self.name, groups, hosts=hosts)
         poll_seconds = self._poll_seconds or self.session.poll_seconds
         return JobFollower(
             self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, pause=pause
-        ).events()
+        )
+
+    def _end(self) -> dict[str, Any]:
+        """Wait silently for the job's end; return its final description."""
+        return self._watch(read_logs=False, notices=_silent).end()
+
+    def _raise_for_status(self, now: Mapping[str, Any]) -> None:
+        if now["TrainingJobStatus"] == "Failed":
+            failed = self._failed_host(now)
+            raise JobFailed(
+                self.name,
+                now.get("FailureReason", "no reason was given"),
+                host=failed.host if failed else None,
+                last_lines=failed.lines if failed else (),
+            )
+        if now["TrainingJobStatus"] == "Stopped":
+            raise JobStopped(self.name, now["SecondaryStatus"])
 
     def _lines(
         self, now: Mapping[str, Any], hosts: frozenset[str] | None = None

@@ -33,12 +33,17 @@ def summarise(
         "exit_code": EXIT_CODES.get(status),
         "model_artifacts": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
         "groups": [_group(group, description, document) for group in host_groups(description)],
-        "metrics": {
-            metric["MetricName"]: metric["Value"]
-            for metric in description.get("FinalMetricDataList", [])
-            if "MetricName" in metric and "Value" in metric
-        },
+        "metrics": final_metrics(description),
         "data": _DataMeasure.of(lines).summary(),
+    }
+
+
+def final_metrics(description: Mapping[str, Any]) -> dict[str, float]:
+    """Return the last value of each metric of a described job."""
+    return {
+        metric["MetricName"]: metric["Value"]
+        for metric in description.get("FinalMetricDataList", [])
+        if "MetricName" in metric and "Value" in metric
     }
 
 
