@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.runtime.event_log import emit
+from launcher.runtime.peer_loss import reads_like_peer_loss
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
 _ROOM_BYTES = 8192
-#: Messages of ranks that lost another rank: the consequence of a failure, never its cause.
-_PEER_LOST = re.compile(
-    r"connection (closed|reset|refused|lost)|closed by peer|broken pipe|gloo|nccl|"
-    r"DistBackendError|DistNetworkError|DistStoreError|recvValue|heartbeat|socket timeout|"
-    r"RPC that terminated|"  # first line of gRPC's message for every server error
-    r"(mpirun|\(orted\)) ended: exit code",  # they exit like this when a rank of any host fails
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """One cause: where it happened, what happened, and the last lines of output as detail.
 
-    witness: the host that writes the failure file if the failed host cannot.
+    witness: the host that writes the failure file if the failed host cannot. is_peer_loss: what a
+    rank decided by the type of its exception; None: nobody could, so the text of the cause decides.
     """
 
     host: str
@@ -38,11 +31,14 @@ class Failure:
     rank: int | None = None
     detail: str = ""
     witness: str | None = None
+    is_peer_loss: bool | None = None
 
     @property
     def is_echo(self) -> bool:
-        """True if the cause looks like the loss of another process, not a cause of its own."""
-        return bool(_PEER_LOST.search(self.cause))
+        """True if the cause is the loss of another process, not a cause of its own."""
+        if self.is_peer_loss is not None:
+            return self.is_peer_loss
+        return reads_like_peer_loss(self.cause)
 
     def __str__(self) -> str:
         """Format the reason as the platform will show it: the cause, then the end of the detail."""

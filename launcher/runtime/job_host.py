@@ -122,12 +122,24 @@ class JobHost:
         """Sleep for one poll interval."""
         time.sleep(_POLL)
 
-    def failure(self, cause: str, *, rank: int | None = None, detail: str = "") -> HostFailed:
+    def failure(
+        self,
+        cause: str,
+        *,
+        rank: int | None = None,
+        detail: str = "",
+        is_peer_loss: bool | None = None,
+    ) -> HostFailed:
         """Create the exception for a failure of this host."""
         cluster = self.environment.cluster
         return HostFailed(
             Failure(
-                host=cluster.host, group=cluster.group.name, cause=cause, rank=rank, detail=detail
+                host=cluster.host,
+                group=cluster.group.name,
+                cause=cause,
+                rank=rank,
+                detail=detail,
+                is_peer_loss=is_peer_loss,
             )
         )
 

@@ -21,6 +21,7 @@ from types import TracebackType
 from launcher.errors import LauncherError
 from launcher.runtime import gloo_threads, rank_watch, stacks
 from launcher.runtime.output import print_whole_lines
+from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
 #: Seconds that this rank may wait in one place for others; 0 disables the check.
@@ -50,7 +51,8 @@ def run(program: Callable[[], object]) -> int:
     except SystemExit as stop:
         return _leave(stop)
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
-        _report(_last_words(error), _detail(error))
+        cause = _last_words(error)
+        _report(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         with contextlib.suppress(OSError):  # a full disk; the report is a separate file
             sys.stderr.write("".join(_format(error)))
         return 1
@@ -114,7 +116,7 @@ def _from_script(trace: TracebackType | None) -> TracebackType | None:
     return start
 
 
-def _report(cause: str, detail: str) -> None:
+def _report(cause: str, detail: str, *, is_peer_loss: bool | None = None) -> None:
     folder = os.environ.get(REPORTS_VARIABLE)
     if folder is None:
         return
@@ -122,6 +124,7 @@ def _report(cause: str, detail: str) -> None:
         "rank": _rank(),
         "cause": cause[:_LONGEST],
         "detail": detail[-_LONGEST:],
+        "is_peer_loss": is_peer_loss,
         "time": time.time(),
     }
     with contextlib.suppress(OSError):  # a full disk; the host sees the exit code anyway

@@ -168,7 +168,12 @@ def _plain_ranks(host: JobHost) -> dict[str, str]:
 def _failure(host: JobHost, code: int, reports: Path) -> HostFailed:
     """Return the first cause among this host's ranks: a signal, then an own error, then an echo."""
     failures = [
-        host.failure(report["cause"], rank=report["rank"], detail=report["detail"])
+        host.failure(
+            report["cause"],
+            rank=report["rank"],
+            detail=report["detail"],
+            is_peer_loss=report["is_peer_loss"],
+        )
         for report in sorted(read_reports(reports, "rank-*"), key=lambda report: report["time"])
     ]
     spoken = {error.failure.rank for error in failures}
