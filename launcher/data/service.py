@@ -19,8 +19,10 @@ from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Description
 from launcher.data.order.shard_passes import Parts, ShardBatch, ShardEnd, Step, read_parts, unpack
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
+from launcher.data.receiver.grouping import TOGETHER
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.event_log import emit
+from launcher.runtime.wait_marks import wait_for_data, wait_for_first_contact
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
 _RECEIVER_PATIENCE = 60.0
@@ -28,12 +30,10 @@ _RECEIVER_PATIENCE = 60.0
 _SAY_EVERY = 30.0
 #: The rank reports the batches it took at once, but then not again for `_SAY_TAKEN_EVERY` seconds,
 #: or for `_SAY_WHEN_STARVED` seconds while it waits, because each message costs as much CPU time as
-#: receiving half a megabyte. It sends no report while it takes more than `_QUICK` batches in that
-#: time and at most `_TOGETHER` of them are not yet known to the receiver, which reads the slabs'
-#: marks.
+#: receiving half a megabyte. It sends no report while it takes more than `_MANY` batches in that
+#: time and at most `TOGETHER` of them are not yet known to the receiver, which reads slabs' marks.
 _SAY_TAKEN_EVERY = 0.02
-_QUICK = 3
-_TOGETHER = 12
+_MANY = 3
 _SAY_WHEN_STARVED = 0.02  # longer than fast batches are held to be sent together
 _GONE = "the receiver of this host is gone"
 #: Number of times that this process has started to read each stream.
@@ -68,7 +68,7 @@ class ServiceSource:
         # Arrays keep a reference to this object, and so to the connection, while they live: the
         # receiver reuses a slab when it is released, or when the connection has ended.
         self._views = SlabViews(self._released, pinning, owner=self)
-        self._borrower = _connect(receiver, self._views)
+        self._borrower = wait_for_first_contact(_connect, receiver, self._views)
         self._runs: dict[str, _ReceivedRun] = {}
         self._current: _ReceivedRun | None = None
         self._prepared: _ReceivedRun | None = None
@@ -80,7 +80,7 @@ class ServiceSource:
         """
         self._say(m.Describe(dataset=dataset))
         while True:
-            answer = self._hear(f"what {dataset} is")
+            answer = wait_for_first_contact(self._hear, f"what {dataset} is")
             if isinstance(answer, m.Length) and answer.dataset == dataset:
                 break
             self._sort(answer)
@@ -209,7 +209,7 @@ class ServiceSource:
         self._unsaid.append(batch)
         if (now := time.monotonic()) < self._next_saying:
             return
-        if len(self._unsaid) > _QUICK and len(unseen := self._unseen()) <= _TOGETHER:
+        if len(self._unsaid) > _MANY and len(unseen := self._unseen()) <= TOGETHER:
             self._unsaid = unseen
             self._next_saying = now + _SAY_TAKEN_EVERY
         else:
@@ -231,7 +231,7 @@ class ServiceSource:
         self._unsaid = []
         self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY
         try:
-            self._borrower.say(*taken, *messages)
+            wait_for_data(self._borrower.say, *taken, *messages)
         except OSError as error:
             raise DataServiceUnavailable(_GONE) from error
 
@@ -241,7 +241,7 @@ class ServiceSource:
         try:
             while True:
                 patience = _SAY_WHEN_STARVED if self._unsaid else _SAY_EVERY
-                if (message := self._borrower.hear(patience)) is not None:
+                if (message := wait_for_data(self._borrower.hear, patience)) is not None:
                     return message
                 if self._unsaid:
                     self._say()

@@ -28,10 +28,9 @@ _LONGEST_PAUSE = 5.0
 _LONGEST_GAP = 0.5
 #: A backward pass that uses more than this share of a CPU computes and does not wait.
 _BUSY = 0.5
-#: Innermost frames that show what a thread waits for. Four lie between the socket and the loader.
+#: Innermost frames that show what a thread waits for. Four lie between a socket and the mark of
+#: the wait for hosts to start.
 _DEPTH = 6
-#: Functions of the data loader that wait for hosts to start.
-_FIRST_CONTACT = ("describe", "_connect")
 
 
 def start(timeout: float, folder: Path, rank: int) -> None:
@@ -82,9 +81,9 @@ def _waits(frame: FrameType) -> bool:
     inside = list(islice(_outwards(frame), _DEPTH))
     if not is_wait(inside):
         return False
-    if any(each.is_loader for each in inside):
+    if any(each.is_data_mark for each in inside):
         # The first answer of the data service may take as long as the hosts' start times differ.
-        return all(each.function not in _FIRST_CONTACT for each in inside)
+        return not any(each.is_first_contact for each in inside)
     return _is_distributed()
 
 

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.runtime.wait_marks import wait_for_first_contact
+
 #: Used by nobody else: SIGUSR1 and SIGUSR2 are often the user's, and the C library takes the first
 #: real-time signals.
 DUMP_SIGNAL = signal.SIGRTMIN + 9
@@ -26,7 +28,9 @@ _ENTRY = ("launcher/runtime/rank.py", "run")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Files in which a process only waits for others.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
-_LOADER_FILES = ("/launcher/data/service.py", "/launcher/data/memory/receiver_client.py")
+#: Where the code of a data engine marks its waits (`wait_marks`), and how deep in it a wait can be.
+_MARKS_FILE = "launcher/runtime/wait_marks.py"
+_MARK_DEPTH = 6
 #: Waits in the user's own lines, since a wait in C has no Python frame.
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
 _PATIENCE = 3.0
@@ -48,20 +52,25 @@ class StackFrame:
         return linecache.getline(self.file, self.line).strip()
 
     @property
-    def is_loader(self) -> bool:
-        """True if the frame is where the data loader calls the data service."""
-        return self.file.endswith(_LOADER_FILES)
+    def is_data_mark(self) -> bool:
+        """True if what runs inside this frame waits for data."""
+        return self.file.endswith(_MARKS_FILE)
+
+    @property
+    def is_first_contact(self) -> bool:
+        """True if what runs inside this frame waits for hosts to start."""
+        return self.is_data_mark and self.function == wait_for_first_contact.__name__
 
 
 def is_wait(inside: Sequence[StackFrame]) -> bool:
     """Return true if a thread waits for other processes, given its frames, innermost first."""
+    if any(frame.is_data_mark for frame in inside[:_MARK_DEPTH]):
+        return True
     callers = (frame for frame in inside if not frame.file.endswith("/socket.py"))
     frame = next(callers, None)
     if frame is None:
         return False
-    return bool(
-        frame.is_loader or _WAITING_FILES.search(frame.file) or _WAITING_CALL.search(frame.source)
-    )
+    return bool(_WAITING_FILES.search(frame.file) or _WAITING_CALL.search(frame.source))
 
 
 @dataclass(frozen=True)
@@ -177,7 +186,7 @@ def _is_entry(frame: StackFrame) -> bool:
 
 def _name(inside: Sequence[StackFrame]) -> str:
     """Return the name of what the user's line called: the outermost frame that is not a wrapper."""
-    if any(frame.is_loader for frame in inside):
+    if any(frame.is_data_mark for frame in inside):
         return "the data loader"
     for frame in reversed(inside):
         if frame.function != "wrapper" and not frame.function.startswith("_"):

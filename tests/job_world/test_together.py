@@ -295,4 +295,4 @@ def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
 
 def test_a_rank_waits_longer_than_batches_are_held_back() -> None:
     assert service._SAY_WHEN_STARVED >= local_peers.QUICK + local_peers.SOON
-    assert service._TOGETHER == TOGETHER
+    assert service.TOGETHER is TOGETHER

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import secrets
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from launcher.data import service
-from launcher.data.memory.receiver_client import ReceiverClient
+from launcher.data.order.batch_plan import ResumePoint, make_plan
+from launcher.data.order.streams import StreamSpec
 from launcher.data.service import ServiceSource
+from launcher.errors import DataServiceUnavailable
 from launcher.runtime.rank_watch import RankWatch
 
 COLLECTIVE = "/site-packages/torch/distributed/distributed_c10d.py"
@@ -113,20 +119,56 @@ def test_a_backward_pass_hangs_only_when_it_does_not_compute(cpu: float, hangs: 
         assert looks(lambda: frame, cpu=cpu)[-1] is hangs
 
 
+def _read(receiver: str) -> None:
+    source = ServiceSource(receiver)
+    with contextlib.suppress(DataServiceUnavailable):
+        next(
+            source.batches(
+                make_plan(
+                    StreamSpec(name="a", dataset="a:b"), 8, ResumePoint(epoch=0), rank=0, world=1
+                )
+            )
+        )
+
+
+def _describe(receiver: str) -> None:
+    source = ServiceSource(receiver)
+    with contextlib.suppress(DataServiceUnavailable):
+        source.describe("a:b")
+
+
+def _connect(receiver: str) -> None:
+    with contextlib.suppress(DataServiceUnavailable):
+        ServiceSource(f"{receiver}-elsewhere")
+
+
 @pytest.mark.parametrize(
-    ("function", "hangs"),
-    [
-        (ReceiverClient._read_more, True),
-        (ServiceSource.describe, False),
-        (service._connect, False),
-    ],
+    ("wait", "hangs"),
+    [(_read, True), (_describe, False), (_connect, False)],
     ids=["a batch", "what a dataset is", "the receiver"],
 )
 def test_the_first_word_of_the_data_service_may_take_as_long_as_hosts_start_apart(
-    function: FunctionType, hangs: bool
+    wait: Callable[[str], None], hangs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with stopped_in(function.__code__.co_filename, function.__name__) as frame:
-        assert looks(lambda: frame)[-1] is hangs
+    monkeypatch.setattr(service, "_RECEIVER_PATIENCE", 1.0)
+    name = f"launcher-test-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX) as receiver:  # that hears, and says nothing
+        receiver.bind(f"\0{name}")
+        receiver.listen()
+        thread = threading.Thread(target=wait, args=(name,))
+        thread.start()
+
+        def frame() -> FrameType | None:
+            return sys._current_frames().get(thread.ident or 0)
+
+        def is_there() -> bool:
+            here = frame()
+            return here is not None and here.f_code.co_name in ("hear", "_read_more", "_connect")
+
+        wait_until(is_there)
+        here = frame()
+        assert looks(lambda: here)[-1] is hangs
+    thread.join()
 
 
 def test_a_thread_that_has_ended_does_not_hang() -> None:
