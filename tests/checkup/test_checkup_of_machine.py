@@ -8,6 +8,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+import launcher
 from launcher.client.cli import main
 from launcher.client.doctor import (
     Level,
@@ -159,7 +160,7 @@ def bare(tmp_path):
     packages_folder.mkdir()
     for module in (click, pathspec, yaml):
         (packages_folder / module.__name__).symlink_to(os.path.dirname(module.__file__))  # noqa: PTH120
-    source = os.path.dirname(os.path.dirname(machine_checks.__file__))  # noqa: PTH120
+    source = os.path.dirname(launcher.__file__)  # noqa: PTH120
     (packages_folder / "launcher").symlink_to(source)
     return packages_folder
 
@@ -167,12 +168,12 @@ def bare(tmp_path):
 def test_torch_is_a_problem_only_for_a_job_that_needs_it(bare, tmp_path):
     program = (
         "import json\n"
-        "from launcher.client.doctor import packages\n"
+        "from launcher.client.doctor import package_checks\n"
         "from launcher.client.spec import DataParallel, DataService, JobSpec\n"
         "plain = JobSpec(entry_point='a.py')\n"
         "jobs = [None, plain, plain.replace(distribution=DataParallel()),\n"
         "        plain.replace(data_service=DataService(datasets=['a:b']))]\n"
-        "print(json.dumps([[f.level.value for f in packages.check(job)] for job in jobs]))\n"
+        "print(json.dumps([[f.level.value for f in package_checks.check(job)] for job in jobs]))\n"
     )
     run = subprocess.run(
         [

@@ -205,12 +205,12 @@ def test_torch_that_is_imported_while_a_shard_is_read_is_seeded_as_well(
     (module,) = tmp_path.glob("lanes_*.py")
     program = f"""
 import sys
-from launcher.data.order.lanes import Lane
+from launcher.data.order.shard_reader import ShardReader
 from launcher.data.order.streams import StreamSpec
-from launcher.data.order.shards import LanePlan
+from launcher.data.order.shards import ShardReaderPlan
 assert "torch" not in sys.modules
 spec = StreamSpec(name="s", dataset="{module.stem}:train_set", batch_size=5)
-print(Lane(LanePlan(spec=spec, epoch=0, shard=0)).read(0).parts[1][0].tobytes().hex())
+print(ShardReader(ShardReaderPlan(spec=spec, epoch=0, shard=0)).read(0).parts[1][0].tobytes().hex())
 """
     there = subprocess.run(
         [sys.executable, "-c", program],

@@ -15,8 +15,8 @@ from launcher.errors import DataError
 CHECK = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))
-from launcher.data.receiver import limits
-limits.check_descriptors()
+from launcher.data.receiver import buffer_limits
+buffer_limits.check_descriptors()
 """
 
 

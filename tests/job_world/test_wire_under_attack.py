@@ -181,7 +181,7 @@ class Saboteur:
             for data in sabotage(self._name, lease.run, lease.steps[0])[self._sent :]:
                 self._send(data)
                 self._sent += 1
-            control.send({"type": "Beat", "seconds": 0.1, "done": {lease.run: {"a": []}}})
+            control.send({"type": "Heartbeat", "seconds": 0.1, "done": {lease.run: {"a": []}}})
         self._done = True
 
     def damage(self, count: int) -> None:

@@ -184,7 +184,7 @@ def test_forbidden_namespaces_are_an_obstacle() -> None:
     """A user namespace in which no further one, and no network, may be made."""
     program = """
 from pathlib import Path
-from launcher.sessions.local.isolation import obstacles
+from launcher.client.sessions.local.isolation import obstacles
 for kind in ("user", "net"):
     Path(f"/proc/sys/user/max_{kind}_namespaces").write_text("0")
 print({kind.value: found for kind, found in obstacles().items()}["network"])

@@ -391,7 +391,7 @@ import resource
 sys.path.append({str(_TESTS)!r})
 from architectures import ARCHITECTURES
 from launcher.errors import ParallelError
-from launcher.parallel.checkpoints import Checkpoints, State
+from launcher.parallel.checkpoints import Checkpoints, TrainState
 from launcher.parallel.pipeline import Pipeline
 
 world = parallel.init(pipeline=2, microbatches=2)

@@ -30,7 +30,7 @@ NEITHER = [
 OURS = """
 import json
 from launcher.errors import SpecError
-from launcher.request.images import find_image
+from launcher.client.request.images import find_image
 def ask(wanted):
     try:
         return find_image(*wanted)

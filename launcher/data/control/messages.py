@@ -1,14 +1,14 @@
 """The control protocol of the data service: typed messages, one JSON line each except Batch.
 
-worker     -> dispatcher   HelloWorker, Length, Beat, BatchFailed, Unreachable, Leaving,
+worker     -> dispatcher   RegisterWorker, Length, Heartbeat, BatchFailed, PeerUnreachable, Leaving,
                            Report
-receiver   -> dispatcher   HelloReceiver, Describe, OpenRun, Progress, Damaged, CloseRun,
-                           Confirmed, Farewell, Report
+receiver   -> dispatcher   RegisterReceiver, Describe, OpenRun, ProgressUpdate, Damaged, CloseRun,
+                           Confirmed, Goodbye, Report
 dispatcher -> worker       Describe, DefineRun, Lease, Revoke, CloseRun, Close, Alive
 dispatcher -> receiver     Length, RunFailed, Confirm, Alive, Close
-rank      <-> receiver     Describe, OpenRun, Taken, CloseRun, Report
+rank      <-> receiver     Describe, OpenRun, Consumed, CloseRun, Report
                            /  Length, Batch, Forget, RunFailed
-local worker <-> receiver  NeedSlab, Filled  /  Lent, Forget
+local worker <-> receiver  NeedSlab, SlabFilled  /  SlabLent, Forget
 
 An *epoch read* is one rank's read of one epoch of one dataset; the rank makes its id.
 
