@@ -1,0 +1,61 @@
+"""Names in launcher/: one class and one file for each, and docstrings that open plainly."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import launcher
+
+PACKAGE = Path(launcher.__file__).parent
+
+SHARED_FILE_NAMES = {
+    "__init__": "Python names them",
+    "__main__": "Python names them: `python -m` of a package",
+    "base": "each set of kinds may have its base class, which nobody reads apart from its folder",
+    "registry": "each set of kinds may list them, in its own folder",
+}
+
+# A docstring that opens so is half a sentence: "Of the first stage.", "Whether it has ended."
+RELATIVE_WORDS = {"Of", "That", "Whether", "What", "How", "Where", "Who"}
+
+
+def modules():
+    return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def repeated(places_of):
+    return {name: places for name, places in places_of.items() if len(places) > 1}
+
+
+def where(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_no_two_classes_share_a_name():
+    places_of = defaultdict(list)
+    for path, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places_of[node.name].append(f"{where(path)}:{node.lineno}")
+    assert repeated(places_of) == {}
+
+
+def test_no_two_files_share_a_name():
+    places_of = defaultdict(list)
+    for path in modules():
+        if path.stem not in SHARED_FILE_NAMES:
+            places_of[path.stem].append(where(path))
+    assert repeated(places_of) == {}
+
+
+def test_no_docstring_opens_with_a_relative_word():
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    openings = [
+        f"{where(path)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
+        for path, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        and (docstring := ast.get_docstring(node))
+        and docstring.split()[0].strip(",.:;") in RELATIVE_WORDS
+    ]
+    assert openings == []
