@@ -207,7 +207,7 @@ def on_path(terminal, tmp_path):
     """The environment of a shell that has `launcher` on its PATH."""
     command = tmp_path / "bin" / "launcher"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher.client.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m launcher "$@"\n')
     command.chmod(0o755)
     return {
         **os.environ,

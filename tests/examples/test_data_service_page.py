@@ -22,8 +22,8 @@ def test_promises_are_numbered_in_order_and_each_has_its_tests() -> None:
 
 @pytest.mark.parametrize("number", PROOFS)
 def test_the_tests_of_a_promise_exist(number: str) -> None:
-    for proof in PROOFS[number].strip().split(";\n"):
-        found = re.fullmatch(r"\s*\[(\w+\.py)\]\((\S+)\): (`\w+`(?:, `\w+`)*)", proof)
+    for proof in re.split(r";\s+", PROOFS[number].strip()):
+        found = re.fullmatch(r"\[(\w+\.py)\]\((\S+)\):\s+(`\w+`(?:,\s+`\w+`)*)", proof)
         assert found, proof
         name, link, tests = found.groups()
         path = DOCS / link

@@ -39,9 +39,7 @@ def test_its_script_trains_as_one_rank(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["train.py", "train_mpi4py.py"])
 def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) -> None:
     pytest.importorskip("torch")
-    command = (
-        f"launcher.client.cli run {FOLDER}/job.yaml --local -o json --set entry_point={script}"
-    )
+    command = f"launcher run {FOLDER}/job.yaml --local -o json --set entry_point={script}"
     done = subprocess.run(
         [sys.executable, "-m", *command.split()],
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},

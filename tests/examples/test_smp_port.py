@@ -43,9 +43,7 @@ def test_the_job_reaches_its_accuracy(images: Path, tmp_path: Path, hosts: int) 
     shutil.copytree(FOLDER, tmp_path / "smp_port", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(images, tmp_path / "digits" / "data")
     changed = f"instance_groups.train_group.instance_count={hosts}"
-    command = (
-        f"launcher.client.cli run {tmp_path}/smp_port/job.yaml --local -o json --set {changed}"
-    )
+    command = f"launcher run {tmp_path}/smp_port/job.yaml --local -o json --set {changed}"
     done = subprocess.run(
         [sys.executable, "-m", *command.split()],
         env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
