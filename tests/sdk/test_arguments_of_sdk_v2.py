@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from launcher import Estimator, FileSystemInput, PyTorch, SpecError, TensorFlow, TrainingInput
-from launcher.client.estimator.arguments import NOT_TAKEN
+from launcher.client.estimator.unknown_arguments import NOT_TAKEN
 
 IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1"
 ROLE = "arn:aws:iam::111122223333:role/Training"

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launcher.client.estimator.sdk_v2_types import (
+    GroupLike,
+    RequestPart,
+    Rule,
     as_groups,
     as_hook,
+    as_metrics,
     as_request_part,
     as_rules,
     as_tags,
 )
-from launcher.client.spec import CapacityRetry, DataService, JobSpec
+from launcher.client.estimator.unknown_arguments import refusing_unknown
+from launcher.client.spec import CapacityRetry, DataService, JobSpec, MetricDefinition
 from launcher.client.spec.distribution import Distribution
 from launcher.client.spec.sdk_v2_distribution import as_distribution
-from launcher.client.spec.spec_findings import did_you_mean
-from launcher.errors import Problem, SpecError
-
-#: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
-NOT_TAKEN = {
-    "git_config": "clone the repository (git clone --branch BRANCH REPO), and give its folder as "
-    "source_dir",
-    "compiler_config": "AWS's training compiler is at its end; use torch.compile in the script",
-    "training_recipe": "recipes are SageMaker HyperPod's; give the script and its hyperparameters",
-    "recipe_overrides": "recipes are SageMaker HyperPod's; give the script and its hyperparameters",
-}
 
 
 class JobArguments:
@@ -35,14 +28,11 @@ class JobArguments:
 
     The arguments are those of SageMaker SDK v2's Estimator, with the same meaning; docs/jobs.md
     lists the differences. Objects of the `sagemaker` package are accepted by their attributes.
-    Additional arguments: `task` (what Launcher's own trainer runs instead of a script),
-    `data_service` (what the hosts of a data group serve), `framework` (the framework of
-    `framework_version`), `capacity_retry`, `allow_restart_from_scratch`, `profiler_rules` and
-    `extra_request`.
 
     Source: https://sagemaker.readthedocs.io/en/v2.257.0/api/training/estimators.html
     """
 
+    @refusing_unknown
     def __init__(
         self,
         image_uri: str | None = None,
@@ -53,17 +43,17 @@ class JobArguments:
         entry_point: str | os.PathLike[str] = "",
         task: str | None = None,
         source_dir: str | os.PathLike[str] | None = None,
-        dependencies: Sequence[Any] | None = None,
-        hyperparameters: Mapping[str, Any] | None = None,
+        dependencies: Sequence[str | os.PathLike[str]] | None = None,
+        hyperparameters: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
-        instance_groups: Sequence[Any] | None = None,
+        instance_groups: Sequence[GroupLike] | None = None,
         volume_size: int = 30,
         volume_kms_key: str | None = None,
         keep_alive_period_in_seconds: int | None = None,
         training_plan: str | None = None,
-        instance_placement_config: Mapping[str, Any] | None = None,
+        instance_placement_config: Mapping[str, object] | None = None,
         capacity_retry: CapacityRetry | None = None,
-        distribution: Distribution | Mapping[str, Any] | None = None,
+        distribution: Distribution | Mapping[str, object] | None = None,
         data_service: DataService | None = None,
         algorithm_arn: str | None = None,
         framework: str | None = None,
@@ -89,28 +79,130 @@ class JobArguments:
         allow_restart_from_scratch: bool = False,
         max_retry_attempts: int | None = None,
         base_job_name: str | None = None,
-        sagemaker_session: Any = None,
+        sagemaker_session: object = None,
         tags: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
         subnets: Sequence[str] | None = None,
         security_group_ids: Sequence[str] | None = None,
         encrypt_inter_container_traffic: bool | None = None,
         enable_network_isolation: bool | None = None,
         enable_session_tag_chaining: bool | None = None,
-        metric_definitions: Sequence[Any] | None = None,
+        metric_definitions: Sequence[MetricDefinition | Mapping[str, str]] | None = None,
         enable_sagemaker_metrics: bool | None = None,
-        experiment_config: Mapping[str, Any] | None = None,
-        tensorboard_output_config: Any = None,
-        debugger_hook_config: Any = None,
-        rules: Sequence[Any] | None = None,
-        profiler_config: Any = None,
-        profiler_rules: Sequence[Mapping[str, Any]] | None = None,
+        experiment_config: Mapping[str, object] | None = None,
+        tensorboard_output_config: RequestPart = None,
+        debugger_hook_config: RequestPart | bool = None,
+        rules: Sequence[Rule] | None = None,
+        profiler_config: RequestPart = None,
+        profiler_rules: Sequence[Mapping[str, object]] | None = None,
         disable_profiler: bool | None = None,
         enable_remote_debug: bool | None = None,
         enable_infra_check: bool | None = None,
-        extra_request: Mapping[str, Any] | None = None,
-        **others: Any,
+        extra_request: Mapping[str, object] | None = None,
     ) -> None:
-        _refuse(others)
+        """Describe a job; nothing is sent.
+
+        Args:
+            image_uri: The training image; without one, AWS's image of
+                `framework_version`, or the session's.
+            role: Name or ARN of the IAM role that the job runs with.
+            instance_count: Number of instances of `instance_type`.
+            instance_type: Such as "ml.g5.xlarge"; "local" is this machine. Not
+                together with instance_groups.
+            entry_point: The training script, relative to `source_dir` if that is
+                given.
+            task: Instead of a script: "module:function" that returns a Task for
+                Launcher's own trainer.
+            source_dir: The folder that is sent; without one, the script alone is
+                sent.
+            dependencies: Files and folders sent beside the source, each under its
+                base name.
+            hyperparameters: Command-line arguments of the script, by name; they
+                keep their types.
+            environment: Environment variables of every host.
+            instance_groups: The groups of a heterogeneous cluster, of this package
+                or of `sagemaker`.
+            volume_size: GB of storage per host.
+            volume_kms_key: The key that encrypts the hosts' volumes.
+            keep_alive_period_in_seconds: Seconds to keep the hosts for a later job
+                (a warm pool).
+            training_plan: ARN of the training plan whose reserved capacity the job
+                uses.
+            instance_placement_config: The request's InstancePlacementConfig.
+            capacity_retry: Retry policy when AWS has no capacity; None fails the
+                job.
+            distribution: How training starts on several processes: one of ours, or
+                SDK v2's dictionary.
+            data_service: What the hosts of a data group serve.
+            algorithm_arn: Name or ARN of a SageMaker algorithm, instead of an
+                image.
+            framework: The framework of `framework_version`: "pytorch" or
+                "tensorflow".
+            framework_version: Selects AWS's image if image_uri is not given.
+            py_version: Python of AWS's image, such as "py311".
+            container_entry_point: The container's command in a job without a
+                script.
+            container_arguments: The arguments of that command.
+            container_log_level: Log level of AWS's toolkit, in jobs that start with
+                it.
+            training_repository_access_mode: "Vpc" for an image in a private
+                registry.
+            training_repository_credentials_provider_arn: ARN of the function that
+                returns the registry's credentials.
+            input_mode: How channels reach the hosts: "File", "FastFile" or "Pipe".
+            model_uri: A model to start from; it gets a channel of its own.
+            model_channel_name: The name of that channel.
+            output_path: URI below which <job name>/output/ appears; the default
+                bucket if None.
+            output_kms_key: The key that encrypts the output.
+            disable_output_compression: Upload the model as files instead of
+                model.tar.gz.
+            code_location: URI below which the code is uploaded; the default bucket
+                if None.
+            max_run: Seconds after which the platform stops the job.
+            use_spot_instances: Run on spare capacity, which AWS may reclaim at any
+                time.
+            max_wait: Seconds from creation to end, including waiting and
+                interruptions; for spot.
+            checkpoint_s3_uri: Where checkpoints are stored and restored from.
+            checkpoint_local_path: The checkpoints' folder on the hosts;
+                /opt/ml/checkpoints if None.
+            allow_restart_from_scratch: Allow spot instances without checkpoints; an
+                interruption loses all work.
+            max_retry_attempts: How often the platform restarts a job after an error
+                of its own.
+            base_job_name: The beginning of the job's name; by default it comes from
+                the image or script.
+            sagemaker_session: A LocalSession, an AwsSession, or a Session of
+                `sagemaker`; AWS if None.
+            tags: The job's tags: a mapping, or AWS's list of {"Key": ..., "Value":
+                ...}.
+            subnets: IDs of the VPC's subnets that the hosts join.
+            security_group_ids: IDs of the hosts' security groups in that VPC.
+            encrypt_inter_container_traffic: Encrypt the traffic between hosts.
+            enable_network_isolation: Cut the containers off from the network
+                outside the job.
+            enable_session_tag_chaining: Pass the session's tags on to the job.
+            metric_definitions: Metrics read from the log: ours, or AWS's {"Name":
+                ..., "Regex": ...}.
+            enable_sagemaker_metrics: Keep the metrics' time series in SageMaker
+                too.
+            experiment_config: The experiment and trial that the job belongs to.
+            tensorboard_output_config: Where TensorBoard's files are uploaded.
+            debugger_hook_config: SageMaker Debugger's hook; True is the default
+                one, False none.
+            rules: Rules of SageMaker Debugger and its profiler.
+            profiler_config: The request's ProfilerConfig.
+            profiler_rules: The request's ProfilerRuleConfigurations.
+            disable_profiler: Switch SageMaker's profiler off.
+            enable_remote_debug: Allow a shell in the containers through AWS Systems
+                Manager.
+            enable_infra_check: Check the hosts' hardware before training.
+            extra_request: Parts of CreateTrainingJob without an argument here.
+
+        Raises:
+            TypeError: An argument is unknown; a similar one is suggested.
+            SpecError: An argument of SDK v2 that Launcher does not accept, or a wrong value.
+        """
         debugger_rules, more_profiler_rules = as_rules(rules or ())
         self.sagemaker_session = sagemaker_session
         self.spec = JobSpec(
@@ -165,7 +257,7 @@ class JobArguments:
             encrypt_inter_container_traffic=encrypt_inter_container_traffic or False,
             enable_network_isolation=enable_network_isolation or False,
             enable_session_tag_chaining=enable_session_tag_chaining,
-            metric_definitions=tuple(metric_definitions or ()),
+            metric_definitions=as_metrics(metric_definitions or ()),
             enable_sagemaker_metrics=enable_sagemaker_metrics,
             experiment_config=experiment_config,
             tensorboard_output_config=as_request_part(tensorboard_output_config),
@@ -187,18 +279,3 @@ class JobArguments:
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters, with their types."""
         return dict(self.spec.hyperparameters)
-
-
-def _refuse(others: Mapping[str, Any]) -> None:
-    """Raise TypeError for unknown arguments, and SpecError for unsupported ones of SDK v2."""
-    unknown = [name for name in others if name not in NOT_TAKEN]
-    if unknown:
-        near = did_you_mean(unknown[0], (part.name for part in dataclasses.fields(JobSpec)))
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise TypeError(f"{unknown[0]!r} is not an argument of an Estimator{hint}")
-    given = [name for name, value in others.items() if value]
-    if given:
-        raise SpecError(
-            Problem(what=f"Launcher takes no {name}", where=name, fix=NOT_TAKEN[name])
-            for name in given
-        )

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
-from launcher.client.spec import FileSystemInput, InstanceGroup, TrainingInput
+from launcher.client.spec import (
+    FileSystemInput,
+    InstanceGroup,
+    MetricDefinition,
+    TrainingInput,
+)
 from launcher.client.spec.spec_findings import choice_fix
 from launcher.client.spec.spec_names import names
 from launcher.errors import Problem, SpecError
@@ -16,7 +21,50 @@ from launcher.shared import Role
 DEFAULT_CHANNEL = "training"
 
 
-def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, ...]:
+class GroupLike(Protocol):
+    """An instance group of this package or of `sagemaker`."""
+
+    @property
+    def instance_group_name(self) -> str:
+        """The name of the group."""
+
+    @property
+    def instance_type(self) -> str:
+        """The type of its instances."""
+
+    @property
+    def instance_count(self) -> int:
+        """The number of its instances."""
+
+
+class _RequestObject(Protocol):
+    """A configuration object of `sagemaker`."""
+
+    def _to_request_dict(self) -> Mapping[str, object]:
+        """Return its part of the request."""
+
+
+class _DebuggerRule(Protocol):
+    """A Rule of `sagemaker.debugger`."""
+
+    def to_debugger_rule_config_dict(self) -> Mapping[str, object]:
+        """Return its entry of DebugRuleConfigurations."""
+
+
+class _ProfilerRule(Protocol):
+    """A ProfilerRule of `sagemaker.debugger`."""
+
+    def to_profiler_rule_config_dict(self) -> Mapping[str, object]:
+        """Return its entry of ProfilerRuleConfigurations."""
+
+
+#: A part of the request: as a mapping, or as an object of the sagemaker package.
+RequestPart = Mapping[str, object] | _RequestObject | None
+#: A rule of SageMaker Debugger or its profiler.
+Rule = Mapping[str, object] | _DebuggerRule | _ProfilerRule
+
+
+def as_groups(groups: Sequence[GroupLike], distribution: object) -> tuple[InstanceGroup, ...]:
     """Convert instance groups of either package; SDK v2's distribution names the train group.
 
     Raises SpecError if that group is not in the job.
@@ -36,14 +84,14 @@ def as_groups(groups: Sequence[Any], distribution: Any) -> tuple[InstanceGroup, 
     return tuple(_group(group, trains) for group in groups)
 
 
-def _group(group: Any, trains: set[str]) -> InstanceGroup:
+def _group(group: GroupLike, trains: set[str]) -> InstanceGroup:
     ours = group if isinstance(group, InstanceGroup) else _foreign_group(group)
     if ours.role is None and ours.instance_group_name in trains:
         return dataclasses.replace(ours, role=Role.TRAIN)
     return ours
 
 
-def _foreign_group(group: Any) -> InstanceGroup:
+def _foreign_group(group: GroupLike) -> InstanceGroup:
     role = getattr(group, "role", None)
     return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
 
@@ -101,18 +149,25 @@ def as_tags(tags: Mapping[str, str] | Sequence[Mapping[str, str]]) -> dict[str, 
     return {tag["Key"]: tag["Value"] for tag in tags}
 
 
-def as_request_part(value: Any) -> Mapping[str, Any] | None:
+def as_metrics(
+    metrics: Sequence[MetricDefinition | Mapping[str, str]],
+) -> tuple[MetricDefinition, ...]:
+    """Return metrics as a JobSpec takes them; it converts AWS's mappings, and reports others."""
+    return cast("tuple[MetricDefinition, ...]", tuple(metrics))
+
+
+def as_request_part(value: RequestPart) -> Mapping[str, Any] | None:
     """Return a part of the request, given as a mapping or as an object of the sagemaker package.
 
     Unset fields of such an object are omitted.
     """
     if value is None or isinstance(value, Mapping):
         return value
-    made: Mapping[str, Any] = value._to_request_dict()
+    made = value._to_request_dict()
     return {name: item for name, item in made.items() if item is not None}
 
 
-def as_hook(value: Any) -> Mapping[str, Any] | None:
+def as_hook(value: RequestPart | bool) -> Mapping[str, Any] | None:
     """Convert SDK v2's debugger_hook_config: True means the default hook, False means none."""
     if isinstance(value, bool):
         return {} if value else None
