@@ -156,7 +156,7 @@ def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
 
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 6"):
+    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 7"):
         JobDocument.from_json(newer)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -142,6 +143,14 @@ class JobHost:
                 is_peer_loss=is_peer_loss,
             )
         )
+
+    def need(self, package: str, what: str) -> None:
+        """Raise HostFailed here rather than let a child fail with a bare exit code."""
+        if importlib.util.find_spec(package) is None:
+            raise self.failure(
+                f"{what} needs {package}, which {sys.executable} does not have: use an image (on "
+                "this machine, an environment) that has it"
+            )
 
     def start_service(
         self,

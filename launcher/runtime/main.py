@@ -14,6 +14,7 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
 from launcher.runtime.outcome_decider import SETTLE, HostEnd
+from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.toolkit_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
 
@@ -76,6 +77,8 @@ def _farewell(environment: Environment) -> float:
 
 def _role(environment: Environment) -> Callable[[JobHost], None]:
     role = environment.cluster.group.role
+    if role is Role.TRAIN:
+        starter_for(environment.document.trainer.launch)  # refused before others are waited for
     if role is Role.COMMAND and environment.command is None:
         name = environment.cluster.group.name
         raise LauncherError(f"group {name} runs a command, but the job document does not say which")

@@ -1,28 +1,19 @@
-"""The role of the train group: run the user's script (torchrun, MPI or plain Python) or a task."""
+"""The role of the train group: run the user's script or a task, by the starter of the job."""
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
 import secrets
 import shutil
-import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from launcher.runtime import processes
 from launcher.runtime.cluster import in_numeric_order
 from launcher.runtime.environment import RECEIVER_VARIABLE
-from launcher.runtime.hang import HangWatch
 from launcher.runtime.hyperparameters import as_arguments
-from launcher.runtime.job_host import HostFailed, JobEnded, JobHost
-from launcher.runtime.mpi import part as mpi
-from launcher.runtime.rank import HANG_VARIABLE
-from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
+from launcher.runtime.job_host import JobEnded, JobHost
 from launcher.runtime.serve import start_local_workers, stop_local_workers
-from launcher.shared import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
+from launcher.runtime.starters.registry import starter_for
 
 #: Extra seconds in which a command host can report why it is not ready, which is more specific.
 _PRECEDENCE = 5.0
@@ -53,7 +44,7 @@ def play(host: JobHost) -> None:
 def _start_data_services(host: JobHost) -> None:
     if not host.environment.has_data_service:
         return
-    _need(host, "numpy", "the data service")
+    host.need("numpy", "the data service")
     if host.environment.cluster.is_leader:
         host.start_service(
             "dispatcher",
@@ -80,26 +71,8 @@ def _wait_for_commands(host: JobHost) -> None:
 
 
 def _train(host: JobHost, reports: Path) -> None:
-    environment = host.environment
-    trainer = environment.document.trainer
-    program = _program(host)
-    variables = {REPORTS_VARIABLE: str(reports), HANG_VARIABLE: str(trainer.hang_timeout)}
-    if trainer.launch is Launch.MPI:
-        mpi.run(host, reports, lambda code: _failure(host, code, reports))
-        return
-    if trainer.launch is Launch.TORCHRUN:
-        _need(host, "torch", "torchrun")
-        child = host.start(
-            "launcher.runtime.torchrun",
-            [*_torchrun_options(host, reports), *program],
-            variables | _parallel(host),
-        )
-    else:
-        child = host.start(program[0], program[1:], variables | _plain_ranks(host))
-    code = host.wait(child, HangWatch(host, reports).look)
-    if code != 0:
-        host.check_services()  # a service that ended is the cause of the ranks' errors
-        raise _failure(host, code, reports)
+    trainer = host.environment.document.trainer
+    starter_for(trainer.launch)(host, reports).run(_program(host))
 
 
 def _program(host: JobHost) -> list[str]:
@@ -112,93 +85,6 @@ def _program(host: JobHost) -> list[str]:
     if not script.is_file():
         raise host.failure(f"the entry point {trainer.entry_point} is not in the bundle")
     return ["launcher.runtime.rank", str(script), *as_arguments(environment.hyperparameters)]
-
-
-def _parallel(host: JobHost) -> dict[str, str]:
-    """Return the job's settings for each rank: how ranks share the model, and the task."""
-    environment = host.environment
-    trainer = environment.document.trainer
-    part = trainer.parallel
-    if part.partition_file:
-        path = environment.paths.channels / CODE_CHANNEL / part.partition_file
-        part = dataclasses.replace(part, partition_file=str(path))
-    task = {} if trainer.task is None else {TASK_VARIABLE: trainer.task}
-    return {PARALLEL_VARIABLE: part.to_json(), **task}
-
-
-def _need(host: JobHost, package: str, what: str) -> None:
-    """Raise HostFailed here rather than let a child fail with a bare exit code."""
-    if importlib.util.find_spec(package) is None:
-        raise host.failure(
-            f"{what} needs {package}, which {sys.executable} does not have: use an image (on this "
-            "machine, an environment) that has it"
-        )
-
-
-def _torchrun_options(host: JobHost, reports: Path) -> list[str]:
-    """Return options for static rendezvous over the train group; the leader holds the store."""
-    environment, cluster = host.environment, host.environment.cluster
-    return [
-        f"--nnodes={len(cluster.train_group.hosts)}",
-        f"--node-rank={cluster.host_rank}",
-        f"--nproc-per-node={environment.document.trainer.processes_per_host}",
-        "--rdzv-backend=static",
-        f"--master-addr={cluster.address(cluster.leader)}",
-        f"--master-port={environment.ports.rendezvous}",
-        f"--rdzv-id={environment.job_name}",
-        f"--rdzv-conf=timeout={int(environment.document.start_timeout)}",
-        f"--log-dir={reports}",
-        "--module",
-    ]
-
-
-def _plain_ranks(host: JobHost) -> dict[str, str]:
-    """Return the variables that torchrun would set, for one plain Python process per host."""
-    environment, cluster = host.environment, host.environment.cluster
-    return {
-        "RANK": str(cluster.host_rank),
-        "WORLD_SIZE": str(len(cluster.train_group.hosts)),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": cluster.address(cluster.leader),
-        "MASTER_PORT": str(environment.ports.rendezvous),
-    }
-
-
-def _failure(host: JobHost, code: int, reports: Path) -> HostFailed:
-    """Return the first cause among this host's ranks: a signal, then an own error, then an echo."""
-    failures = [
-        host.failure(
-            report["cause"],
-            rank=report["rank"],
-            detail=report["detail"],
-            is_peer_loss=report["is_peer_loss"],
-        )
-        for report in sorted(read_reports(reports, "rank-*"), key=lambda report: report["time"])
-    ]
-    spoken = {error.failure.rank for error in failures}
-    silent = [
-        (status, host.failure(processes.describe_exit(status), rank=rank))
-        for rank, status in sorted(_exits(host, code, reports).items())
-        if rank not in spoken and status != 0
-    ]
-    # torchrun ends the other ranks with SIGTERM, so that counts only if there is no other cause.
-    causes = [error for status, error in silent if status != -signal.SIGTERM] + failures
-    causes = sorted(causes, key=lambda error: error.failure.is_echo)
-    causes += [error for _, error in silent]
-    return (causes or [host.failure(f"the trainer ended: {processes.describe_exit(code)}")])[0]
-
-
-def _exits(host: JobHost, code: int, reports: Path) -> dict[int, int]:
-    """Return the exit status of this host's ranks, by rank."""
-    if host.environment.document.trainer.launch is Launch.PYTHON:
-        return {host.environment.cluster.host_rank: code}
-    pattern = "exit-*" if host.environment.document.trainer.launch is Launch.MPI else "torchrun"
-    return {
-        int(rank): status
-        for exits in read_reports(reports, pattern)
-        for rank, status in exits.items()
-    }
 
 
 def _wait_for_others(host: JobHost) -> None:

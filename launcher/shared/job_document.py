@@ -141,10 +141,11 @@ class JobDocument:
 
     A document states the lowest version that supports its content. Version 2 added commands;
     version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
-    and parallel settings; version 6 cuts from measurements.
+    and parallel settings; version 6 cuts from measurements; version 7 starters
+    of other packages, and their settings.
     """
 
-    VERSION = 6
+    VERSION = 7
 
     roles: Mapping[str, Role]
     trainer: TrainerPart

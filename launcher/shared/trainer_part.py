@@ -11,13 +11,15 @@ from launcher.shared.parallel_part import ParallelPart
 
 
 class Launch(str, enum.Enum):
-    """The way a train host starts the user's script."""
+    """The ways to start the ranks that come with Launcher; another package's has its own word."""
 
     PYTHON = "python"
     TORCHRUN = "torchrun"
     MPI = "mpi"
 
 
+#: Those that every runtime since version 3 of the document has.
+_FIRST_LAUNCHES = frozenset({Launch.PYTHON, Launch.TORCHRUN, Launch.MPI})
 #: Seconds without progress after which a rank that waits for others counts as hung.
 DEFAULT_HANG_TIMEOUT = 1800
 
@@ -26,41 +28,47 @@ DEFAULT_HANG_TIMEOUT = 1800
 class TrainerPart:
     """The train group's script (below the code folder) or task, and how it is started.
 
+    launch: the word of the starter that runs each train host's ranks.
     hang_timeout: seconds that a rank may wait in one place for others; 0 for no limit.
     mpi_options: the user's own options for mpirun.
     task: "module:function", the function that makes a Task for Launcher's own trainer; entry_point
         is then empty.
     parallel: the settings that each rank finds in its variable LAUNCHER_PARALLEL.
+    settings: what only the starter reads, as JSON holds it.
     """
 
     entry_point: str = ""
-    launch: Launch = Launch.PYTHON
+    launch: str = Launch.PYTHON
     processes_per_host: int = 1
     hang_timeout: int = DEFAULT_HANG_TIMEOUT
     mpi_options: tuple[str, ...] = ()
     task: str | None = None
     parallel: ParallelPart = field(default_factory=ParallelPart)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def lowest_version(self) -> int:
         """The lowest version of the job document that supports these settings."""
+        if self.settings or self.launch not in _FIRST_LAUNCHES:
+            return 7
         if self.parallel.is_by_measure:
             return 6
         if self.task is not None or self.parallel != ParallelPart():
             return 5
-        return 3 if self.launch is Launch.MPI else 1
+        return 3 if self.launch == Launch.MPI else 1
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields as JSON holds them."""
         parallel = self.parallel.to_fields()
         return {
             "entry_point": self.entry_point,
-            "launch": self.launch.value,
+            "launch": _word(self.launch),
             "processes_per_host": self.processes_per_host,
             "hang_timeout": self.hang_timeout,
             **({"mpi_options": list(self.mpi_options)} if self.mpi_options else {}),
             **({"task": self.task} if self.task else {}),
             **({"parallel": parallel} if parallel else {}),
+            **({"settings": dict(self.settings)} if self.settings else {}),
         }
 
     @classmethod
@@ -68,10 +76,18 @@ class TrainerPart:
         """Read the fields of a job document."""
         return cls(
             entry_point=raw["entry_point"],
-            launch=Launch(raw["launch"]),
+            launch=_word(raw["launch"]),
             processes_per_host=raw["processes_per_host"],
             hang_timeout=raw.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
             mpi_options=tuple(raw.get("mpi_options", ())),
             task=raw.get("task"),
             parallel=ParallelPart.from_fields(raw.get("parallel", {})),
+            settings=dict(raw.get("settings", {})),
         )
+
+
+def _word(launch: str) -> str:
+    """Return the word of a way to start ranks; raise TypeError for what is not text."""
+    if not isinstance(launch, str):
+        raise TypeError(f"launch is {launch!r}")
+    return launch.value if isinstance(launch, Launch) else launch

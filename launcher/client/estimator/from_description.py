@@ -117,9 +117,9 @@ def _described_group(described: Mapping[str, Any], document: JobDocument | None)
 
 
 def _distribution_of(trainer: TrainerPart) -> Distribution | None:
-    if trainer.launch is Launch.PYTHON:
+    if trainer.launch == Launch.PYTHON:
         return None
-    if trainer.launch is Launch.MPI:
+    if trainer.launch == Launch.MPI:
         return Mpi(
             processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
         )

@@ -1,0 +1,1 @@
+"""The ways to start the ranks of a train host: one class each, by the job document's `launch`."""

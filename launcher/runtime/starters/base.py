@@ -1,0 +1,82 @@
+"""The base of the starters: one host's part in training, by one way to start its ranks."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from launcher.runtime import processes
+from launcher.runtime.hang import HangWatch
+from launcher.runtime.job_host import HostFailed, JobHost
+from launcher.runtime.rank import HANG_VARIABLE
+from launcher.runtime.reports import REPORTS_VARIABLE, read_reports
+
+
+class Starter(ABC):
+    """A way to start the ranks of a train host.
+
+    host: this host. reports: the folder in which the ranks write how they ended.
+    """
+
+    def __init__(self, host: JobHost, reports: Path) -> None:
+        self.host = host
+        self.reports = reports
+
+    @abstractmethod
+    def run(self, program: Sequence[str]) -> None:
+        """Run this host's ranks to their end; raise HostFailed, JobEnded or StopRequested.
+
+        program: the module that each rank runs, and its arguments.
+        """
+
+    @abstractmethod
+    def exits(self, code: int) -> Mapping[int, int]:
+        """Return the exit status of this host's ranks, by rank; code: that of the child."""
+
+    def run_child(
+        self, module: str, arguments: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
+        """Run a module that ends when this host's ranks have; raise HostFailed if it fails."""
+        hang_timeout = self.host.environment.document.trainer.hang_timeout
+        reporting = {REPORTS_VARIABLE: str(self.reports), HANG_VARIABLE: str(hang_timeout)}
+        child = self.host.start(module, arguments, {**reporting, **variables})
+        code = self.host.wait(child, HangWatch(self.host, self.reports).look)
+        if code != 0:
+            self.host.check_services()  # a service that ended is the cause of the ranks' errors
+            raise self.failure(code)
+
+    def failure(self, code: int) -> HostFailed:
+        """Return the first cause among the ranks: a signal, then an own error, then an echo."""
+        failures = [
+            self.host.failure(
+                report["cause"],
+                rank=report["rank"],
+                detail=report["detail"],
+                is_peer_loss=report["is_peer_loss"],
+            )
+            for report in sorted(
+                read_reports(self.reports, "rank-*"), key=lambda report: report["time"]
+            )
+        ]
+        spoken = {error.failure.rank for error in failures}
+        silent = [
+            (status, self.host.failure(processes.describe_exit(status), rank=rank))
+            for rank, status in sorted(self.exits(code).items())
+            if rank not in spoken and status != 0
+        ]
+        # torchrun ends the other ranks with SIGTERM, so that counts only without another cause.
+        causes = [error for status, error in silent if status != -signal.SIGTERM] + failures
+        causes = sorted(causes, key=lambda error: error.failure.is_echo)
+        causes += [error for _, error in silent]
+        how = processes.describe_exit(code)
+        return (causes or [self.host.failure(f"the trainer ended: {how}")])[0]
+
+    def reported_exits(self, pattern: str) -> dict[int, int]:
+        """Return the exit statuses in the reports whose names match a pattern."""
+        return {
+            int(rank): status
+            for exits in read_reports(self.reports, pattern)
+            for rank, status in exits.items()
+        }

@@ -1,0 +1,38 @@
+"""The registry of starters, by the word in the job document: here, or in another package.
+
+Another package names its starters in the entry point group "launcher.starters", and its word in
+the documents that its distribution writes.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from launcher.errors import ContractError
+from launcher.runtime.starters.base import Starter
+from launcher.runtime.starters.mpi_starter import MpiStarter
+from launcher.runtime.starters.python_starter import PythonStarter
+from launcher.runtime.starters.torchrun_starter import TorchrunStarter
+from launcher.shared import Launch
+
+ENTRY_POINTS = "launcher.starters"
+
+STARTERS: dict[str, type[Starter]] = {
+    Launch.PYTHON: PythonStarter,
+    Launch.TORCHRUN: TorchrunStarter,
+    Launch.MPI: MpiStarter,
+}
+
+
+def starter_for(launch: str) -> type[Starter]:
+    """Return the starter of a job document's word; raise ContractError if there is none."""
+    if launch in STARTERS:
+        return STARTERS[launch]
+    for point in entry_points(group=ENTRY_POINTS, name=launch):
+        starter: type[Starter] = point.load()
+        return starter
+    raise ContractError(
+        f"the job document says launch: {launch}, and this image has no starter of that name: "
+        f"use one of {', '.join(STARTERS)}, or install the package that has it (entry point "
+        f"group {ENTRY_POINTS})"
+    )
