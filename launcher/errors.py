@@ -3,6 +3,7 @@
 LauncherError                     exit code
 ├── SpecError                     2   the job's description is wrong; lists every problem
 ├── PlatformError                 2   this machine cannot do what was requested
+│   └── RequestRefused                it cannot run this request; lists every problem
 ├── JobNotFound                   2   there is no job of that name
 ├── JobFailed                     1   the job ended as Failed
 ├── JobStopped                    3   the job ended as Stopped
@@ -61,6 +62,14 @@ class PlatformError(LauncherError):
     """This machine cannot do what was requested."""
 
     exit_code = 2
+
+
+class RequestRefused(PlatformError):
+    """A platform cannot run a request. `problems` lists every problem that was found."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
 class JobNotFound(LauncherError):

@@ -11,6 +11,7 @@ from launcher import Estimator, Job, LocalSession
 from launcher.client.jobs.follow import JobFollower, StateChange
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.jobs.retrying_session import RetryingSession
+from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.errors import CredentialsExpired, JobNotFound, Refused, StillRunning, Unreachable
 
 
@@ -105,7 +106,12 @@ def test_errors_that_pass_are_waited_through_and_told_once(error):
     stage = Stage(("InProgress", "Training"), ("Completed", "Completed"))
     stage.fails = [error] * 3
     source = RetryingSession(
-        stage, "job-1", tell=told.append, pause=stage.pause, give_up_seconds=60
+        stage,
+        "job-1",
+        tell=told.append,
+        pause=stage.pause,
+        give_up_seconds=60,
+        is_transient=SAGEMAKER.is_transient,
     )
     watch = JobFollower(
         "job-1", source, log=None, notices=told.append, poll_seconds=0, pause=stage.pause
@@ -121,7 +127,13 @@ def test_errors_that_do_not_pass_are_raised_at_once():
     stage = Stage(("InProgress", "Training"))
     for error in (Refused("no", code="AccessDeniedException"), JobNotFound("no such job")):
         stage.fails = [error]
-        source = RetryingSession(stage, "job-1", tell=print, give_up_seconds=60)
+        source = RetryingSession(
+            stage,
+            "job-1",
+            tell=print,
+            give_up_seconds=60,
+            is_transient=SAGEMAKER.is_transient,
+        )
         with pytest.raises(type(error)):
             source.describe_training_job(TrainingJobName="job-1")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from launcher import Job
 from launcher.client.jobs.bill import bill
+from launcher.client.sessions.local.local_platform import THIS_MACHINE
 
 DESCRIBED: dict[str, Any] = {
     "TrainingJobArn": "arn:aws:sagemaker:us-east-1:111122223333:training-job/digits-1",
@@ -74,5 +78,11 @@ def test_an_unknown_price_leaves_the_bill_unknown() -> None:
     assert ended.summary()["unknown_prices"] == ["ml.p4d.24xlarge"]
 
 
-def test_a_job_on_this_machine_has_no_bill() -> None:
-    assert bill(ENDED | {"LocalIsolation": "process"}) is None
+def test_a_job_of_a_platform_that_does_not_bill_has_no_bill() -> None:
+    session = SimpleNamespace(
+        platform=replace(THIS_MACHINE, name="free"),
+        describe_training_job=lambda **_: ENDED,
+    )
+    assert Job("digits-1", session).cost() is None
+    session.platform = replace(THIS_MACHINE, bills=True)
+    assert Job("digits-1", session).cost() == bill(ENDED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher import PyTorch, SpecError
+from launcher import LocalSession, PyTorch, SpecError
 
 PLACES = {
     "image_uri": "111122223333.dkr.ecr.eu-west-1.amazonaws.com/image:1",
@@ -67,3 +67,10 @@ def test_on_this_machine_there_is_nothing_to_pay(offline, estimator):
     assert job.status == "Completed"
     assert job.cost() is None
     assert job.summary()["cost"] is None
+
+
+def test_a_local_job_with_a_region_of_its_own_is_free_too(offline, estimator):
+    estimator.sagemaker_session = LocalSession(region="eu-west-1")
+    job = estimator.fit(max_cost=0, logs=False)
+    assert job.status == "Completed"
+    assert job.cost() is None

@@ -13,6 +13,9 @@ from source_folder import Folder
 
 from launcher.client.request import JobLocation
 from launcher.client.request.prepared import Submission, prepare
+from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
+from launcher.client.sessions.base import Platform
+from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.client.spec import JobSpec, ModelParallel
 from launcher.errors import SpecError
 from launcher.shared import JobDocument, ParallelPart
@@ -60,9 +63,9 @@ def told(submission: Submission) -> ParallelPart:
     return JobDocument.from_json(text).trainer.parallel
 
 
-@pytest.mark.parametrize("on_aws", [True, False])
-def test_the_file_lies_beside_the_job_document(source: Folder, on_aws: bool) -> None:
-    submission = sent(job(source), on_aws=on_aws)
+@pytest.mark.parametrize("platform", [SAGEMAKER, THIS_MACHINE], ids=lambda each: each.name)
+def test_the_file_lies_beside_the_job_document(source: Folder, platform: Platform) -> None:
+    submission = sent(job(source), judge=platform.judge)
     text = submission.objects[CODE + "partition.json"].decode()
     assert text == (source.root.parent / "cuts.json").read_text()
     assert Partition.from_json(text) == PARTITION

@@ -32,12 +32,9 @@ class LinePrinter:
 
 def tell_started(job: Job) -> None:
     """Print where a job runs, and what differs there from AWS."""
-    description = job.description()
-    if "LocalIsolation" not in description:
-        tell(f"Job {job.name} runs on SageMaker in {job.session.region}")
-        return
-    tell(f"Job {job.name} runs on this machine (isolation: {description['LocalIsolation']})")
-    for note in description["LocalNotes"]:
+    where, *notes = job.session.place_notes(job.description())
+    tell(f"Job {job.name} runs {where}")
+    for note in notes:
         tell(f"note: {note}")
 
 

@@ -64,7 +64,6 @@ def run(
         session=LocalSession(isolation=isolation, host_failure=host_failure)
         if local
         else aws_session(),
-        is_local=local,
         is_offline=dry_run and not (local or resolve or upload),
         max_cost=max_cost,
         is_left=detach,

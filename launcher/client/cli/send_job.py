@@ -33,7 +33,6 @@ class JobSender:
     """
 
     session: PlatformSession
-    is_local: bool
     is_offline: bool
     max_cost: float | None
     is_left: bool
@@ -46,7 +45,7 @@ class JobSender:
             placement = place(spec, self.session, name)
         submission = prepare(spec, placement)
         tell_warnings(submission.warnings)
-        if not self.is_local:
+        if self.session.platform.bills:
             show_plan(plan_job(spec, self.session, placement), self.max_cost)
         return submission
 
@@ -85,11 +84,11 @@ class JobSender:
     def _send(self, submission: Submission) -> Job:
         """Create a job and follow it until it ends or the user detaches."""
         job = Job(submission.request["TrainingJobName"], self.session)
-        if not self.is_local:
+        if self.session.platform.bills:
             with nothing_sent(job.name):  # may take long, and Ctrl-C may end it
                 upload(submission, self.session)
         with hold_ctrl_c() as is_pressed:
-            (send if self.is_local else create)(submission, self.session)
+            (create if self.session.platform.bills else send)(submission, self.session)
             with telling_way_back(job.name):
                 tell_started(job)
         if self.is_left or is_pressed():

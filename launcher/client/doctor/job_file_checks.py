@@ -9,10 +9,8 @@ from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.request.prepared import prepare
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_location import new_job_name, place, place_offline
-from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.checks import find_problems
 from launcher.client.spec import JobSpec
-from launcher.errors import CloudError, PlatformError, Problem, SpecError
+from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
 
 
 def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[CheckResult]]:
@@ -32,7 +30,7 @@ def judge(
     """
     try:
         found = _warnings(spec, find_session())
-    except SpecError as error:
+    except (SpecError, RequestRefused) as error:
         return _problems(job_file, error.problems)
     except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
@@ -44,10 +42,8 @@ def _warnings(spec: JobSpec, session: PlatformSession | None) -> tuple[str, ...]
     """Return all that a run would warn of; raise SpecError for what it would refuse."""
     name = new_job_name(spec)
     submission = prepare(spec, place(spec, session, name) if session else place_offline(spec, name))
-    if isinstance(session, LocalSession):
-        problems = find_problems(submission.request, submission.objects)
-        if problems:
-            raise SpecError(problems)
+    if session:
+        session.check_training_job(submission.request, submission.objects.keys())
     return submission.warnings
 
 

@@ -23,7 +23,7 @@ from launcher.client.planning.cost_limit import refuse_above
 from launcher.client.planning.cost_plan import CostPlan, plan_job
 from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
 from launcher.client.request.prepared import prepare
-from launcher.client.sessions.base import LOCAL_REGION, PlatformSession
+from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_location import new_job_name, place, place_offline
 from launcher.client.spec import JobSpec
 from launcher.client.spec.resolve_paths import anchored
@@ -159,7 +159,7 @@ def _send(
     submission = prepare(spec, place(spec, session, name))
     for warning in submission.warnings:
         warnings.warn(warning, stacklevel=stacklevel)
-    if max_cost is not None and session.region != LOCAL_REGION:
+    if max_cost is not None and session.platform.bills:
         refuse_above(plan_job(spec, session), max_cost, "max_cost")
     send(submission, session)
     return Job(name, session)

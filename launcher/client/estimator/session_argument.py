@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from launcher.client.jobs.job import Job
-from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.base import PlatformSession, is_session
 from launcher.client.sessions.resolve import local_session, session_of
 
 
 def own_session(given: Any, *, local: bool) -> PlatformSession | None:
     """Return the given session if it is one of ours, this machine's if `local`, or else None."""
-    if hasattr(given, "read_log"):
-        session: PlatformSession = given
-        return session
+    if is_session(given):
+        return given
     return local_session() if local else None
 
 

@@ -63,12 +63,10 @@ class Bill:
 def bill(description: Mapping[str, Any]) -> Bill | None:
     """Return the cost of a described job.
 
-    None for a job on this machine, which costs nothing, and for a serverless job, whose machines
-    AWS does not disclose.
+    The job is one of a platform that bills. None for a serverless job, whose machines AWS does not
+    disclose.
     Source of the seconds: the DescribeTrainingJob page of the SageMaker API reference.
     """
-    if "LocalIsolation" in description:
-        return None
     groups = [(each.name, each.instance_type, len(each.hosts)) for each in host_groups(description)]
     if not groups:
         return None

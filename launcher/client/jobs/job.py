@@ -150,7 +150,7 @@ class Job:
     def summary(self) -> dict[str, Any]:
         """Return the outcome as plain values, as `-o json` prints it."""
         now = self.description()
-        document, cost = self._document(now), bill(now)
+        document, cost = self._document(now), self._bill(now)
         # only training hosts report how the data arrived
         lines = self._lines(now, training_hosts(group_of_hosts(now), document))
         return {
@@ -161,7 +161,7 @@ class Job:
 
     def cost(self) -> Bill | None:
         """Return the estimated cost; None for a job on this machine, which costs nothing."""
-        return bill(self.description())
+        return self._bill(self.description())
 
     def download_artifacts(
         self, folder: str | Path = ".", progress: FileProgress | None = None
@@ -194,6 +194,7 @@ class Job:
             tell=notices,
             pause=pause,
             give_up_seconds=self._give_up_seconds,
+            is_transient=self.session.platform.is_transient,
         )
         log = None
         if read_logs:
@@ -235,6 +236,9 @@ class Job:
             return find_failed_host(self._lines(now, frozenset([host]) if host else None))
         except LauncherError:  # without access to the logs, the failure reason still stands
             return None
+
+    def _bill(self, now: Mapping[str, Any]) -> Bill | None:
+        return bill(now) if self.session.platform.bills else None
 
     def _document(self, now: Mapping[str, Any]) -> JobDocument | None:
         code = [

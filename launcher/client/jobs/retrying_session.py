@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.log_source import LogSource
 from launcher.client.sessions.base import LogEvent, LogStream
-from launcher.errors import CapacityError, CloudError, CredentialsExpired
+from launcher.errors import CapacityError, CloudError
 
 Answer = TypeVar("Answer")
 
@@ -34,16 +34,10 @@ def telling_way_back(job: str) -> Iterator[None]:
         raise
 
 
-def is_transient(error: CloudError) -> bool:
-    """Return True if the same request may succeed later."""
-    from launcher.client.sessions.aws.retries import is_passing  # not loaded for shell completion
-
-    return is_passing(error) or isinstance(error, CredentialsExpired)
-
-
 class RetryingSession:
     """The part of a session that following reads, with retries until there is an answer.
 
+    is_transient: returns whether the same call may succeed later; other errors are raised at once;
     tell: called when answers stop, and when they resume; pause: sleeps, and may raise when time is
     up; give_up_seconds: without any answer for this long, the last error is raised, with how to
     return to the job.
@@ -57,7 +51,9 @@ class RetryingSession:
         tell: Callable[[str], None],
         pause: Callable[[float], None] = time.sleep,
         give_up_seconds: float,
+        is_transient: Callable[[CloudError], bool],
     ) -> None:
+        self._is_transient = is_transient
         self._session = session
         self._job = job
         self._tell = tell
@@ -93,7 +89,7 @@ class RetryingSession:
             try:
                 answer = question()
             except CloudError as error:
-                if not is_transient(error):
+                if not self._is_transient(error):
                     raise
                 if since is None:
                     since = time.monotonic()

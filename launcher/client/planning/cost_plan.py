@@ -10,7 +10,7 @@ from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
 from launcher.client.planning.plan_html import plan_html
 from launcher.client.planning.plan_text import plan_text
 from launcher.client.request.builder import JobLocation
-from launcher.client.sessions.base import LOCAL_REGION, PlatformSession
+from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.client.spec.roles import assign_roles
 from launcher.errors import CloudError
@@ -92,8 +92,8 @@ def _dearness(group: GroupCost) -> float:
 
 
 def _region(session: PlatformSession) -> str | None:
-    """Return the session's region; None on this machine, and where no region is configured."""
+    """Return the session's region; None where jobs are free, and where no region is configured."""
     try:
-        return None if session.region == LOCAL_REGION else session.region
+        return session.region if session.platform.bills else None
     except CloudError:
         return None

@@ -14,6 +14,8 @@ from launcher.client.request.channel_routing import build_channels
 from launcher.client.request.extra import add_extra
 from launcher.client.request.request_options import build_options, present
 from launcher.client.request.toolkit import build_hyperparameters
+from launcher.client.request.validation import find_violations
+from launcher.client.request.validation.violations import RequestJudge
 from launcher.client.spec import (
     DataService,
     InstanceGroup,
@@ -47,7 +49,7 @@ class JobLocation:
     checkpoint_uri: the prefix of the checkpoints; None for a job without them.
     token: the job's secret, used only if the job has more than one host.
     region: the job's AWS region, or "" if unknown; only AWS's toolkit needs it.
-    on_aws: whether the request goes to SageMaker; this machine also accepts file:// URIs.
+    judge: returns the request's violations of its platform's limits; default: SageMaker's.
     """
 
     job_name: str
@@ -58,7 +60,7 @@ class JobLocation:
     token: str = field(repr=False)
     checkpoint_uri: str | None = None
     region: str = ""
-    on_aws: bool = True
+    judge: RequestJudge = field(default=find_violations, repr=False, compare=False)
 
 
 def build_request(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:

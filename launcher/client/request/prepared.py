@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from launcher.client.request.builder import JobLocation, build_document, build_r
 from launcher.client.request.bundle import build_bundle, build_source, launch_script
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.request.toolkit import SOURCE_FILE
-from launcher.client.request.validation import Violation, find_violations
+from launcher.client.request.validation import Violation
 from launcher.client.spec import JobSpec, Toolkit, check
 from launcher.client.spec.spec_findings import dotted
 from launcher.errors import Problem, SpecError
@@ -41,14 +41,12 @@ class Submission:
 def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
     """Check a spec and build its submission; raise SpecError with every problem.
 
-    The spec's own rules are checked first. If AWS will run the job, the request is then also
-    checked against AWS's limits.
+    The spec's own rules are checked first, then the request against its platform's limits.
     """
     source = SourceTree(spec)
     warnings = check(spec, source)
     request = build_request(spec, placement)
-    if placement.on_aws:
-        warnings += _accepted_by_aws(request)
+    warnings += _accepted(placement.judge(request))
     objects, more = _code(spec, source.partition, placement.code_uri)
     return Submission(request=request, objects=objects, warnings=(*warnings, *more))
 
@@ -73,10 +71,9 @@ def _code(
     return {uri + name: content for name, content in objects.items()}, bundle.warnings
 
 
-def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the warnings about a request; raise SpecError for what AWS would reject."""
-    violations = find_violations(request)
-    problems = [_problem(found) for found in violations if not found.is_warning]
+def _accepted(violations: Sequence[Violation]) -> tuple[str, ...]:
+    """Return the warnings about a request; raise SpecError for what its platform would reject."""
+    problems = [problem_of(found) for found in violations if not found.is_warning]
     if problems:
         raise SpecError(problems)
     return tuple(
@@ -86,7 +83,8 @@ def _accepted_by_aws(request: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _problem(found: Violation) -> Problem:
+def problem_of(found: Violation) -> Problem:
+    """Return a violation as a problem of the job's description."""
     return Problem(what=found.what, where=dotted(found.path), fix=found.fix)
 
 

@@ -16,24 +16,47 @@ Every implementation of `Session` keeps these clauses:
 6. A log is append-only, and its times never decrease. `read_log` without a position returns the
    log from its start; with a returned position it returns what came after. When the status is
    terminal, the logs are complete, or will be within `log_delay_seconds`.
+7. `platform` says everything that the rest of Launcher asks about where a job runs; nothing outside
+   this package tests for a session's class, its region or the scheme of its URIs.
+
+`launcher.client.sessions.conformance` checks them on any session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 if TYPE_CHECKING:
+    from launcher.client.request.validation.violations import RequestJudge
     from launcher.client.spec import JobSpec
+    from launcher.errors import CloudError
 
 #: Final values of TrainingJobStatus.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 
-#: The `region` of a platform other than AWS.
-LOCAL_REGION = "local"
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """All that the rest of Launcher needs to know about the kind of a session.
+
+    name: one word, as in the registry of sessions.
+    bills: whether its jobs cost money, so that a plan is shown and a cost limit applies.
+    uri_scheme: of the URIs that it stores code and results at, such as "s3".
+    reads_files: whether its jobs can read file:// URIs of the submitting machine.
+    judge: returns the violations of a request against the platform's limits, without any call.
+    is_transient: returns whether the same call may succeed later, after an error.
+    """
+
+    name: str
+    bills: bool
+    uri_scheme: str
+    reads_files: bool
+    judge: RequestJudge = field(repr=False)
+    is_transient: Callable[[CloudError], bool] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -61,13 +84,17 @@ Progress = Callable[[int, "int | None"], None]
 
 
 class PlatformSession(Protocol):
-    """A platform that runs training jobs: SageMaker, or this machine."""
+    """A platform that runs training jobs: SageMaker, this machine, or another."""
 
     # identity ----------------------------------------------------------------------------------
 
     @property
+    def platform(self) -> Platform:
+        """The kind of this session."""
+
+    @property
     def region(self) -> str:
-        """The AWS region of the jobs, or LOCAL_REGION."""
+        """The AWS region of the jobs, or the region that jobs see on another platform."""
 
     @property
     def account(self) -> str:
@@ -92,6 +119,9 @@ class PlatformSession(Protocol):
 
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document, the job's token redacted in its Environment."""
+
+    def place_notes(self, description: Mapping[str, Any]) -> list[str]:
+        """Return where a described job runs ("on ..."), then what differs there from AWS."""
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop."""
@@ -147,3 +177,8 @@ class PlatformSession(Protocol):
 
         No lines means that there are no more for now.
         """
+
+
+def is_session(given: object) -> TypeGuard[PlatformSession]:
+    """Return whether an object is a session of ours, not one of another SDK."""
+    return isinstance(getattr(given, "platform", None), Platform)

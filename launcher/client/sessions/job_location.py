@@ -11,6 +11,7 @@ from pathlib import Path
 from launcher.client.request.builder import JobLocation
 from launcher.client.request.images import image_of
 from launcher.client.request.job_names import check_name, job_name
+from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Problem, SpecError
@@ -35,7 +36,7 @@ def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
     """
     image, problems = _image(spec, session.default_image)
     problems += check_name(name)
-    if _scheme(session.default_location()) == "s3":
+    if not session.platform.reads_files:
         problems += _places_of_this_machine(spec)
     if problems:
         raise SpecError(problems)
@@ -49,7 +50,7 @@ def place(spec: JobSpec, session: PlatformSession, name: str) -> JobLocation:
         checkpoint_uri=_own_checkpoints(spec.checkpoint_s3_uri, session),
         token=secrets.token_hex(16),
         region=session.region,
-        on_aws=_scheme(session.default_location()) == "s3",
+        judge=session.platform.judge,
     )
 
 
@@ -82,6 +83,7 @@ def place_offline(spec: JobSpec, name: str) -> JobLocation:
         checkpoint_uri=spec.checkpoint_s3_uri,
         token=secrets.token_hex(16),
         region=_region_of(image),
+        judge=SAGEMAKER.judge,
     )
 
 
@@ -135,9 +137,8 @@ def _own_location(uri: str | None, session: PlatformSession) -> str:
 
     A local job does not write to S3.
     """
-    default = session.default_location().rstrip("/")
-    if uri is None or _scheme(uri) != _scheme(default):
-        return default
+    if uri is None or _scheme(uri) != session.platform.uri_scheme:
+        return session.default_location().rstrip("/")
     return uri.rstrip("/")
 
 
@@ -146,9 +147,9 @@ def _own_checkpoints(uri: str | None, session: PlatformSession) -> str | None:
 
     Every run of a spec finds the checkpoints of the previous run, wherever it runs.
     """
-    default = session.default_location().rstrip("/")
-    if uri is None or _scheme(uri) == _scheme(default):
+    if uri is None or _scheme(uri) == session.platform.uri_scheme:
         return uri
+    default = session.default_location().rstrip("/")
     return f"{default}/checkpoints/{uri.partition('://')[2].strip('/')}"
 
 

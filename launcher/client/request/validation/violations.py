@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,10 @@ class Violation:
     fix: str
     aws_message: str
     is_warning: bool = False
+
+
+#: Returns the violations of a request against one platform's limits.
+RequestJudge = Callable[[Mapping[str, Any]], tuple[Violation, ...]]
 
 
 def constraint_message(path: RequestPath, value: Any, constraint: str) -> str:

@@ -21,8 +21,9 @@ from launcher.client.sessions.aws.bucket import DefaultBucket
 from launcher.client.sessions.aws.bundle_cache import BundleCache
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.create_job import Creation
-from launcher.client.sessions.base import LogEvent, LogStream, Progress
-from launcher.client.sessions.s3_uris import bucket_and_key
+from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
+from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class AwsSession:
     # identity ----------------------------------------------------------------------------------
 
     @property
+    def platform(self) -> Platform:
+        """SageMaker."""
+        return SAGEMAKER
+
+    @property
     def region(self) -> str:
         """The AWS region of the jobs."""
         return self._clients.region
@@ -103,7 +109,7 @@ class AwsSession:
                 fix="give s3://BUCKET/PREFIX",
             )
             for uri in uploads
-            if not uri.startswith("s3://")
+            if not is_s3(uri)
         ]
         if problems:
             raise SpecError(problems)
@@ -116,6 +122,10 @@ class AwsSession:
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document, with the job's token redacted."""
         return redacted(sagemaker_jobs.describe(self._clients, TrainingJobName))
+
+    def place_notes(self, description: Mapping[str, Any]) -> list[str]:
+        """Return the region where a described job runs."""
+        return [f"on SageMaker in {self.region}"]
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop; do nothing if it is ending or has ended."""

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from launcher.client.sessions.base import LOCAL_REGION, TERMINAL_STATUSES
+from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
 
 ACCOUNT = "000000000000"
-REGION = LOCAL_REGION
+#: The region of jobs on this machine, for sessions that name none.
+REGION = "local"
 
 
 class JobState(str, enum.Enum):

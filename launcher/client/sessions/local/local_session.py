@@ -11,12 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.sessions.base import LogEvent, LogStream, Progress
+from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.local import host_logs, job_description, local_storage
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.client.sessions.local.orphan_cleanup import current_boot, settled_status
 from launcher.client.sessions.local.start import start_platform
 from launcher.client.sessions.local.storage_folder import StorageFolder, default_root
@@ -66,6 +67,11 @@ class LocalSession:
         self.account = account
 
     # identity ----------------------------------------------------------------------------------
+
+    @property
+    def platform(self) -> Platform:
+        """This machine."""
+        return THIS_MACHINE
 
     def role_arn(self, role: str | None) -> str:
         """Return an ARN for a role; local jobs need none, so a given ARN is returned unchanged."""
@@ -120,6 +126,11 @@ class LocalSession:
     def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
         return job_description.presented(_status(self._store.find(TrainingJobName)))
+
+    def place_notes(self, description: Mapping[str, Any]) -> list[str]:
+        """Return the isolation of a described job, then what differs from AWS."""
+        isolation = description["LocalIsolation"]
+        return [f"on this machine (isolation: {isolation})", *description["LocalNotes"]]
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop; do nothing if it has ended."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from launcher.client.request.prepared import problem_of
 from launcher.client.sessions.local.checks.credential_checks import check_credentials
 from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.job_checks import check_groups, check_job, not_done
 from launcher.client.sessions.local.checks.unsupported_fields import check_fields
 from launcher.client.sessions.local.isolation import Isolation
-from launcher.errors import PlatformError, Problem
+from launcher.client.sessions.local.local_platform import local_violations
+from launcher.errors import PlatformError, Problem, RequestRefused
 
 #: The channel with SDK v3's programs; the name is reserved for them.
 _DRIVERS = "sm_drivers"
@@ -24,14 +26,14 @@ def check_request(
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Raise one PlatformError with everything that this machine cannot do of a request.
+    """Raise one RequestRefused with everything that this machine cannot do of a request.
 
     uploads: the URIs of objects that will be stored before the job starts.
     environment: the variables that the platform process has in addition to ours.
     """
     problems = find_problems(request, uploads, environment)
     if problems:
-        raise PlatformError("\n".join(map(str, problems)))
+        raise RequestRefused(problems)
 
 
 def find_problems(
@@ -40,12 +42,21 @@ def find_problems(
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Problem]:
     """Return everything that this machine cannot do of a request; arguments as `check_request`."""
-    return list(check_fields(request)) or [
+    own = list(check_fields(request)) or [
         *check_job(request),
         *check_groups(request["ResourceConfig"]),
         *check_inputs(request, uploads),
         *check_credentials(request, environment),
     ]
+    return [*own, *_limits(request, own)]
+
+
+def _limits(request: Mapping[str, Any], own: Collection[Problem]) -> Iterator[Problem]:
+    """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
+    said = "\n".join(map(str, own))
+    for found in local_violations(request):
+        if not any(isinstance(part, str) and part in said for part in found.path):
+            yield problem_of(found)
 
 
 def check_isolation(request: Mapping[str, Any], isolation: Isolation) -> None:

@@ -1,0 +1,23 @@
+"""SageMaker's description of itself; boto3 is not loaded for it."""
+
+from __future__ import annotations
+
+from launcher.client.request.validation import find_violations
+from launcher.client.sessions.aws.retries import is_passing
+from launcher.client.sessions.base import Platform
+from launcher.errors import CloudError, CredentialsExpired
+
+
+def _is_transient(error: CloudError) -> bool:
+    """Return True if the same call may succeed later; credentials may be renewed meanwhile."""
+    return is_passing(error) or isinstance(error, CredentialsExpired)
+
+
+SAGEMAKER = Platform(
+    name="aws",
+    bills=True,
+    uri_scheme="s3",
+    reads_files=False,
+    judge=find_violations,
+    is_transient=_is_transient,
+)

@@ -1,0 +1,45 @@
+"""This machine's description of itself, and SageMaker's limits as they apply to a local job."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from launcher.client.request.validation import Violation, find_violations
+from launcher.client.request.validation.violations import RequestPath
+from launcher.client.sessions.base import Platform
+from launcher.errors import Unreachable
+
+
+def local_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
+    """Return the errors of a request against SageMaker's limits that hold on this machine too.
+
+    Here a location may be a file:// URI, and no instance type is rented.
+    """
+    return tuple(
+        found
+        for found in find_violations(request)
+        if not (found.is_warning or _is_allowed_here(request, found.path))
+    )
+
+
+def _is_allowed_here(request: Mapping[str, Any], path: RequestPath) -> bool:
+    if path[-1] == "InstanceType":
+        return True
+    try:
+        value = reduce(operator.getitem, path, request)
+    except (KeyError, IndexError, TypeError):  # a field that is absent
+        return False
+    return isinstance(value, str) and value.startswith("file://")
+
+
+THIS_MACHINE = Platform(
+    name="local",
+    bills=False,
+    uri_scheme="file",
+    reads_files=True,
+    judge=local_violations,
+    is_transient=lambda error: isinstance(error, Unreachable),
+)
