@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.spec import JobSpec, Mpi
-from launcher.client.spec.distribution import Torchrun
+from launcher.client.spec import JobSpec
 
 #: torch takes seconds to import, and many more from a cold disk.
 _PATIENCE_SECONDS = 120
@@ -29,10 +28,12 @@ print(json.dumps({"count": count, "names": names}))
 
 def check(spec: JobSpec | None) -> Iterator[CheckResult]:
     """Check torch, numpy and what else a job needs; a missing one that it needs is a problem."""
-    yield _torch(is_needed=spec is not None and isinstance(spec.distribution, Torchrun))
+    distribution = None if spec is None else spec.distribution
+    yield _torch(is_needed=distribution is not None and distribution.needs_torch)
     yield _numpy(is_needed=spec is not None and spec.data_service is not None)
-    if spec is not None and isinstance(spec.distribution, Mpi):
-        yield _mpirun()
+    if distribution is not None:
+        for program, fix in distribution.programs.items():
+            yield _program(program, fix, distribution.title())
 
 
 def _torch(*, is_needed: bool) -> CheckResult:
@@ -60,14 +61,14 @@ def _numpy(*, is_needed: bool) -> CheckResult:
     return CheckResult(part=CheckSection.MACHINE, subject="numpy", level=Level.OK, what=version)
 
 
-def _mpirun() -> CheckResult:
-    path = shutil.which("mpirun")
+def _program(program: str, fix: str, distribution: str) -> CheckResult:
+    path = shutil.which(program)
     return CheckResult(
         part=CheckSection.MACHINE,
-        subject="mpirun",
+        subject=program,
         level=Level.OK if path else Level.PROBLEM,
-        what=path or "not on PATH, and the job's distribution is mpi",
-        fix=None if path else "on Debian and Ubuntu: apt-get install openmpi-bin",
+        what=path or f"not on PATH, and the job's distribution is {distribution}",
+        fix=None if path else fix,
     )
 
 

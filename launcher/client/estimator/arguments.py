@@ -19,7 +19,7 @@ from launcher.client.estimator.sdk_v2_types import (
 )
 from launcher.client.estimator.unknown_arguments import refusing_unknown
 from launcher.client.spec import CapacityRetry, DataService, JobSpec, MetricDefinition
-from launcher.client.spec.distribution import Distribution
+from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.sdk_v2_distribution import as_distribution
 
 

@@ -9,7 +9,7 @@ from launcher.client.estimator.estimator import Estimator
 from launcher.client.estimator.sdk_v2_types import GroupLike, RequestPart, Rule
 from launcher.client.estimator.unknown_arguments import passed_on, refusing_unknown
 from launcher.client.spec import CapacityRetry, DataService, MetricDefinition
-from launcher.client.spec.distribution import Distribution
+from launcher.client.spec.distributions.base import Distribution
 
 
 class PyTorch(Estimator):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.client.request.channel_routing import MODEL_CONTENT
-from launcher.client.spec import DataParallel, DataService, InstanceGroup, ModelParallel, Mpi
-from launcher.client.spec.distribution import Distribution, Torchrun
+from launcher.client.spec import DataService, InstanceGroup
+from launcher.client.spec.distributions.registry import distribution_from
 from launcher.shared import (
     CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
@@ -17,8 +17,6 @@ from launcher.shared import (
     TOOLKIT_PREFIX,
     DataPart,
     JobDocument,
-    Launch,
-    TrainerPart,
 )
 
 #: The path of each option in a description.
@@ -81,7 +79,7 @@ def constructor_arguments(
         "instance_groups": groups,
         "instance_type": resources.get("InstanceType"),
         "instance_count": resources.get("InstanceCount"),
-        "distribution": document and _distribution_of(document.trainer),
+        "distribution": document and distribution_from(document.trainer),
         "data_service": document and document.data and _data_service_of(document.data),
         "hyperparameters": {
             name: _decoded(value)
@@ -113,35 +111,6 @@ def _described_group(described: Mapping[str, Any], document: JobDocument | None)
         return group
     return dataclasses.replace(
         group, command=part.command, ready=part.ready, lifetime=part.lifetime
-    )
-
-
-def _distribution_of(trainer: TrainerPart) -> Distribution | None:
-    if trainer.launch == Launch.PYTHON:
-        return None
-    if trainer.launch == Launch.MPI:
-        return Mpi(
-            processes_per_host=trainer.processes_per_host, custom_options=trainer.mpi_options
-        )
-    replicas = _torchrun(DataParallel, trainer)
-    is_all = replicas.parallel == trainer.parallel
-    return replicas if is_all else _torchrun(ModelParallel, trainer)
-
-
-def _torchrun(kind: type[Torchrun], trainer: TrainerPart) -> Torchrun:
-    """Build the distribution from those of the ranks' settings that it has fields for.
-
-    The partition file itself stays with the job; the settings in it are already among the ranks'.
-    """
-    taken = {part.name for part in dataclasses.fields(kind)} - {"partition_file"}
-    default = vars(kind().parallel)
-    told = {
-        name: value
-        for name, value in vars(trainer.parallel).items()
-        if name in taken and value != default[name]
-    }
-    return kind(
-        processes_per_host=trainer.processes_per_host, hang_timeout=trainer.hang_timeout, **told
     )
 
 

@@ -20,18 +20,14 @@ from launcher.client.spec import (
     DataService,
     InstanceGroup,
     JobSpec,
-    ModelParallel,
-    Mpi,
     infer_roles,
 )
-from launcher.client.spec.distribution import Torchrun
 from launcher.shared import (
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
     CommandPart,
     DataPart,
     JobDocument,
-    Launch,
     Lifetime,
     Role,
     TrainerPart,
@@ -100,7 +96,7 @@ def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocu
 
     partition: the content of the spec's partition_file.
     """
-    if partition is not None and isinstance(spec.distribution, ModelParallel):
+    if partition is not None and spec.distribution is not None:
         spec = spec.replace(distribution=spec.distribution.completed(partition))
     roles = infer_roles(spec.groups, spec.data_service is not None)
     return JobDocument(
@@ -205,25 +201,9 @@ def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:
 
 
 def _trainer(spec: JobSpec, group: InstanceGroup) -> TrainerPart:
-    distribution = spec.distribution
-    if isinstance(distribution, Torchrun):
-        return TrainerPart(
-            entry_point=spec.script,
-            task=spec.task,
-            launch=Launch.TORCHRUN,
-            processes_per_host=distribution.processes_on(group.instance_type),
-            hang_timeout=distribution.hang_timeout,
-            parallel=distribution.parallel,
-        )
-    if isinstance(distribution, Mpi):
-        return TrainerPart(
-            entry_point=spec.script,
-            launch=Launch.MPI,
-            processes_per_host=distribution.processes_on(group.instance_type),
-            hang_timeout=0,  # MPI programs have timeouts of their own
-            mpi_options=distribution.custom_options,
-        )
-    return TrainerPart(entry_point=spec.script)
+    if spec.distribution is None:
+        return TrainerPart(entry_point=spec.script)
+    return spec.distribution.trainer_part(spec, group.instance_type)
 
 
 def _data_part(spec: JobSpec) -> DataPart | None:

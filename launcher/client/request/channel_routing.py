@@ -6,7 +6,7 @@ from typing import Any
 
 from launcher.client.request.request_options import present
 from launcher.client.request.toolkit import SOURCE_FILE
-from launcher.client.spec import FileSystemInput, JobSpec, Toolkit, TrainingInput
+from launcher.client.spec import FileSystemInput, JobSpec, TrainingInput
 from launcher.shared import CODE_CHANNEL
 
 #: The content type that SDK v2 gives the channel of a `model_uri`.
@@ -37,7 +37,7 @@ def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
         channels[spec.model_channel_name] = model
     if spec.starts_launcher:
         channels[CODE_CHANNEL] = TrainingInput(code_uri, input_mode="File")
-    elif isinstance(spec.distribution, Toolkit) and spec.enable_network_isolation:
+    elif spec.starts_toolkit and spec.enable_network_isolation:
         mode = None if spec.input_mode == "File" else "File"
         channels[CODE_CHANNEL] = TrainingInput(code_uri + SOURCE_FILE, input_mode=mode)
     return channels

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.client.spec import JobSpec
-from launcher.client.spec.spec_findings import FieldPath, dotted
-from launcher.client.spec.yaml_reader import shown
+from launcher.client.spec.spec_findings import FieldPath, dotted, shown
 from launcher.errors import Problem, SpecError
 
 #: Lists that nothing can be appended to.

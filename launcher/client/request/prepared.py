@@ -12,7 +12,7 @@ from launcher.client.request.bundle import build_bundle, build_source, launch_sc
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.request.toolkit import SOURCE_FILE
 from launcher.client.request.validation import Violation
-from launcher.client.spec import JobSpec, Toolkit, check
+from launcher.client.spec import JobSpec, check
 from launcher.client.spec.spec_findings import dotted
 from launcher.errors import Problem, SpecError
 from launcher.shared import (
@@ -55,7 +55,7 @@ def _code(
     spec: JobSpec, partition: Partition | None, uri: str
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the objects with the code of a job, by URI, and their warnings."""
-    if isinstance(spec.distribution, Toolkit):
+    if spec.starts_toolkit:
         source = build_source(spec)
         return {uri + SOURCE_FILE: source.content}, source.warnings
     if not spec.starts_launcher:

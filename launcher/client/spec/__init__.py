@@ -1,6 +1,11 @@
 """Job specifications, independent of where a job runs: values, validation rules and YAML."""
 
-from launcher.client.spec.distribution import DataParallel, DataService, ModelParallel, Mpi, Toolkit
+from launcher.client.spec.data_service import DataService
+from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec.distributions.data_parallel import DataParallel
+from launcher.client.spec.distributions.model_parallel import ModelParallel
+from launcher.client.spec.distributions.mpi_distribution import Mpi
+from launcher.client.spec.distributions.toolkit_distribution import Toolkit
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
@@ -16,6 +21,7 @@ __all__ = [
     "Ready",
     "TrainingInput",
     "FileSystemInput",
+    "Distribution",
     "DataParallel",
     "ModelParallel",
     "Mpi",

@@ -9,7 +9,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from launcher.client.spec.coerce import kept_forms
-from launcher.client.spec.distribution import DataService, Distribution, Toolkit
+from launcher.client.spec.data_service import DataService
+from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.spec_findings import Where, dotted
@@ -144,8 +145,14 @@ class JobSpec:
 
     @property
     def starts_launcher(self) -> bool:
-        """True if Launcher runs in the container: the job has code and no Toolkit distribution."""
-        return bool(self.entry_point or self.task) and not isinstance(self.distribution, Toolkit)
+        """True if Launcher runs in the container: the job has code, and AWS's toolkit no part."""
+        return bool(self.entry_point or self.task) and not self.starts_toolkit
+
+    @property
+    def starts_toolkit(self) -> bool:
+        """True if AWS's toolkit starts the job's processes."""
+        # Before the rules have seen it, the distribution may be of any type.
+        return not getattr(self.distribution, "runs_launcher", True)
 
     @property
     def s3_inputs(self) -> Mapping[str, TrainingInput]:

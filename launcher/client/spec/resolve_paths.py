@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from launcher.client.spec.distribution import Distribution, ModelParallel
 from launcher.client.spec.job_spec import LOCATIONS, JobSpec
 
 FILE_SCHEME = "file://"
@@ -31,16 +30,10 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
         script: _path(getattr(spec, script), folder),
         "dependencies": tuple(_path(path, folder) for path in spec.dependencies),
         "inputs": {**spec.inputs, **channels},
-        "distribution": _distribution(spec.distribution, folder),
+        "distribution": spec.distribution
+        and spec.distribution.anchored(lambda path: _path(path, folder)),
     }
     return spec.replace(**changes)
-
-
-def _distribution(distribution: Distribution | None, folder: Path) -> Distribution | None:
-    file = getattr(distribution, "partition_file", None)
-    if not isinstance(distribution, ModelParallel) or not isinstance(file, str):
-        return distribution
-    return dataclasses.replace(distribution, partition_file=_path(file, folder))
 
 
 def _uri(uri: str, folder: Path) -> str:

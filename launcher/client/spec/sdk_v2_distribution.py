@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.client.spec.distribution import (
-    TOOLKIT_STRATEGIES,
-    WORDS,
-    DataParallel,
-    Distribution,
-    Mpi,
-    Toolkit,
+from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec.distributions.registry import (
+    DEFAULT,
+    distribution_words,
+    distributions,
 )
 from launcher.client.spec.spec_findings import choice_fix, did_you_mean
 from launcher.errors import Problem, SpecError
 
-#: SDK v2's keys for a DistributedDataParallel script under torchrun.
-_TORCHRUN_STRATEGIES = ("torch_distributed", "pytorchddp")
 
-
-def kind_of(written: Any) -> type:
-    """Return the class of a distribution written in a document; DataParallel by default."""
+def kind_of(written: Any) -> type[Distribution]:
+    """Return the class of a distribution written in a document; the default if none is meant."""
     if isinstance(written, str):
         words = {written}
     else:
         words = set(written) if isinstance(written, Mapping) else set()
-    if words & set(TOOLKIT_STRATEGIES):
-        return Toolkit
-    return next((kind for kind, word in WORDS.items() if words == {word}), DataParallel)
+    return next((kind for kind in distributions() if kind.is_meant_by(words)), DEFAULT)
 
 
 def fix_of_distribution(declared: type, key: str) -> str | None:
     """Suggest a fix for an unknown distribution field; None if there is nothing to suggest."""
-    if declared not in WORDS:
+    if not issubclass(declared, Distribution) or not declared.word:
         return None
-    if key in WORDS.values():
+    kinds = distribution_words()
+    if key in kinds:
         return "write one distribution, alone"
-    for kind, word in WORDS.items():
-        if any(part.name == key for part in dataclasses.fields(kind)):
+    for word, kind in kinds.items():
+        if any(part.name == key for part in dataclasses.fields(kind)):  # type: ignore[arg-type]
             return f"remove it, or use {word}, which has it"
-    near = did_you_mean(key, WORDS.values())
+    near = did_you_mean(key, kinds)
     return f'did you mean "{near}"?' if near else None
 
 
@@ -60,15 +53,13 @@ def as_distribution(
     strategies = {name: options for name, options in distribution.items() if _enabled(options)}
     strategies.pop("instance_groups", None)
     _reject_unknown(strategies)
-    if strategies.keys() & set(TOOLKIT_STRATEGIES):
-        return Toolkit(strategies=strategies)
-    if len(strategies) > 1 and not strategies.keys() <= set(_TORCHRUN_STRATEGIES):
+    meant = [kind for kind in distributions() if strategies.keys() & set(kind.sdk_v2_keys)]
+    meant = [kind for kind in meant if not kind.runs_launcher] or meant
+    if len(meant) > 1:
         raise _distribution_error(
             f"two distributions at once: {' and '.join(strategies)}", "keep one of them"
         )
-    if "mpi" in strategies:
-        return _mpi(strategies["mpi"])
-    return DataParallel() if strategies else None
+    return meant[0].from_sdk_v2(strategies) if meant else None
 
 
 def _enabled(options: Any) -> bool:
@@ -81,7 +72,7 @@ def _enabled(options: Any) -> bool:
 
 
 def _reject_unknown(strategies: Mapping[str, Any]) -> None:
-    known = (*_TORCHRUN_STRATEGIES, "mpi", *TOOLKIT_STRATEGIES)
+    known = [key for kind in distributions() for key in kind.sdk_v2_keys]
     for name in strategies:
         if name not in known:
             raise _distribution_error(f"{name!r} is not a distribution", choice_fix(name, known))
@@ -89,12 +80,3 @@ def _reject_unknown(strategies: Mapping[str, Any]) -> None:
 
 def _distribution_error(what: str, fix: str) -> SpecError:
     return SpecError([Problem(what=what, where="distribution", fix=fix)])
-
-
-def _mpi(options: Mapping[str, Any]) -> Mpi:
-    """Split SDK v2's options for mpirun; turn its --NCCL_DEBUG into an exported variable."""
-    words = shlex.split(options.get("custom_mpi_options", ""))
-    while "--NCCL_DEBUG" in words[:-1]:
-        place = words.index("--NCCL_DEBUG")
-        words[place : place + 2] = ["-x", f"NCCL_DEBUG={words[place + 1]}"]
-    return Mpi(processes_per_host=options.get("processes_per_host"), custom_options=tuple(words))

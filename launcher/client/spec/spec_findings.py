@@ -70,3 +70,13 @@ def choice_fix(word: object, known: Iterable[str]) -> str:
     known = list(known)
     near = did_you_mean(str(word), known)
     return f'did you mean "{near}"?' if near else f"write one of {', '.join(known)}"
+
+
+def shown(value: object) -> str:
+    """Return the value in YAML notation, shortened to 60 characters."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

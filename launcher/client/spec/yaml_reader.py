@@ -13,19 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.client.spec.distribution import (
-    WORDS,
-    DataParallel,
-    DataService,
-    ModelParallel,
-    Mpi,
-    Toolkit,
-)
+from launcher.client.spec.data_service import DataService
+from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec.distributions.registry import DEFAULT, distribution_words
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix, did_you_mean
+from launcher.client.spec.spec_findings import (
+    FieldPath,
+    SpecFinding,
+    choice_fix,
+    did_you_mean,
+    shown,
+)
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.shared import Ready
 
@@ -37,10 +38,6 @@ _NOUNS: dict[Any, str] = {
     TrainingInput: "an input",
     FileSystemInput: "an input from a file system",
     CapacityRetry: "capacity_retry",
-    DataParallel: "a distribution",
-    ModelParallel: "the distribution model_parallel",
-    Mpi: "the distribution mpi",
-    Toolkit: "a distribution",
     DataService: "data_service",
     MetricDefinition: "a metric definition",
     str: "text",
@@ -96,7 +93,7 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> A
 
 def _meant(choices: tuple[Any, ...], value: Any) -> Any:
     """Return the union member that fits the value: X of "X | None", or a kind of input."""
-    if DataParallel in choices:
+    if Distribution in choices:
         return kind_of(value)
     is_file_system = isinstance(value, Mapping) and "file_system_id" in value
     return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
@@ -148,14 +145,11 @@ def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, Field
         return {"s3_data": value}, path
     if declared is MetricDefinition and isinstance(value, Mapping):
         return {{"Name": "name", "Regex": "regex"}.get(k, k): v for k, v in value.items()}, path
-    if declared is Toolkit:
-        return {"strategies": value if isinstance(value, Mapping) else {value: {}}}, path
-    if word := WORDS.get(declared):
-        if value == word:
-            return {}, path
-        if isinstance(value, Mapping) and list(value) == [word]:
-            return value[word] or {}, (*path, word)
-    return value, path
+    return declared.expanded(value, path) if _is_distribution(declared) else (value, path)
+
+
+def _is_distribution(declared: Any) -> bool:
+    return isinstance(declared, type) and issubclass(declared, Distribution)
 
 
 def _reject_unknown_keys(
@@ -211,29 +205,20 @@ def _is_required(part: dataclasses.Field[Any]) -> bool:
     return part.default is missing and part.default_factory is missing
 
 
-def shown(value: Any) -> str:
-    """Return the value in YAML notation, shortened to 60 characters."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _noun(declared: Any) -> str:
-    return _NOUNS[declared]
+    return str(declared.noun() if _is_distribution(declared) else _NOUNS[declared])
 
 
 def _known_fields(declared: Any) -> str:
-    if declared is DataParallel:
+    if declared is DEFAULT:
         return _example(declared)
     return f"known fields: {', '.join(part.name for part in written_fields(declared))}"
 
 
 def _example(declared: Any) -> str:
-    if declared is DataParallel:
-        return f"write {', '.join(WORDS.values())}, or {{data_parallel: {{processes_per_host: 1}}}}"
+    if declared is DEFAULT:
+        words = ", ".join(distribution_words())
+        return f"write {words}, or {{{DEFAULT.word}: {{processes_per_host: 1}}}}"
     if declared is Ready:
         return "write {port: 50051}, {file: ready} or {seconds: 5}"
     names = ", ".join(f"{part.name}: ..." for part in written_fields(declared)[:2])

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.client.spec.distribution import WORDS, Toolkit
+from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.yaml_reader import written_fields
 
@@ -16,10 +16,8 @@ def plain_values(value: Any) -> Any:
     """Return the value as mappings, lists, strings and numbers."""
     if isinstance(value, MetricDefinition):
         return {"Name": value.name, "Regex": value.regex}
-    if word := WORDS.get(type(value)):
-        return {word: _changed_fields(value)}
-    if isinstance(value, Toolkit):
-        return plain_values(value.strategies)
+    if isinstance(value, Distribution):
+        return value.written(_changed_fields(value))
     if dataclasses.is_dataclass(value):
         return _changed_fields(value)
     if isinstance(value, enum.Enum):

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules import (
     channel_rules,
     command_rules,
     data_service_rules,
-    distribution_rules,
     image_rules,
     interruption_rules,
     limit_rules,
     machine_rules,
     mount_rules,
     observation_rules,
-    parallel_rules,
-    partition_rules,
     resource_rules,
     source_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
-from launcher.client.spec.spec_findings import SpecFinding, Where
-from launcher.client.spec.yaml_reader import YamlReading, read_spec, shown, written_fields
+from launcher.client.spec.spec_findings import SpecFinding, Where, shown
+from launcher.client.spec.yaml_reader import YamlReading, read_spec, written_fields
 from launcher.client.spec.yaml_writer import plain_values
 from launcher.errors import Problem, SpecError
+
+
+def _distribution_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+    """Find what the job's distribution has to say about the job."""
+    if spec.distribution is not None:
+        yield from spec.distribution.problems(spec)
+
+
+def _problems_in_distribution(
+    spec: JobSpec, files: SourceFiles, known: Sequence[SpecFinding]
+) -> Iterator[SpecFinding]:
+    """Find problems with the distribution's files, skipping fields `known` to be wrong."""
+    if spec.distribution is not None:
+        wrong = {finding.path for finding in known if not finding.is_warning}
+        yield from spec.distribution.problems_in(spec, files, wrong)
+
 
 #: The rules that need only the specification.
 _RULES = (
@@ -34,9 +47,7 @@ _RULES = (
     resource_rules.find_problems,
     image_rules.find_problems,
     command_rules.find_problems,
-    distribution_rules.find_problems,
-    parallel_rules.find_problems,
-    partition_rules.find_problems,
+    _distribution_problems,
     source_rules.find_problems_of_names,
     channel_rules.find_problems,
     mount_rules.find_problems,
@@ -56,7 +67,7 @@ def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tupl
     """
     where = where or spec.where
     readable, judged = _judge(spec)
-    findings = [*judged, *partition_rules.find_problems_in(readable, files, known=judged)]
+    findings = [*judged, *_problems_in_distribution(readable, files, judged)]
     problems: Sequence[Problem] = ()
     try:
         findings += source_rules.find_problems_in(readable, files, known=judged)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
+from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.groups import InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.rules.machine_rules import groups_with_paths
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.client.spec.spec_findings import FieldPath, SpecFinding
 from launcher.shared import PYTHON_WORDS, Ready, Role

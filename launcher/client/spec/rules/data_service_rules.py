@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from launcher.client.spec.distribution import DataService
+from launcher.client.spec.data_service import DataService
+from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.rules.limit_rules import range_problems
 from launcher.client.spec.spec_findings import SpecFinding
 from launcher.shared import Ports, Role
 

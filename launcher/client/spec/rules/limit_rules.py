@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
+from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.channel_rules import INPUT_MODES, uri_problems
 from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
@@ -199,17 +200,6 @@ def _name_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         location = getattr(spec, field)
         if location is not None:
             yield from uri_problems(location, (field,))
-
-
-def range_problems(
-    path: FieldPath, value: int, least: int, most: int | None = None, unit: str = ""
-) -> Iterator[SpecFinding]:
-    """Find a number below `least` or above `most`."""
-    if value < least or (most is not None and value > most):
-        fix = (
-            f"use {least} to {most} {unit}".rstrip() if most is not None else f"use {least} or more"
-        )
-        yield SpecFinding(path=path, what=f"{path[-1]} is {value}", fix=fix)
 
 
 def count_problems(

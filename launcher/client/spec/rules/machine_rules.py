@@ -7,10 +7,10 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/train-heterogeneous-cluster.html
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from launcher.client import catalogue
+from launcher.client.spec.field_checks import groups_with_paths, is_typo
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
@@ -20,8 +20,6 @@ from launcher.shared import Role
 _GROUPS = ("instance_groups",)
 _GROUPS_LIMIT = 5
 _NAME_LIMIT = 64
-#: Pattern of AWS's instance types: family, generation, options; size.
-_TYPE_SHAPE = re.compile(r"ml\.[a-z]+\d+[a-z]*(-[a-z0-9]+)*\.(\d*x?large|medium|small|metal.*)")
 
 
 def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
@@ -42,12 +40,6 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         yield from _role_problems(spec)
 
 
-def groups_with_paths(spec: JobSpec) -> Iterator[tuple[FieldPath, InstanceGroup]]:
-    """Yield each group with the path of its fields."""
-    for index, group in enumerate(spec.groups):
-        yield (*_GROUPS, index) if spec.instance_groups else (), group
-
-
 def _one_way_to_say_it(spec: JobSpec) -> Iterator[SpecFinding]:
     if not spec.groups:
         yield SpecFinding(
@@ -64,15 +56,6 @@ def _one_way_to_say_it(spec: JobSpec) -> Iterator[SpecFinding]:
                 what=f"{field} is given beside instance_groups",
                 fix=f"remove {field}, or instance_groups",
             )
-
-
-def is_typo(instance_type: str) -> bool:
-    """Return whether the type is misspelled: malformed, or a known type with letters swapped."""
-    if catalogue.find(instance_type):
-        return False
-    return not _TYPE_SHAPE.fullmatch(instance_type) or any(
-        sorted(near) == sorted(instance_type) for near in catalogue.near(instance_type)
-    )
 
 
 def type_problems(name: str, path: FieldPath) -> Iterator[SpecFinding]:

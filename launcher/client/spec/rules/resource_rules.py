@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 
 from launcher.client import catalogue
+from launcher.client.spec.field_checks import groups_with_paths, range_problems
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.rules.limit_rules import range_problems
-from launcher.client.spec.rules.machine_rules import groups_with_paths, type_problems
+from launcher.client.spec.rules.machine_rules import type_problems
 from launcher.client.spec.spec_findings import FieldPath, SpecFinding
 
 _KEEP_ALIVE = ("keep_alive_period_in_seconds",)

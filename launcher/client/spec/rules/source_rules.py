@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from launcher.client.spec.distribution import WORDS, Torchrun
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
 from launcher.shared.partitions import Partition
@@ -75,9 +74,8 @@ def _problems_beside_task(spec: JobSpec, task: str) -> Iterator[SpecFinding]:
         what = f'task "{task}" is given beside entry_point "{spec.entry_point}"'
         fix = "remove one of them: a task is run by Launcher's own trainer, in place of a script"
         yield SpecFinding(path=_TASK, about=(_ENTRY_POINT,), what=what, fix=fix)
-    if not isinstance(spec.distribution, Torchrun):
-        word = WORDS.get(type(spec.distribution), "one of AWS's libraries")
-        given = word if spec.distribution else "none"
+    if spec.distribution is None or not spec.distribution.runs_tasks:
+        given = spec.distribution.title() if spec.distribution else "none"
         what = f'the trainer of task "{task}" runs under torchrun, and distribution is {given}'
         fix = "write distribution: data_parallel, or model_parallel"
         yield SpecFinding(path=("distribution",), about=(_TASK,), what=what, fix=fix)
@@ -92,7 +90,7 @@ def _entry_point_problems(spec: JobSpec) -> Iterator[SpecFinding]:
     if not spec.entry_point:
         if _needs_script(spec):
             fix = 'write "entry_point: ..."'
-            if isinstance(spec.distribution, Torchrun):
+            if spec.distribution is not None and spec.distribution.runs_tasks:
                 fix += ', or "task: module:function"'
             yield SpecFinding(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
     elif script.suffix != ".py":

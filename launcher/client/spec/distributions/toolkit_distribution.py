@@ -1,4 +1,4 @@
-"""Rules for MPI and AWS's own libraries; `parallel` has those for torchrun's distributions.
+"""AWS's own libraries, which AWS's toolkit starts; `request/toolkit` builds its hyperparameters.
 
 Source of the options of AWS's libraries, and of the cases that SDK v2 refuses: fw_utils.py and
 estimator.py of sagemaker 2.257.0.
@@ -6,52 +6,98 @@ estimator.py of sagemaker 2.257.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from launcher.client.spec.distribution import TOOLKIT_STRATEGIES, Mpi, Toolkit
-from launcher.client.spec.job_spec import JobSpec
+from launcher.client.spec.coerce import plain
+from launcher.client.spec.distributions.base import Distribution
+from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.rules.machine_rules import groups_with_paths
 from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
-from launcher.shared import Role
+from launcher.shared import Role, TrainerPart
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _PATH = ("distribution",)
-#: Options of mpirun that Launcher sets itself.
-_OWN_OPTIONS = ("--host", "-host", "-H", "--hostfile", "--machinefile", "-np", "--np", "-n", "-c")
-_OWN_PARAMETERS = ("plm_rsh_agent", "plm_rsh_no_tree_spawn", "orte_leave_session_attached")
 _LIBRARIES = ("dataparallel", "modelparallel")
 #: Strategies that may accompany AWS's model parallel library, to start its processes.
 _STARTERS = ("mpi", "torch_distributed")
+#: Keys of AWS's own libraries in SDK v2's `distribution`.
+TOOLKIT_STRATEGIES = (
+    "smdistributed",
+    "parameter_server",
+    "multi_worker_mirrored_strategy",
+    "pytorchxla",
+)
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
-    """Find problems with an Mpi or a Toolkit distribution."""
-    if isinstance(spec.distribution, Mpi):
-        yield from _mpi_problems(spec.distribution)
-    if isinstance(spec.distribution, Toolkit):
-        strategies = spec.distribution.strategies
-        yield from _choice_problems(strategies)
-        yield from _library_problems(strategies)
-        yield from _value_problems(strategies)
-        yield from _group_problems(spec, strategies)
+@dataclass(frozen=True, kw_only=True)
+class Toolkit(Distribution):
+    """One of AWS's own libraries, started by the toolkit in AWS's image as in SDK v2.
+
+    Launcher itself does not run in such a job: no data service, no commands and no per-host
+    failure reasons.
+
+    strategies: SDK v2's `distribution` without its instance_groups; the role of the train group
+        replaces those.
+    """
+
+    word: ClassVar[str] = ""
+    sdk_v2_keys: ClassVar[tuple[str, ...]] = TOOLKIT_STRATEGIES
+    runs_launcher: ClassVar[bool] = False
+
+    strategies: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategies", plain(self.strategies))
+
+    @classmethod
+    def noun(cls) -> str:
+        """Return its name in messages about its fields."""
+        return "a distribution"
+
+    @classmethod
+    def title(cls) -> str:
+        """Return its name in messages about the job."""
+        return "one of AWS's libraries"
+
+    @classmethod
+    def is_meant_by(cls, words: Set[object]) -> bool:
+        """Return whether one of AWS's libraries is among the words."""
+        return bool(words & set(TOOLKIT_STRATEGIES))
+
+    @classmethod
+    def expanded(cls, value: object, path: FieldPath) -> tuple[object, FieldPath]:
+        """Take a written distribution as the strategies themselves."""
+        return {"strategies": value if isinstance(value, Mapping) else {value: {}}}, path
+
+    def written(self, fields: Mapping[str, object]) -> object:
+        """Return the strategies, as SDK v2 writes them."""
+        return fields["strategies"]
+
+    @classmethod
+    def from_sdk_v2(cls, strategies: Mapping[str, Any]) -> Toolkit:
+        """Take SDK v2's strategies, which the rules check with the rest of the job."""
+        return cls(strategies=strategies)
+
+    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+        """Find problems with the strategies, and with what AWS's toolkit cannot have beside it."""
+        yield from _choice_problems(self.strategies)
+        yield from _library_problems(self.strategies)
+        yield from _value_problems(self.strategies)
+        yield from _group_problems(spec, self.strategies)
         yield from _problems_beside(spec)
 
+    def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
+        """Return a part that no runtime reads: Launcher does not run in such a job."""
+        return TrainerPart(entry_point=spec.script)
 
-def _mpi_problems(mpi: Mpi) -> Iterator[SpecFinding]:
-    path = (*_PATH, "mpi")
-    if mpi.processes_per_host is not None and mpi.processes_per_host < 1:
-        what = f"processes_per_host is {mpi.processes_per_host}"
-        yield SpecFinding(path=(*path, "processes_per_host"), what=what, fix="use 1 or more")
-    for index, word in enumerate(mpi.custom_options):
-        here = (*path, "custom_options", index)
-        if word in (*_OWN_OPTIONS, *_OWN_PARAMETERS):
-            what = f'mpirun\'s "{word}" is set by Launcher itself'
-            yield SpecFinding(
-                path=here, what=what, fix="remove it; use processes_per_host for counts"
-            )
-        elif not word.strip() or "\0" in word:
-            yield SpecFinding(path=here, what="a word for mpirun is empty", fix="remove it")
+    @classmethod
+    def from_trainer_part(cls, trainer: TrainerPart) -> None:
+        """Return None: such a job has no document."""
+        return
 
 
 def _choice_problems(strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.client.spec.distribution import OF_PARTITIONS, WORDS, ModelParallel
-from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.rules import parallel_rules
-from launcher.client.spec.rules.limit_rules import range_problems
-from launcher.client.spec.rules.source_rules import SourceFiles
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
-from launcher.client.spec.yaml_reader import shown
+from launcher.client.spec.distributions import pipeline_rules
+from launcher.client.spec.field_checks import range_problems, word_problems
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding, shown
 from launcher.errors import ParallelError
 from launcher.shared import OBJECTIVES
 from launcher.shared.partitions import Partition
 
-_MODEL: FieldPath = ("distribution", WORDS[ModelParallel])
+if TYPE_CHECKING:
+    from launcher.client.spec.distributions.model_parallel import ModelParallel
+    from launcher.client.spec.job_spec import JobSpec
+    from launcher.client.spec.rules.source_rules import SourceFiles
+
+#: Settings that the partition file provides where the job leaves them unset.
+OF_PARTITIONS = (
+    "partitions",
+    "microbatches",
+    "virtual_stages",
+    "schedule",
+    "precision",
+    "recomputed",
+)
+_MODEL: FieldPath = ("distribution", "model_parallel")
 _FILE: FieldPath = (*_MODEL, "partition_file")
 _BY_HAND = ("starts", "stages", "default_stage")
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(model: ModelParallel) -> Iterator[SpecFinding]:
     """Find problems with the settings of the cuts that do not depend on the file."""
-    model = spec.distribution
-    if not isinstance(model, ModelParallel):
-        return
     if model.partition_file is not None:
         yield from _problems_beside(model, "partition_file", (*_BY_HAND, "auto_partition"))
     elif model.auto_partition:
@@ -37,19 +44,15 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         yield SpecFinding(path=_FILE, what="partition_file is empty", fix=fix)
     if not model.auto_partition:
         yield from _problems_of_nothing_to_find(model)
-    yield from parallel_rules.word_problems((*_MODEL, "optimize"), model.optimize, OBJECTIVES)
+    yield from word_problems((*_MODEL, "optimize"), model.optimize, OBJECTIVES)
     if model.memory_cap is not None:
         yield from range_problems((*_MODEL, "memory_cap"), model.memory_cap, 1)
 
 
 def find_problems_in(
-    spec: JobSpec, files: SourceFiles, *, known: Iterable[SpecFinding]
+    spec: JobSpec, model: ModelParallel, files: SourceFiles, wrong: Set[FieldPath]
 ) -> Iterator[SpecFinding]:
-    """Find problems with the partition file, except those about fields `known` to be wrong."""
-    model = spec.distribution
-    wrong = {finding.path for finding in known if not finding.is_warning}
-    if not isinstance(model, ModelParallel) or model.partition_file is None:
-        return
+    """Find problems with the partition file, except those about fields in `wrong`."""
     try:
         partition = files.partition
     except ParallelError as error:
@@ -57,7 +60,9 @@ def find_problems_in(
         yield SpecFinding(path=_FILE, what=str(error), fix=fix)
         return
     if partition is not None:
-        found = list(_differences(model, partition)) or _problems_of_the_whole(spec, partition)
+        found = list(_differences(model, partition)) or _problems_of_the_whole(
+            spec, model, partition
+        )
         yield from (each for each in found if not each.rests_on(wrong))
 
 
@@ -74,12 +79,12 @@ def _differences(model: ModelParallel, partition: Partition) -> Iterator[SpecFin
             )
 
 
-def _problems_of_the_whole(spec: JobSpec, partition: Partition) -> Iterator[SpecFinding]:
+def _problems_of_the_whole(
+    spec: JobSpec, model: ModelParallel, partition: Partition
+) -> Iterator[SpecFinding]:
     """Find problems with the job after the settings of its file are filled in."""
-    model = spec.distribution
-    assert isinstance(model, ModelParallel)  # no other job has a file
     whole = dataclasses.replace(model.completed(partition), partition_file=None)
-    for found in parallel_rules.find_problems(spec.replace(distribution=whole)):
+    for found in (*whole.field_problems(), *pipeline_rules.find_problems(spec, whole)):
         what, fix = f"{_name(model)}: {found.what}", f"make another file: {found.fix}"
         yield dataclasses.replace(found, path=_FILE, what=what, fix=fix)
 

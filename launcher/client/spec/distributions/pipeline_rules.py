@@ -1,4 +1,4 @@
-"""Rules for torchrun's distributions: ranks per model, pipeline cuts, and memory savings.
+"""Rules for pipelines: ranks per model, cuts and schedules.
 
 Source of the limits of the schedules: torch.distributed.pipelining.schedules of torch 2.13.
 """
@@ -6,59 +6,31 @@ Source of the limits of the schedules: torch.distributed.pipelining.schedules of
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.distribution import WORDS, DataParallel, ModelParallel, Torchrun
+from launcher.client.spec.field_checks import (
+    is_typo,
+    name_problems,
+    range_problems,
+    word_problems,
+)
 from launcher.client.spec.groups import InstanceGroup
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.rules.limit_rules import range_problems
-from launcher.client.spec.rules.machine_rules import is_typo
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
-from launcher.shared import COMPRESSIONS, PLACEMENTS, PRECISIONS, SCHEDULES, ParallelPart, Role
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.shared import PLACEMENTS, SCHEDULES, ParallelPart, Role
+
+if TYPE_CHECKING:
+    from launcher.client.spec.distributions.model_parallel import ModelParallel
+    from launcher.client.spec.job_spec import JobSpec
 
 #: The largest number of partitions that a fix suggests.
 _MOST = 64
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
-    """Find problems with a distribution that torchrun starts."""
-    distribution = spec.distribution
-    if not isinstance(distribution, Torchrun):
-        return
-    path = ("distribution", WORDS[type(distribution)])
-    yield from _process_problems(distribution, path)
-    yield from range_problems((*path, "accumulation"), distribution.accumulation, 1)
-    yield from word_problems((*path, "precision"), distribution.precision, PRECISIONS)
-    yield from _name_problems((*path, "recomputed"), distribution.recomputed)
-    if isinstance(distribution, DataParallel):
-        yield from _exchange_problems(distribution, path)
-    else:
-        yield from _pipeline_problems(spec, distribution, path)
-
-
-def _process_problems(distribution: Torchrun, path: FieldPath) -> Iterator[SpecFinding]:
-    if distribution.processes_per_host is not None:
-        processes = distribution.processes_per_host
-        yield from range_problems((*path, "processes_per_host"), processes, 1)
-    yield from range_problems((*path, "hang_timeout"), distribution.hang_timeout, 0)
-
-
-def _exchange_problems(data: DataParallel, path: FieldPath) -> Iterator[SpecFinding]:
-    yield from word_problems((*path, "compression"), data.compression, COMPRESSIONS)
-    if data.sharded and data.compression is not None:
-        yield SpecFinding(
-            path=(*path, "compression"),
-            about=((*path, "sharded"),),
-            what=f'compression is "{data.compression}", and sharded is true',
-            fix="remove one of them: torch compresses only the gradients of whole replicas",
-        )
-
-
-def _pipeline_problems(
-    spec: JobSpec, model: ModelParallel, path: FieldPath
-) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec, model: ModelParallel) -> Iterator[SpecFinding]:
+    """Find problems with the cuts, the schedule and the ranks of a pipeline."""
+    path = model.path
     part = model.parallel
     counts = ("partitions", "microbatches", "virtual_stages")
     wrong = [
@@ -69,7 +41,9 @@ def _pipeline_problems(
     yield from wrong
     yield from word_problems((*path, "placement"), part.placement, PLACEMENTS)
     yield from word_problems((*path, "schedule"), part.schedule, SCHEDULES)
-    if wrong or model.partition_file is not None:  # the file has the rest; `partition` checks it
+    if (
+        wrong or model.partition_file is not None
+    ):  # the file has the rest; `partition_rules` checks it
         return
     about = tuple((*path, field) for field in counts)
     for finding in (
@@ -103,7 +77,7 @@ def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[SpecFin
 def _cut_problems(model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
     """Check that every stage gets a part of the model, and that only one way of cutting is used."""
     last = model.partitions * model.virtual_stages - 1
-    yield from _name_problems((*path, "starts"), model.starts)
+    yield from name_problems((*path, "starts"), model.starts)
     yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
     if model.starts and model.stages:
         what, fix = "starts and stages are both given", "remove one of them"
@@ -172,20 +146,3 @@ def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iter
 def _train_groups(spec: JobSpec) -> list[InstanceGroup]:
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     return [g for g in spec.groups if roles.get(g.instance_group_name) is Role.TRAIN]
-
-
-def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[SpecFinding]:
-    """Find a word that is not one of the known ones; None is allowed."""
-    if word is not None and word not in known:
-        what = f'"{word}" is no known {path[-1]}'
-        yield SpecFinding(path=path, what=what, fix=choice_fix(word, known))
-
-
-def _name_problems(path: FieldPath, modules: tuple[str, ...]) -> Iterator[SpecFinding]:
-    for name, times in Counter(modules).items():
-        here = (*path, modules.index(name))
-        if not name.strip():
-            yield SpecFinding(path=here, what=f"a name in {path[-1]} is empty", fix="name a module")
-        elif times > 1:
-            what = f'"{name}" is listed {times} times in {path[-1]}'
-            yield SpecFinding(path=here, what=what, fix="keep one of them")

@@ -1,0 +1,33 @@
+"""The data service of a job, as its author describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launcher.client.spec.spec_names import names
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataService:
+    """The datasets that the data group's hosts serve to the training script, and their settings.
+
+    datasets: "module:function" for each dataset; data hosts import nothing else of the user's.
+    workers_per_host: worker processes per data host; None means one per CPU.
+    prefetch_bytes: maximum bytes of finished batches that a train host buffers for its ranks.
+    start_timeout: seconds that hosts wait for each other at the start of the job (groups start
+        minutes apart, and download their channels first). After that, the job fails.
+    local_workers: worker processes on each train host, on CPUs that the script leaves idle.
+    checksums: whether batches carry checksums, which the train hosts verify.
+    metrics_port: port of the Prometheus endpoint on the first train host; None disables it.
+    """
+
+    datasets: tuple[str, ...] = ()
+    workers_per_host: int | None = None
+    prefetch_bytes: int = 256 * 1024 * 1024
+    start_timeout: int = 60 * 60
+    local_workers: int = 0
+    checksums: bool = False
+    metrics_port: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "datasets", names(self.datasets))

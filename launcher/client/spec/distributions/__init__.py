@@ -1,0 +1,1 @@
+"""The ways to spread training over processes: one class each, which `registry` lists."""

@@ -1,0 +1,116 @@
+"""The base of the distributions: all that the rest of the client asks of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from launcher.client import catalogue
+from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.shared import TrainerPart
+from launcher.shared.partitions import Partition
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
+    from launcher.client.spec.rules.source_rules import SourceFiles
+
+
+class Distribution(ABC):
+    """A way to spread training over processes: a frozen dataclass whose fields are its YAML.
+
+    A subclass is listed in `registry`, or in the entry point group "launcher.distributions" of
+    another package. Its ranks are started by the runtime's starter for the `launch` word of its
+    `trainer_part`.
+
+    word: its key in YAML. sdk_v2_keys: its keys in the `distribution` of SageMaker SDK v2.
+    runs_launcher: whether Launcher starts the hosts; if not, AWS's toolkit does.
+    runs_tasks: whether it can run a Task with our trainers. needs_torch: whether its hosts need
+    torch. programs: other programs that its hosts need, each with how to install it.
+    """
+
+    word: ClassVar[str]
+    sdk_v2_keys: ClassVar[tuple[str, ...]] = ()
+    runs_launcher: ClassVar[bool] = True
+    runs_tasks: ClassVar[bool] = False
+    needs_torch: ClassVar[bool] = False
+    programs: ClassVar[Mapping[str, str]] = {}
+
+    # YAML
+
+    @classmethod
+    def noun(cls) -> str:
+        """Return its name in messages about its fields."""
+        return f"the distribution {cls.word}"
+
+    @classmethod
+    def title(cls) -> str:
+        """Return its name in messages about the job."""
+        return cls.word
+
+    @classmethod
+    def is_meant_by(cls, words: Set[object]) -> bool:
+        """Return whether a document with these words, or keys, describes this distribution."""
+        return words == {cls.word}
+
+    @classmethod
+    def expanded(cls, value: object, path: FieldPath) -> tuple[object, FieldPath]:
+        """Expand a written distribution to its fields; return them and the path that they have."""
+        if value == cls.word:
+            return {}, path
+        if isinstance(value, Mapping) and list(value) == [cls.word]:
+            return value[cls.word] or {}, (*path, cls.word)
+        return value, path
+
+    def written(self, fields: Mapping[str, object]) -> object:
+        """Return what a document holds, given the fields that differ from their defaults."""
+        return {self.word: fields}
+
+    @classmethod
+    def from_sdk_v2(cls, strategies: Mapping[str, Any]) -> Distribution:
+        """Convert SDK v2's strategies, of which at least one is among `sdk_v2_keys`."""
+        return cls()
+
+    # Rules
+
+    @abstractmethod
+    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+        """Find problems with its fields, and with what the job has beside it."""
+
+    def problems_in(
+        self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
+    ) -> Iterator[SpecFinding]:
+        """Find problems with the files that it names, except those about fields in `wrong`."""
+        return iter(())
+
+    # The job
+
+    def anchored(self, absolute: Callable[[str], str]) -> Distribution:
+        """Return a copy in which every local path is absolute."""
+        return self
+
+    def completed(self, partition: Partition) -> Distribution:
+        """Return a copy with the settings of the job's partition file."""
+        return self
+
+    @abstractmethod
+    def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
+        """Return the train group's part of the job document; instance_type: that of its hosts."""
+
+    @classmethod
+    @abstractmethod
+    def from_trainer_part(cls, trainer: TrainerPart) -> Distribution | None:
+        """Return the distribution that has written this part; None if it is another's."""
+
+    @property
+    def path(self) -> FieldPath:
+        """The path of its fields in the job."""
+        return ("distribution", self.word)
+
+
+def count_processes(given: int | None, instance_type: str) -> int:
+    """Return the processes per host: those given, or one per accelerator; 1 for unknown types."""
+    if given is not None:
+        return given
+    known = catalogue.find(instance_type)
+    return known.processes if known else 1
