@@ -100,6 +100,12 @@ def test_what_older_runtimes_would_leave_out_of_a_data_service_needs_a_version(
     assert JobDocument.from_json(document.to_json()) == document
 
 
+def test_only_another_data_engine_needs_the_version_that_has_engines() -> None:
+    document = replace(DOCUMENT, data=DataPart(datasets=("pipeline:train_set",), engine="made-up"))
+    assert json.loads(document.to_json())["version"] == 7
+    assert JobDocument.from_json(document.to_json()) == document
+
+
 @pytest.mark.parametrize(
     "newer", [{"task": "task:make"}, {"parallel": ParallelPart(partitions=2)}], ids=str
 )
@@ -156,7 +162,10 @@ def test_a_document_of_before_there_were_hang_timeouts_is_read() -> None:
 
 def test_a_newer_document_is_refused_with_a_clear_word() -> None:
     newer = json.dumps({**json.loads(DOCUMENT.to_json()), "version": 99})
-    with pytest.raises(ContractError, match="version 99, and this runtime knows versions up to 7"):
+    with pytest.raises(
+        ContractError,
+        match=f"version 99, and this runtime knows versions up to {JobDocument.VERSION}:",
+    ):
         JobDocument.from_json(newer)
 
 

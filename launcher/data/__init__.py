@@ -8,6 +8,7 @@ pass over an epoch; `state`, which saves and restores resume points; and `source
 batches from this process or from the `service`. The packages are layers, and each may import those
 below it:
 
+engines     what prepares batches away from the ranks: their registry and the seam
 dispatcher, worker, receiver    the processes of the data service (`python -m` runs them)
 memory      shared memory between a receiver and the ranks of its host
 figures     metrics and the bottleneck analysis

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from weakref import WeakMethod, finalize
 
 from launcher.data.batches import structure
+from launcher.data.engines.base import BatchSource
 from launcher.data.loader_state import State, read_state, write_state
 from launcher.data.memory.pinning import open_pinning
 from launcher.data.metrics.counters import StreamCounters, epochs_so_far
@@ -20,7 +21,7 @@ from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
 from launcher.data.order.samples import Description
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.streams import OnError, StreamSpec, Uneven
-from launcher.data.sources import BatchSource, open_source
+from launcher.data.sources import open_source
 from launcher.data.stream_options import StreamOptions
 from launcher.errors import DataError
 

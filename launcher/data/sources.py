@@ -1,13 +1,14 @@
-"""Sources of a loader's batches: this process, or the data service."""
+"""Sources of a loader's batches: this process, or the job's data engine."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Mapping
-from typing import Protocol
 
 from launcher.data.batches import structure
 from launcher.data.batches.structure import Array
+from launcher.data.engines.base import BatchSource
+from launcher.data.engines.registry import find_engine
 from launcher.data.memory.pinning import Pinning
 from launcher.data.metrics import in_process
 from launcher.data.order import samples, seeding, shard_passes
@@ -17,53 +18,29 @@ from launcher.data.order.shard_passes import Parts, Step
 from launcher.data.order.shard_reader import LocalShardReader
 from launcher.data.order.shards import ShardPlan
 from launcher.data.order.streams import StreamSpec
-from launcher.data.service import ServiceSource
-from launcher.errors import DataServiceUnavailable
-from launcher.runtime.environment import RECEIVER_VARIABLE, paths_here
+from launcher.runtime.environment import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
 
 
-class BatchSource(Protocol):
-    """Provides datasets' descriptions and the batches of plans."""
-
-    def describe(self, dataset: str) -> Description:
-        """Return the description of a dataset."""
-
-    def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
-        """Yield the steps of a plan and their batches, in order if its stream requires it."""
-
-    def prepare(self, plan: BatchPlan) -> None:
-        """Start work on a plan that is likely to be read after the current one."""
-
-    def report(self, stream: str, figures: Mapping[str, float]) -> None:
-        """Pass on this rank's counters of a stream."""
-
-    def close(self) -> None:
-        """Release the source; arrays that were returned stay valid."""
-
-
 def open_source(pinning: Pinning | None = None) -> BatchSource:
-    """Open the data service if the job declares one, else this process; never fall back.
+    """Open the job's data engine if the job declares a data service, else this process.
 
-    Raises DataServiceUnavailable when a declared service is not reachable from this process.
+    Never falls back: raises DataServiceUnavailable when a declared service is not reachable from
+    this process, and DataError when there is no such engine.
     """
-    if name := os.environ.get(RECEIVER_VARIABLE):
-        return ServiceSource(name, pinning)
-    if _service_is_declared():
-        raise DataServiceUnavailable(
-            f"this job declares a data group, but {RECEIVER_VARIABLE} is not set in this process: "
-            "start it with the environment of the training script"
-        )
-    return LocalSource(pinning)
+    name = os.environ.get(ENGINE_VARIABLE) or _declared_engine()
+    return LocalSource(pinning) if name is None else find_engine(name).open_source(pinning)
 
 
-def _service_is_declared() -> bool:
+def _declared_engine() -> str | None:
     document = paths_here().channels / CODE_CHANNEL / DOCUMENT_FILE
     if not document.exists():
-        return False  # a script run by hand, outside any job
+        return None  # a script run by hand, outside any job
     declared = JobDocument.from_json(document.read_text())
-    has_local_workers = declared.data is not None and declared.data.local_workers > 0
-    return has_local_workers or Role.DATA in declared.roles.values()
+    if declared.data is None:
+        return None
+    has_workers = declared.data.local_workers > 0 or Role.DATA in declared.roles.values()
+    return declared.data.engine if has_workers else None
 
 
 class LocalSource:

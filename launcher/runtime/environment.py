@@ -32,6 +32,8 @@ from launcher.shared import (
 
 #: The abstract Unix socket on which a train host's receiver serves its ranks and local workers.
 RECEIVER_VARIABLE = "LAUNCHER_RECEIVER"
+#: The data engine whose services run on this train host, for its ranks.
+ENGINE_VARIABLE = "LAUNCHER_DATA_ENGINE"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launcher.errors import LauncherError
 from launcher.runtime import command_role, failure_file, job_coordination, processes, serve, train
+from launcher.runtime.data_services import data_services
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
@@ -84,6 +85,8 @@ def _role(environment: Environment) -> Callable[[JobHost], None]:
         raise LauncherError(f"group {name} runs a command, but the job document does not say which")
     if environment.has_data_service and environment.document.data is None:
         raise LauncherError("there are data hosts, but the job document says nothing to serve")
+    if environment.has_data_service and environment.document.data is not None:
+        data_services(environment.document.data.engine)  # raises if there is none
     if len(environment.cluster.hosts) > 1 and not environment.token:
         raise LauncherError("a job of several hosts needs LAUNCHER_TOKEN in its Environment")
     return ROLES[role]

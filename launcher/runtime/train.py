@@ -2,59 +2,49 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 import time
 from pathlib import Path
 
 from launcher.runtime.cluster import in_numeric_order
-from launcher.runtime.environment import RECEIVER_VARIABLE
+from launcher.runtime.data_services import DataServices, data_services
+from launcher.runtime.environment import ENGINE_VARIABLE
 from launcher.runtime.hyperparameters import as_arguments
 from launcher.runtime.job_host import JobEnded, JobHost
-from launcher.runtime.serve import start_local_workers, stop_local_workers
 from launcher.runtime.starters.registry import starter_for
 
 #: Extra seconds in which a command host can report why it is not ready, which is more specific.
 _PRECEDENCE = 5.0
-#: Restarts of the dispatcher that are allowed within half a minute.
-_DISPATCHER_RESTARTS = 5
-#: asyncio allocates 256 KiB per receive, which glibc would request from the kernel (mallopt(3)).
-_DISPATCHER_VARIABLES = dict.fromkeys(
-    ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(4 << 20)
-)
 
 
 def play(host: JobHost) -> None:
     """Run the train host's part to its end; raise HostFailed, JobOver or StopRequested."""
-    _start_data_services(host)
+    services = _start_data_services(host)
     _wait_for_commands(host)
     reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
     try:
         _train(host, reports)
     finally:
         shutil.rmtree(reports, ignore_errors=True)
-    stop_local_workers(host)
-    host.close_service("receiver")  # it forwards the ranks' final messages
+    if services is not None:
+        services.stop_reading(host)
     host.board.done()
     _wait_for_others(host)
-    host.close_service("dispatcher")
+    if services is not None:
+        services.stop(host)
 
 
-def _start_data_services(host: JobHost) -> None:
-    if not host.environment.has_data_service:
-        return
-    host.need("numpy", "the data service")
-    if host.environment.cluster.is_leader:
-        host.start_service(
-            "dispatcher",
-            "launcher.data.dispatcher",
-            variables=_DISPATCHER_VARIABLES,
-            restarts=_DISPATCHER_RESTARTS,
-        )
-    host.variables[RECEIVER_VARIABLE] = f"launcher-{secrets.token_hex(8)}"
-    host.start_service("receiver", "launcher.data.receiver")
-    start_local_workers(host)
+def _start_data_services(host: JobHost) -> DataServices | None:
+    data = host.environment.document.data
+    if data is None or not host.environment.has_data_service:
+        return None
+    services = data_services(data.engine)
+    for package in services.packages:
+        host.need(package, "the data service")
+    host.variables[ENGINE_VARIABLE] = data.engine
+    services.start(host)
+    return services
 
 
 def _wait_for_commands(host: JobHost) -> None:

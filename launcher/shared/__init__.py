@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from launcher.shared.event_lines import format_event, parse_event
 from launcher.shared.job_document import (
+    DEFAULT_ENGINE,
     PYTHON_WORDS,
     CommandPart,
     DataPart,
@@ -102,6 +103,7 @@ __all__ = [
     "COMPRESSIONS",
     "Objective",
     "OBJECTIVES",
+    "DEFAULT_ENGINE",
     "DataPart",
     "Lifetime",
     "Ready",

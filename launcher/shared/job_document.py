@@ -21,6 +21,10 @@ class Role(str, enum.Enum):
     COMMAND = "command"
 
 
+#: The data engine of Launcher itself.
+DEFAULT_ENGINE = "launcher"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataPart:
     """The data group's settings; a dataset that is not listed here is never imported.
@@ -30,6 +34,7 @@ class DataPart:
     local_workers: processes on each train host that also prepare batches.
     checksums: if true, batches carry checksums that the receiver verifies.
     metrics_port: the port on which the leader serves the data service's metrics, None for none.
+    engine: the data engine that prepares the batches, by its name in the registry.
     """
 
     datasets: tuple[str, ...]
@@ -38,11 +43,19 @@ class DataPart:
     local_workers: int = 0
     checksums: bool = False
     metrics_port: int | None = None
+    engine: str = DEFAULT_ENGINE
 
     @property
     def is_plain(self) -> bool:
         """True if the first runtimes can read every setting that differs from its default."""
-        return not (self.local_workers or self.checksums or self.metrics_port)
+        return self.lowest_version == 1
+
+    @property
+    def lowest_version(self) -> int:
+        """The lowest version of a document that supports these settings."""
+        if self.engine != DEFAULT_ENGINE:
+            return 7
+        return 4 if self.local_workers or self.checksums or self.metrics_port else 1
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields as JSON holds them."""
@@ -50,6 +63,7 @@ class DataPart:
             "local_workers": self.local_workers,
             "checksums": self.checksums,
             "metrics_port": self.metrics_port,
+            "engine": self.engine,
         }
         return {
             "datasets": list(self.datasets),
@@ -68,6 +82,7 @@ class DataPart:
             local_workers=raw.get("local_workers", 0),
             checksums=raw.get("checksums", False),
             metrics_port=raw.get("metrics_port"),
+            engine=raw.get("engine", DEFAULT_ENGINE),
         )
 
 
@@ -141,8 +156,8 @@ class JobDocument:
 
     A document states the lowest version that supports its content. Version 2 added commands;
     version 3 MPI; version 4 a data service's local workers, checksums and metrics; version 5 tasks
-    and parallel settings; version 6 cuts from measurements; version 7 starters
-    of other packages, and their settings.
+    and parallel settings; version 6 cuts from measurements; version 7 starters of other packages
+    with their settings, and data engines by name.
     """
 
     VERSION = 7
@@ -174,7 +189,7 @@ class JobDocument:
         )
 
     def _lowest_version(self) -> int:
-        of_data = 1 if self.data is None or self.data.is_plain else 4
+        of_data = 1 if self.data is None else self.data.lowest_version
         of_commands = 2 if self.commands else 1
         return max(of_data, of_commands, self.trainer.lowest_version)
 

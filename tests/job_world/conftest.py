@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 
-from launcher.shared import DataPart, JobDocument, Launch, ParallelPart, Role, TrainerPart
+from launcher.shared import (
+    DEFAULT_ENGINE,
+    DataPart,
+    JobDocument,
+    Launch,
+    ParallelPart,
+    Role,
+    TrainerPart,
+)
 
 
 @pytest.fixture
@@ -31,6 +39,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
         metrics_port: int | None = None,
         checksums: bool = False,
         local_workers: int = 0,
+        engine: str = DEFAULT_ENGINE,
         entry_point: str = "train.py",
         datasets: tuple[str, ...] = ("pipeline:train_set",),
         hang_timeout: int = 0,
@@ -59,6 +68,7 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
                 metrics_port=metrics_port,
                 checksums=checksums,
                 local_workers=local_workers,
+                engine=engine,
             ),
             start_timeout=start_timeout,
         )

@@ -350,7 +350,7 @@ def test_a_wait_for_data_is_said_in_the_log(first: str) -> None:
         receiver.listen()
         script = subprocess.Popen(
             [sys.executable, "-c", WAITING.format(first=first)],
-            env={**os.environ, "LAUNCHER_RECEIVER": name},
+            env={**os.environ, "LAUNCHER_DATA_ENGINE": "launcher", "LAUNCHER_RECEIVER": name},
             stderr=subprocess.PIPE,
             text=True,
         )

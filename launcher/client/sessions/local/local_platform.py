@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 from launcher.client.request.validation import Violation, find_violations
@@ -28,8 +26,10 @@ def local_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
 def _is_allowed_here(request: Mapping[str, Any], path: RequestPath) -> bool:
     if path[-1] == "InstanceType":
         return True
+    value: Any = request
     try:
-        value = reduce(operator.getitem, path, request)
+        for step in path:
+            value = value[step]
     except (KeyError, IndexError, TypeError):  # a field that is absent
         return False
     return isinstance(value, str) and value.startswith("file://")

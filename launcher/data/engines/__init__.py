@@ -1,0 +1,1 @@
+"""Data engines: what prepares the batches of a job, and how ranks read them."""

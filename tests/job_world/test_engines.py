@@ -1,0 +1,123 @@
+"""A data engine of another package: one module and its entry point, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hosts import Hosts
+from programs import PIPELINE, READER
+
+from launcher.data import DataLoader
+from launcher.data.engines.registry import ENTRY_POINTS, find_engine
+from launcher.errors import DataError
+from launcher.shared import DEFAULT_ENGINE
+
+MakeHosts = Callable[..., Hosts]
+
+ENGINE = """
+import os
+
+from launcher.runtime.serve import keep_workers
+
+class MadeUpEngine:
+    packages = ("numpy",)
+
+    def start(self, host):
+        host.start_service("pump", "made_up_process", ["pump"])
+        host.variables["MADE_UP"] = "here"
+
+    def serve(self, host):
+        keep_workers(host, "made_up_process", 1, {})
+
+    def stop_reading(self, host):
+        host.close_service("pump")
+
+    def stop(self, host):
+        print("made-up engine stopped", flush=True)
+
+    def open_source(self, pinning):
+        from launcher.data.sources import LocalSource
+
+        class MadeUpSource(LocalSource):
+            def batches(self, plan):
+                print(f"made-up batches: {os.environ.get('MADE_UP')}", flush=True)
+                return super().batches(plan)
+
+            def report(self, stream, figures):
+                print(f"made-up figures of {stream}", flush=True)
+
+        return MadeUpSource(pinning)
+"""
+
+PROCESS = """
+import signal, sys
+print("made-up process", sys.argv[1], flush=True)
+signal.sigwait({signal.SIGUSR1, signal.SIGTERM})
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder where such a package is installed."""
+    folder = tmp_path / "site"
+    info = folder / "made_up-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "made_up_engine.py").write_text(ENGINE)
+    (folder / "made_up_process.py").write_text(PROCESS)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: made-up\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[{ENTRY_POINTS}]\nmade-up = made_up_engine:MadeUpEngine\n"
+    )
+    return folder
+
+
+def hashes(hosts: Hosts) -> list[str]:
+    return [line for line in hosts.output().splitlines() if "sha256=" in line]
+
+
+def test_a_job_reads_the_same_batches_through_another_engine(
+    make_hosts: MakeHosts, package: Path
+) -> None:
+    files = {"pipeline.py": PIPELINE, "train.py": READER}
+    alone = make_hosts(files)
+    there = make_hosts(files, data=1, engine="made-up", environment={"PYTHONPATH": str(package)})
+    alone.start()
+    there.start()
+    assert set(alone.wait().values()) == {0}, alone.output()
+    assert set(there.wait().values()) == {0}, there.output()
+    assert hashes(there) == hashes(alone) != []
+    assert "made-up process 0" in there["algo-1"].output
+    train = there["algo-2"].output
+    for line in ("made-up process pump", "made-up batches: here", "made-up engine stopped"):
+        assert line in train
+    assert "made-up figures of pipeline:train_set" in train
+    assert there.processes() == []
+
+
+def test_a_loader_reads_through_the_engine_of_its_process(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (package / "engine_numbers.py").write_text("def numbers():\n    return [3, 1, 4, 1]\n")
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setenv("LAUNCHER_DATA_ENGINE", "made-up")
+    monkeypatch.setenv("MADE_UP", "by hand")
+    loader = DataLoader("engine_numbers:numbers", batch_size=2, tensors=False)
+    assert [batch.tolist() for batch in loader] == [[3, 1], [4, 1]]
+    assert "made-up batches: by hand" in capsys.readouterr().out
+
+
+def test_an_engine_that_is_not_there_is_refused_by_every_host(make_hosts: MakeHosts) -> None:
+    hosts = make_hosts({"train.py": READER, "pipeline.py": PIPELINE}, data=1, engine="no-such")
+    hosts.start()
+    assert set(hosts.wait().values()) == {1}
+    for host in hosts.hosts.values():
+        assert host.failure is not None
+        assert 'there is no data engine "no-such" here, only launcher' in host.failure
+
+
+def test_ours_is_found_by_its_line_and_others_are_named() -> None:
+    assert find_engine(DEFAULT_ENGINE).packages == ("numpy",)
+    with pytest.raises(DataError, match=r'no data engine "tf\.data" here, only launcher'):
+        find_engine("tf.data")
