@@ -25,6 +25,8 @@ from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.sharding import Uses
 
+__all__ = ["replicate", "accumulating", "average", "fill", "clip"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Compression:

@@ -35,6 +35,8 @@ from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
 from launcher.shared import Schedule
 
+__all__ = ["Pipeline"]
+
 
 class Pipeline:
     """A model whose stages are on the ranks of a replica; each rank holds only its own stages.

@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.context import ParallelContext
 
+__all__ = ["Loss", "Valid", "nothing", "MeanLoss", "WeightedLoss"]
+
 #: Counts the valid labels among some targets.
 Valid = Callable[[Any], "torch.Tensor | int"]
 Loss = Callable[[Any, Any], torch.Tensor]

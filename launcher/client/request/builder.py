@@ -211,7 +211,7 @@ def _data_part(spec: JobSpec) -> DataPart | None:
     if service is None:
         return None
     return DataPart(
-        datasets=service.datasets,
+        datasets=tuple(service.datasets),
         workers_per_host=service.workers_per_host,
         prefetch_bytes=service.prefetch_bytes,
         local_workers=service.local_workers,
@@ -222,7 +222,7 @@ def _data_part(spec: JobSpec) -> DataPart | None:
 
 def _command(group: InstanceGroup) -> CommandPart:
     return CommandPart(
-        command=group.command, ready=group.ready, lifetime=group.lifetime or Lifetime.TRAIN
+        command=tuple(group.command), ready=group.ready, lifetime=group.lifetime or Lifetime.TRAIN
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from launcher.client.request.request_options import present
@@ -43,7 +44,7 @@ def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
     return channels
 
 
-def _channel(name: str, channel: TrainingInput, groups: tuple[str, ...]) -> dict[str, Any]:
+def _channel(name: str, channel: TrainingInput, groups: Sequence[str]) -> dict[str, Any]:
     source = {
         "S3DataType": channel.s3_data_type,
         "S3Uri": channel.s3_data,

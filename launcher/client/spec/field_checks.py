@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
@@ -33,7 +33,7 @@ def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> It
         yield SpecFinding(path=path, what=what, fix=choice_fix(word, known))
 
 
-def name_problems(path: FieldPath, modules: tuple[str, ...]) -> Iterator[SpecFinding]:
+def name_problems(path: FieldPath, modules: Sequence[str]) -> Iterator[SpecFinding]:
     """Find names of modules that are empty or listed twice."""
     for name, times in Counter(modules).items():
         here = (*path, modules.index(name))

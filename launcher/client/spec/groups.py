@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +36,10 @@ class InstanceGroup:
     instance_type: str
     instance_count: int = 1
     role: Role | None = None
-    command: tuple[str, ...] = ()
+    command: Sequence[str] = ()
     ready: Ready | None = None
     lifetime: Lifetime | None = None
-    alternatives: tuple[str, ...] = ()
+    alternatives: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self._choice(Role, self.role))

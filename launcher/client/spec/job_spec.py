@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -25,7 +25,7 @@ LOCATIONS = ("output_path", "code_location", "checkpoint_s3_uri", "model_uri")
 class JobSpec:
     """One training job; names and meanings follow the Estimator of SageMaker SDK v2.
 
-    Lists are accepted where tuples are declared, a string for a TrainingInput, and AWS's own
+    Any sequence becomes a tuple; accepted too are a string for a TrainingInput, and AWS's own
     {"Name": ..., "Regex": ...} for a MetricDefinition. All are converted to the declared types.
     A Mapping[str, Any] has the shape of its part of the CreateTrainingJob request.
     """
@@ -37,10 +37,10 @@ class JobSpec:
     task: str | None = None
     source_dir: str | None = None
     #: Files and folders sent beside the source, each under its base name.
-    dependencies: tuple[str, ...] = ()
+    dependencies: Sequence[str] = ()
 
     # Machines: groups, or one type and count.
-    instance_groups: tuple[InstanceGroup, ...] = ()
+    instance_groups: Sequence[InstanceGroup] = ()
     instance_type: str | None = None
     instance_count: int | None = None
 
@@ -69,8 +69,8 @@ class JobSpec:
     framework_version: str | None = None
     py_version: str | None = None
     #: The container's command in a job without a script; Launcher then does not start.
-    container_entry_point: tuple[str, ...] = ()
-    container_arguments: tuple[str, ...] = ()
+    container_entry_point: Sequence[str] = ()
+    container_arguments: Sequence[str] = ()
     #: The log level of AWS's toolkit, in jobs that start with it.
     container_log_level: int = 20
     training_repository_access_mode: str | None = None
@@ -106,22 +106,22 @@ class JobSpec:
     role: str | None = None
     base_job_name: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    subnets: tuple[str, ...] = ()
-    security_group_ids: tuple[str, ...] = ()
+    subnets: Sequence[str] = ()
+    security_group_ids: Sequence[str] = ()
     encrypt_inter_container_traffic: bool = False
     enable_network_isolation: bool = False
     enable_session_tag_chaining: bool | None = None
 
     # Monitoring; sent only if set.
-    metric_definitions: tuple[MetricDefinition, ...] = ()
+    metric_definitions: Sequence[MetricDefinition] = ()
     enable_sagemaker_metrics: bool | None = None
     experiment_config: Mapping[str, Any] | None = None
     tensorboard_output_config: Mapping[str, Any] | None = None
     #: Without an S3OutputPath, the job's output path is used.
     debugger_hook_config: Mapping[str, Any] | None = None
-    rules: tuple[Mapping[str, Any], ...] = ()
+    rules: Sequence[Mapping[str, Any]] = ()
     profiler_config: Mapping[str, Any] | None = None
-    profiler_rules: tuple[Mapping[str, Any], ...] = ()
+    profiler_rules: Sequence[Mapping[str, Any]] = ()
     disable_profiler: bool = False
     enable_remote_debug: bool | None = None
     enable_infra_check: bool | None = None
@@ -139,7 +139,7 @@ class JobSpec:
     def groups(self) -> tuple[InstanceGroup, ...]:
         """The machines as groups; a job without groups has one, which trains."""
         if self.instance_groups or self.instance_type is None:
-            return self.instance_groups
+            return tuple(self.instance_groups)
         count = 1 if self.instance_count is None else self.instance_count
         return (InstanceGroup(HOMOGENEOUS_GROUP, self.instance_type, count, Role.TRAIN),)
 

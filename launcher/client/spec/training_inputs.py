@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.client.spec.spec_names import names
@@ -25,9 +26,9 @@ class TrainingInput:
     content_type: str | None = None
     record_wrapping: str | None = None
     s3_data_type: str = "S3Prefix"
-    instance_groups: tuple[str, ...] = ()
+    instance_groups: Sequence[str] = ()
     input_mode: str | None = None
-    attribute_names: tuple[str, ...] = ()
+    attribute_names: Sequence[str] = ()
     target_attribute_name: str | None = None
     shuffle_config: int | None = None
 

@@ -9,7 +9,7 @@ import dataclasses
 import enum
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +80,7 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> A
         return value
     if origin in (typing.Union, types.UnionType):
         return None if value is None else _read(_meant(arguments, value), value, path, reading)
-    if origin is tuple:
+    if origin is Sequence:
         return _read_list(arguments[0], value, path, reading)
     if origin is not None:
         return _read_mapping(arguments[1], value, path, reading)

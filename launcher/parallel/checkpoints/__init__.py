@@ -1,7 +1,7 @@
 """Checkpoints of parallel training, over torch.distributed.checkpoint.
 
     checkpoints = Checkpoints(folder, world)
-    state = State(model=pipeline, optimizers=[optimizer], loaders={"train": loader})
+    state = TrainState(model=pipeline, optimizers=[optimizer], loaders={"train": loader})
     step = checkpoints.load(state) or 0
     ...
     checkpoints.save(step, state)      # written while training goes on

@@ -24,6 +24,8 @@ from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.stage_costs import Link, ModuleCost
 from launcher.shared.partitions.timeline import simulate
 
+__all__ = ["PartitionQuestion", "decide"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionQuestion:

@@ -26,6 +26,8 @@ from launcher.parallel.profiling.stage_clock import StageClock, spread
 from launcher.parallel.stages import Stage, cut
 from launcher.shared.partitions.stage_costs import Joint, ModuleCost
 
+__all__ = ["ProfileKind", "Sample", "Profile", "profile"]
+
 _WARMING = 3
 #: Timed passes.
 RUNS = 10

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+__all__ = ["ModuleCost", "Joint", "Link"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleCost:

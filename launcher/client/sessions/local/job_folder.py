@@ -31,6 +31,8 @@ from launcher.client.sessions.local.job_description import ACCOUNT, REGION, is_t
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
+__all__ = ["JobFolder", "Settings", "LOG_SUFFIX"]
+
 #: Suffix of the files in logs/; the rest of a file's name is its stream's name.
 LOG_SUFFIX = ".log"
 #: Several times the size of a description.

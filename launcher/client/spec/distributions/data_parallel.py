@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -43,7 +43,7 @@ class DataParallel(TorchrunDistribution):
     compression: str | None = None
     sharded: bool = False
     precision: str | None = None
-    recomputed: tuple[str, ...] = ()
+    recomputed: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "recomputed", names(self.recomputed))

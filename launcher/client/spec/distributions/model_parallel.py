@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -56,7 +56,7 @@ class ModelParallel(TorchrunDistribution):
     schedule: str | None = None
     virtual_stages: int | None = None
     placement: str = "cluster"
-    starts: tuple[str, ...] = ()
+    starts: Sequence[str] = ()
     stages: Mapping[str, int] = field(default_factory=dict)
     default_stage: int = 0
     partition_file: str | None = None
@@ -64,7 +64,7 @@ class ModelParallel(TorchrunDistribution):
     optimize: str | None = None
     memory_cap: int | None = None
     precision: str | None = None
-    recomputed: tuple[str, ...] = ()
+    recomputed: Sequence[str] = ()
     accumulation: int = 1
     processes_per_host: int | None = None
     hang_timeout: int = DEFAULT_HANG_TIMEOUT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,7 +38,7 @@ class Mpi(Distribution):
     }
 
     processes_per_host: int | None = None
-    custom_options: tuple[str, ...] = ()
+    custom_options: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "custom_options", names(self.custom_options))

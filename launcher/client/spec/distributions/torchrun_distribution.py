@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from launcher.client.spec.distributions.base import Distribution, count_processes
@@ -29,7 +29,7 @@ class TorchrunDistribution(Distribution):
     hang_timeout: int
     accumulation: int
     precision: str | None
-    recomputed: tuple[str, ...]
+    recomputed: Sequence[str]
 
     @property
     @abstractmethod

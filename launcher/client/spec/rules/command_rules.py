@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from launcher.client.spec.field_checks import groups_with_paths
@@ -90,7 +90,7 @@ def _ready_problems(ready: Ready, path: FieldPath) -> Iterator[SpecFinding]:
         yield SpecFinding(path=(*path, "timeout"), what=what, fix="use a longer timeout")
 
 
-def _own_file(command: tuple[str, ...]) -> tuple[int, str] | None:
+def _own_file(command: Sequence[str]) -> tuple[int, str] | None:
     """Return the user's file that a command runs, with its index in the command, or None."""
     place = 0
     if command and command[0] in PYTHON_WORDS:

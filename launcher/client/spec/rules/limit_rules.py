@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 
 from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.job_spec import JobSpec
@@ -202,9 +202,7 @@ def _name_problems(spec: JobSpec) -> Iterator[SpecFinding]:
             yield from uri_problems(location, (field,))
 
 
-def count_problems(
-    path: FieldPath, items: Mapping[str, object] | tuple[object, ...], most: int
-) -> Iterator[SpecFinding]:
+def count_problems(path: FieldPath, items: Sized, most: int) -> Iterator[SpecFinding]:
     """Find a collection of more than `most` items."""
     if len(items) > most:
         yield SpecFinding(path=path, what=f"{len(items)} {path[0]}", fix=f"use {most} at most")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -81,7 +81,7 @@ def _problems_beside_task(spec: JobSpec, task: str) -> Iterator[SpecFinding]:
         yield SpecFinding(path=("distribution",), about=(_TASK,), what=what, fix=fix)
 
 
-def _references(spec: JobSpec) -> tuple[str, ...]:
+def _references(spec: JobSpec) -> Sequence[str]:
     return spec.data_service.datasets if spec.data_service else ()
 
 

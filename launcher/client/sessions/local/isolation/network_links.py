@@ -17,6 +17,8 @@ from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.process_tree import living_children, marked
 from launcher.errors import PlatformError
 
+__all__ = ["cut", "mend", "slow"]
+
 
 def cut(folder: JobFolder, host: str) -> None:
     """Cut a running host ("algo-1") off from all others; raise PlatformError if it has no cable."""
