@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +11,9 @@ from launcher.client.cli.shared_options import cloud_option
 from launcher.client.cli.since import moment
 from launcher.client.cli.verb_output import answers, print_json, tell
 from launcher.client.sessions.resolve import aws_session, local_session
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobSummary
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
@@ -50,12 +52,12 @@ def list_jobs(
     return 0
 
 
-def _row(job: Mapping[str, Any], width: int) -> str:
+def _row(job: TrainingJobSummary, width: int) -> str:
     created = _local_time(job["CreationTime"])
     return f"{job['TrainingJobName']:<{width}}  {job['TrainingJobStatus']:<10}  {created}"
 
 
-def _plain(job: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(job: TrainingJobSummary) -> dict[str, Any]:
     return {
         "name": job["TrainingJobName"],
         "status": job["TrainingJobStatus"],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +21,9 @@ from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_location import place, place_offline
 from launcher.client.spec import JobSpec
 from launcher.client.submit import create, send, upload
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 
 @dataclass(kw_only=True)
@@ -49,7 +51,7 @@ class JobSender:
             show_plan(plan_job(spec, self.session, placement), self.max_cost)
         return submission
 
-    def upload(self, submission: Submission) -> Mapping[str, Any]:
+    def upload(self, submission: Submission) -> TrainingJobRequest:
         """Store the objects that the request refers to; return the request with its token."""
         upload(submission, self.session)
         return submission.request

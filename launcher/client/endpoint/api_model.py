@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from botocore.validate import ParamValidator
 
@@ -12,6 +12,9 @@ from launcher.client.endpoint.api_error import Refusal, invalid
 from launcher.client.request.validation import aws_answer, find_violations
 from launcher.client.request.validation.model_limits import find_violations_of
 from launcher.client.request.validation.service_model import service_model
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 #: Required by the model, but AWS omits it until there are any (observed in AWS's responses).
 _OFTEN_ABSENT = 'Missing required parameter in input: "ModelArtifacts"'
@@ -63,7 +66,11 @@ def taken(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if complaint.startswith("Invalid type"):
             raise Refusal("SerializationException", complaint)
     is_new_job = name == "CreateTrainingJob"
-    found = find_violations(known) if is_new_job else find_violations_of(shape, known)
+    found = (
+        find_violations(cast("TrainingJobRequest", known))
+        if is_new_job
+        else find_violations_of(shape, known)
+    )
     if message := aws_answer(found):
         raise invalid(message)
     return known

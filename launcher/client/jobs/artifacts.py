@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import PlatformSession
 from launcher.errors import LauncherError, PlatformError, Refused
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 #: Called with a file's name, the bytes copied so far, and its size (None: unknown).
 FileProgress = Callable[[str, int, "int | None"], None]
@@ -17,7 +20,7 @@ _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 
 def download_artifacts(
     session: PlatformSession,
-    description: Mapping[str, Any],
+    description: TrainingJobDescription,
     folder: Path,
     progress: FileProgress | None = None,
 ) -> list[Path]:
@@ -52,7 +55,7 @@ def download_artifacts(
         ) from error
 
 
-def _uris(description: Mapping[str, Any]) -> dict[str, str]:
+def _uris(description: TrainingJobDescription) -> dict[str, str]:
     """Return where the files may be; the model is listed only once it exists."""
     uris = {"output.tar.gz": _place(description) + "output.tar.gz"}
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
@@ -60,7 +63,7 @@ def _uris(description: Mapping[str, Any]) -> dict[str, str]:
     return uris
 
 
-def _place(description: Mapping[str, Any]) -> str:
+def _place(description: TrainingJobDescription) -> str:
     """Return the prefix of the artifacts.
 
     Source of the layout: API reference, OutputDataConfig.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, dollars_text, estimate, spot_saving
 from launcher.client.jobs.group_hosts import host_groups
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class Bill:
         }
 
 
-def bill(description: Mapping[str, Any]) -> Bill | None:
+def bill(description: TrainingJobDescription) -> Bill | None:
     """Return the cost of a described job.
 
     The job is one of a platform that bills. None for a serverless job, whose machines AWS does not

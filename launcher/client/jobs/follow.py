@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.log_source import LogSource
 from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.sessions.base import TERMINAL_STATUSES
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 #: After this long without a line or a state change, send a notice that the job still runs.
 IDLE_SECONDS = 60.0
@@ -62,7 +65,7 @@ class JobFollower:
         self._pause = pause
         self._shown: set[tuple[str, datetime]] = set()
         self._last_word = time.monotonic()
-        self._last: dict[str, Any] = {}
+        self._last: TrainingJobDescription = {}
 
     def events(self) -> Iterator[LogLine | StateChange]:
         """Yield states and lines as they come; the final state comes after all lines."""
@@ -83,16 +86,16 @@ class JobFollower:
             self._tell_if_idle(now)
             self._pause(self._poll_seconds)
 
-    def end(self) -> dict[str, Any]:
+    def end(self) -> TrainingJobDescription:
         """Follow the job without a listener; return the description of its end."""
         for _ in self.events():
             pass
         return self._last
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self) -> TrainingJobDescription:
         return self._source.describe_training_job(TrainingJobName=self._job)
 
-    def _new_changes(self, now: Mapping[str, Any]) -> list[StateChange]:
+    def _new_changes(self, now: TrainingJobDescription) -> list[StateChange]:
         changes = []
         for each in now.get("SecondaryStatusTransitions", []):
             if (each["Status"], each["StartTime"]) not in self._shown:
@@ -101,7 +104,7 @@ class JobFollower:
                 changes.append(StateChange(word=each["Status"], seconds=seconds))
         return changes
 
-    def _last_lines(self, now: Mapping[str, Any], *, was_running: bool) -> Iterator[LogLine]:
+    def _last_lines(self, now: TrainingJobDescription, *, was_running: bool) -> Iterator[LogLine]:
         """Yield the lines that were printed before the end but become readable only later."""
         if self._log is None:
             return
@@ -122,7 +125,7 @@ class JobFollower:
             yield event
             self._last_word = time.monotonic()
 
-    def _tell_if_idle(self, now: Mapping[str, Any]) -> None:
+    def _tell_if_idle(self, now: TrainingJobDescription) -> None:
         if time.monotonic() - self._last_word < self._idle_seconds:
             return
         self._last_word = time.monotonic()
@@ -133,12 +136,12 @@ def _is_over(started: float) -> bool:
     return time.monotonic() - started > _LONGEST_DRAIN_SECONDS
 
 
-def _age(now: Mapping[str, Any]) -> float:
+def _age(now: TrainingJobDescription) -> float:
     """Return the seconds since a finished job ended."""
     return _since(now.get("TrainingEndTime") or now.get("LastModifiedTime") or now["CreationTime"])
 
 
-def _age_of_state(now: Mapping[str, Any]) -> float:
+def _age_of_state(now: TrainingJobDescription) -> float:
     changes = now.get("SecondaryStatusTransitions")
     return _since(changes[-1]["StartTime"] if changes else now["CreationTime"])
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.shared import HOMOGENEOUS_GROUP
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import (
+        GroupFields,
+        ResourceFields,
+        TrainingJobDescription,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,16 +24,14 @@ class HostGroup:
     hosts: tuple[str, ...]
 
 
-def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
+def host_groups(description: TrainingJobDescription) -> list[HostGroup]:
     """Return the groups of a described job, numbering algo-1..N in the order of the groups.
 
     SageMaker does not document that order; inside a job resourceconfig.json is the authority.
     A serverless job has no groups, since no description names its machines.
     """
     resources = description.get("ResourceConfig", {})
-    requested = resources.get("InstanceGroups") or [
-        {**resources, "InstanceGroupName": HOMOGENEOUS_GROUP}
-    ]
+    requested = resources.get("InstanceGroups") or [_only_group(resources)]
     groups, first = [], 1
     for group in requested:
         if "InstanceType" not in group or "InstanceCount" not in group:
@@ -44,6 +48,15 @@ def host_groups(description: Mapping[str, Any]) -> list[HostGroup]:
     return groups
 
 
-def group_of_hosts(description: Mapping[str, Any]) -> dict[str, str]:
+def _only_group(resources: ResourceFields) -> GroupFields:
+    """Return the hosts of a job without groups as one group."""
+    group: GroupFields = {"InstanceGroupName": HOMOGENEOUS_GROUP}
+    if "InstanceType" in resources and "InstanceCount" in resources:
+        group["InstanceType"] = resources["InstanceType"]
+        group["InstanceCount"] = resources["InstanceCount"]
+    return group
+
+
+def group_of_hosts(description: TrainingJobDescription) -> dict[str, str]:
     """Return the group of each host of a described job."""
     return {host: group.name for group in host_groups(description) for host in group.hosts}

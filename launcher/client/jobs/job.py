@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.bill import Bill, bill
@@ -21,6 +21,9 @@ from launcher.client.jobs.summary import final_metrics, summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
 from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 #: How long a platform may not answer before waiting for a job ends with an error.
 GIVE_UP_SECONDS = 30 * 60.0
@@ -49,7 +52,7 @@ class Job:
     def __repr__(self) -> str:
         return f"Job({self.name!r})"
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> TrainingJobDescription:
         """Return the current DescribeTrainingJob document; JobNotFound if there is no such job."""
         return self.session.describe_training_job(TrainingJobName=self.name)
 
@@ -205,11 +208,11 @@ class Job:
             self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, pause=pause
         )
 
-    def _end(self) -> dict[str, Any]:
+    def _end(self) -> TrainingJobDescription:
         """Wait silently for the job's end; return its final description."""
         return self._watch(read_logs=False, notices=_silent).end()
 
-    def _raise_for_status(self, now: Mapping[str, Any]) -> None:
+    def _raise_for_status(self, now: TrainingJobDescription) -> None:
         if now["TrainingJobStatus"] == "Failed":
             failed = self._failed_host(now)
             raise JobFailed(
@@ -222,13 +225,13 @@ class Job:
             raise JobStopped(self.name, now["SecondaryStatus"])
 
     def _lines(
-        self, now: Mapping[str, Any], hosts: frozenset[str] | None = None
+        self, now: TrainingJobDescription, hosts: frozenset[str] | None = None
     ) -> Iterator[LogLine]:
         """Return the lines that the hosts of a described job have printed so far."""
         log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
         return log.rest() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.present()
 
-    def _failed_host(self, now: Mapping[str, Any]) -> FailedHost | None:
+    def _failed_host(self, now: TrainingJobDescription) -> FailedHost | None:
         if now["TrainingJobStatus"] != "Failed":
             return None
         host = host_of_reason(now.get("FailureReason", ""), group_of_hosts(now))
@@ -237,10 +240,10 @@ class Job:
         except LauncherError:  # without access to the logs, the failure reason still stands
             return None
 
-    def _bill(self, now: Mapping[str, Any]) -> Bill | None:
+    def _bill(self, now: TrainingJobDescription) -> Bill | None:
         return bill(now) if self.session.platform.bills else None
 
-    def _document(self, now: Mapping[str, Any]) -> JobDocument | None:
+    def _document(self, now: TrainingJobDescription) -> JobDocument | None:
         code = [
             channel["DataSource"]["S3DataSource"]["S3Uri"]
             for channel in now.get("InputDataConfig", [])

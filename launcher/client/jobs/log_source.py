@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.sessions.base import LogEvent, LogStream
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 
 class LogSource(Protocol):
@@ -15,7 +18,7 @@ class LogSource(Protocol):
         """Seconds until a printed line is readable, at most."""
         ...
 
-    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803
         """Return the DescribeTrainingJob document."""
         ...
 

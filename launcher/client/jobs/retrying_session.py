@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.log_source import LogSource
 from launcher.client.sessions.base import LogEvent, LogStream
 from launcher.errors import CapacityError, CloudError
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 Answer = TypeVar("Answer")
 
@@ -65,7 +68,7 @@ class RetryingSession:
         """Seconds until a printed line is readable, at most."""
         return self._session.log_delay_seconds
 
-    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document."""
         return self._ask(
             lambda: self._session.describe_training_job(TrainingJobName=TrainingJobName)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, parse_event
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 #: The command line's exit code for each terminal status.
 EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
 
 
 def summarise(
-    description: Mapping[str, Any], document: JobDocument | None, lines: Iterable[str]
+    description: TrainingJobDescription, document: JobDocument | None, lines: Iterable[str]
 ) -> dict[str, Any]:
     """Return the outcome as plain values.
 
@@ -38,7 +41,7 @@ def summarise(
     }
 
 
-def final_metrics(description: Mapping[str, Any]) -> dict[str, float]:
+def final_metrics(description: TrainingJobDescription) -> dict[str, float]:
     """Return the last value of each metric of a described job."""
     return {
         metric["MetricName"]: metric["Value"]
@@ -48,7 +51,7 @@ def final_metrics(description: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _group(
-    group: HostGroup, description: Mapping[str, Any], document: JobDocument | None
+    group: HostGroup, description: TrainingJobDescription, document: JobDocument | None
 ) -> dict[str, Any]:
     role = document and document.roles.get(group.name)
     seconds = description.get("BillableTimeInSeconds")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.spec import CapacityRetry, JobSpec
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 _ONCE = CapacityRetry(attempts=1, wait_seconds=0)
 #: The beginning of DescribeTrainingJob's FailureReason, and the text that follows it.
@@ -69,7 +72,7 @@ def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
     return spec.replace(instance_groups=groups) if groups else spec
 
 
-def shortage_of(description: Mapping[str, Any]) -> str | None:
+def shortage_of(description: TrainingJobDescription) -> str | None:
     """Return AWS's reason if a job failed for lack of instances before it trained; else None."""
     reason = str(description.get("FailureReason", ""))
     changes = description.get("SecondaryStatusTransitions", [])

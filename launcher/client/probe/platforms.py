@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.job import Job
 from launcher.client.probe.probe_answers import collect
@@ -14,6 +14,11 @@ from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.isolation import obstacles
 from launcher.client.submit import send
 from launcher.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+
+    pass
 
 #: Hosts on one machine start together, so long waits would reveal nothing.
 _PATIENCE_HERE = {"wait_seconds": 60, "linger_seconds": 1}
@@ -28,7 +33,7 @@ def ask_this_machine(tell: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
-def request_for_aws(role: str | None, image: str | None, output: str | None) -> dict[str, Any]:
+def request_for_aws(role: str | None, image: str | None, output: str | None) -> TrainingJobRequest:
     """Return the exact request; raise SpecError for what it still needs."""
     spec = probe_spec({}).replace(role=role, image_uri=image, output_path=output)
     problems = [

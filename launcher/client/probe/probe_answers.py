@@ -6,11 +6,14 @@ import json
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
 from launcher.errors import LauncherError
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 _ARCHIVES = ("model.tar.gz", "output.tar.gz")
 
@@ -44,7 +47,7 @@ def collect(job: Job) -> dict[str, Any]:
     }
 
 
-def _contents(job: Job, description: dict[str, Any], name: str) -> dict[str, str]:
+def _contents(job: Job, description: TrainingJobDescription, name: str) -> dict[str, str]:
     """Return the files of an artifact by name; empty if the artifact does not exist."""
     base = description["OutputDataConfig"]["S3OutputPath"].rstrip("/")
     with tempfile.TemporaryDirectory() as folder:

@@ -6,12 +6,15 @@ import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from launcher.client.request.builder import JobLocation, build_request
 from launcher.client.request.prepared import Submission
 from launcher.client.spec import JobSpec, TrainingInput
 from launcher.shared import CODE_CHANNEL
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 _FOLDER = Path(__file__).parent
 _PROGRAM = "probe.pyz"
@@ -48,7 +51,7 @@ def build_probe(spec: JobSpec, placement: JobLocation) -> Submission:
             distribution="ShardedByS3Key",
         ),
     }
-    request = build_request(spec.replace(inputs=inputs), placement)
+    request = cast("TrainingJobRequest", build_request(spec.replace(inputs=inputs), placement))
     request["AlgorithmSpecification"]["ContainerEntrypoint"] = [
         "python3",
         f"/opt/ml/input/data/{CODE_CHANNEL}/{_PROGRAM}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from launcher.client.request.builder import JobLocation, build_document, build_request
 from launcher.client.request.bundle import build_bundle, build_source, launch_script
@@ -25,6 +25,14 @@ from launcher.shared import (
 )
 from launcher.shared.partitions import Partition
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import (
+        TrainingJobDescription,
+        TrainingJobRequest,
+    )
+
+Requested = TypeVar("Requested", "TrainingJobRequest", "TrainingJobDescription")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
@@ -33,7 +41,7 @@ class Submission:
     objects: content by URI. warnings: messages to show the user first.
     """
 
-    request: Mapping[str, Any] = field(repr=False)  # contains the token
+    request: TrainingJobRequest = field(repr=False)  # contains the token
     objects: Mapping[str, bytes] = field(repr=False)
     warnings: tuple[str, ...]
 
@@ -45,7 +53,7 @@ def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
     """
     source = SourceTree(spec)
     warnings = check(spec, source)
-    request = build_request(spec, placement)
+    request = cast("TrainingJobRequest", build_request(spec, placement))
     warnings += _accepted(placement.judge(request))
     objects, more = _code(spec, source.partition, placement.code_uri)
     return Submission(request=request, objects=objects, warnings=(*warnings, *more))
@@ -88,9 +96,9 @@ def problem_of(found: Violation) -> Problem:
     return Problem(what=found.what, where=dotted(found.path), fix=found.fix)
 
 
-def redacted(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a request with the job's token replaced, safe to show."""
-    shown = copy.deepcopy(dict(request))
+def redacted(request: Requested) -> Requested:
+    """Return a copy of a request or a description with the job's token replaced, safe to show."""
+    shown = copy.deepcopy(request)
     if TOKEN_VARIABLE in shown.get("Environment", {}):
         shown["Environment"][TOKEN_VARIABLE] = REDACTED
     return shown

@@ -24,13 +24,20 @@ Every implementation of `Session` keeps these clauses:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from launcher.client.request.training_job_types import (
+        TrainingJobCreated,
+        TrainingJobDescription,
+        TrainingJobRequest,
+    )
     from launcher.client.request.validation.violations import RequestJudge
     from launcher.client.spec import JobSpec
     from launcher.errors import CloudError
@@ -111,16 +118,16 @@ class PlatformSession(Protocol):
 
     # jobs --------------------------------------------------------------------------------------
 
-    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+    def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Refuse a request as `create_training_job` would once the `uploads` (URIs) exist."""
 
-    def create_training_job(self, **request: Any) -> dict[str, Any]:
+    def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Start a job; return {"TrainingJobArn": ...}."""
 
-    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document, the job's token redacted in its Environment."""
 
-    def place_notes(self, description: Mapping[str, Any]) -> list[str]:
+    def place_notes(self, description: TrainingJobDescription) -> list[str]:
         """Return where a described job runs ("on ..."), then what differs there from AWS."""
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.model_limits import WrongType, find_violations_of
 from launcher.client.request.validation.rules import RULES
 from launcher.client.request.validation.service_model import input_shape
 from launcher.client.request.validation.violations import Violation
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
-def find_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
+
+def find_violations(request: TrainingJobRequest) -> tuple[Violation, ...]:
     """Return all errors and warnings about a CreateTrainingJob request.
 
     The rules between fields are checked only if every value has the right type.

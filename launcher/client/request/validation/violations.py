@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 #: A field of a request: ("ResourceConfig", "InstanceGroups", 0, "InstanceCount").
 RequestPath = tuple[str | int, ...]
@@ -29,10 +32,10 @@ class Violation:
 
 
 #: Returns the violations of a request against one platform's limits.
-RequestJudge = Callable[[Mapping[str, Any]], tuple[Violation, ...]]
+RequestJudge = Callable[["TrainingJobRequest"], tuple[Violation, ...]]
 
 
-def constraint_message(path: RequestPath, value: Any, constraint: str) -> str:
+def constraint_message(path: RequestPath, value: object, constraint: str) -> str:
     """Return AWS's message for a value that violates a limit of the model.
 
     >>> constraint_message(("Tags", 0, "Key"), "", "Member must ...")
@@ -56,13 +59,13 @@ def aws_path(path: RequestPath) -> str:
     )
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value for a message, shortened to about 60 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _java(value: Any) -> str:
+def _java(value: object) -> str:
     """Format a value as in AWS's messages.
 
     >>> _java({"a": ["b", True]})

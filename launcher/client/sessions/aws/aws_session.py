@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,13 @@ from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from launcher.client.request.training_job_types import (
+        TrainingJobCreated,
+        TrainingJobDescription,
+        TrainingJobRequest,
+    )
     from launcher.client.spec import JobSpec
 
 
@@ -100,7 +107,7 @@ class AwsSession:
 
     # jobs --------------------------------------------------------------------------------------
 
-    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+    def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Raise SpecError for uploads that are not in S3."""
         problems = [
             Problem(
@@ -114,16 +121,16 @@ class AwsSession:
         if problems:
             raise SpecError(problems)
 
-    def create_training_job(self, **request: Any) -> dict[str, Any]:
+    def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Create a job exactly once, with retries; return {"TrainingJobArn": ...}."""
         self._ensure_bucket_of(request["OutputDataConfig"]["S3OutputPath"])
         return {"TrainingJobArn": Creation(self._clients, request, self._tell).run()}
 
-    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document, with the job's token redacted."""
         return redacted(sagemaker_jobs.describe(self._clients, TrainingJobName))
 
-    def place_notes(self, description: Mapping[str, Any]) -> list[str]:
+    def place_notes(self, description: TrainingJobDescription) -> list[str]:
         """Return the region where a described job runs."""
         return [f"on SageMaker in {self.region}"]
 

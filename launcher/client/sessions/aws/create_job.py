@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.aws import sagemaker_jobs
 from launcher.client.sessions.aws.clients import Clients
@@ -22,6 +22,12 @@ from launcher.client.sessions.aws.retries import (
 )
 from launcher.errors import CloudError, JobNotFound, Refused, Unreachable
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import (
+        TrainingJobDescription,
+        TrainingJobRequest,
+    )
+
 #: Longest time for a role or policy to propagate; Terraform waits as long.
 _PATIENCE = RetryPolicy(seconds=120, first=1.0)
 #: Largest difference between this machine's clock and AWS's; AWS refuses requests beyond it.
@@ -32,7 +38,7 @@ class Creation:
     """The creation of one job; remembers across attempts whether the job may already exist."""
 
     def __init__(
-        self, clients: Clients, request: Mapping[str, Any], tell: Callable[[str], None]
+        self, clients: Clients, request: TrainingJobRequest, tell: Callable[[str], None]
     ) -> None:
         self._clients = clients
         self._request = request
@@ -89,19 +95,19 @@ class Creation:
         return str(found["TrainingJobArn"])
 
 
-def is_answered_by(request: Mapping[str, Any], description: Mapping[str, Any]) -> bool:
+def is_answered_by(request: TrainingJobRequest, description: TrainingJobDescription) -> bool:
     """Return whether a described job matches a request, in all fields that are described.
 
     Fields that are missing from the description are ignored; tags are never described.
     """
     return all(
-        _is_within(wanted, description[field])
+        _is_within(wanted, description.get(field))
         for field, wanted in request.items()
         if field in description
     )
 
 
-def _is_within(wanted: Any, found: Any) -> bool:
+def _is_within(wanted: object, found: object) -> bool:
     """Return whether `found` is equal to `wanted` or extends it: AWS adds its defaults."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         return all(key in found and _is_within(value, found[key]) for key, value in wanted.items())

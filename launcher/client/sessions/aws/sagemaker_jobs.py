@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.retries import RetryPolicy, is_passing, is_throttled, retry
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import JobNotFound, Refused
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobDescription
 
 Answer = TypeVar("Answer")
 
@@ -21,16 +24,16 @@ _PAGE = 100
 _NOT_FOUND = ("Requested resource not found", "Could not find training job")
 
 
-def describe(clients: Clients, name: str) -> dict[str, Any]:
+def describe(clients: Clients, name: str) -> TrainingJobDescription:
     """Return the description, with the job's token unredacted; raise JobNotFound."""
 
-    def ask() -> dict[str, Any]:
+    def ask() -> TrainingJobDescription:
         with clients.client("sagemaker") as sagemaker:
-            return dict(sagemaker.describe_training_job(TrainingJobName=name))
+            answer = dict(sagemaker.describe_training_job(TrainingJobName=name))
+        answer.pop("ResponseMetadata", None)
+        return cast("TrainingJobDescription", answer)
 
-    description = _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_throttled))
-    description.pop("ResponseMetadata", None)
-    return description
+    return _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_throttled))
 
 
 def stop(clients: Clients, name: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.channel_mounts import channels_of, supplies
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
@@ -35,6 +35,9 @@ from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
 from launcher.client.sessions.local.supervision import Supervision, Terms
 from launcher.client.sessions.local.toolkit_mode import command_of, supply_script
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
@@ -47,7 +50,7 @@ class Attempt:
     """
 
     folder: JobFolder
-    request: Mapping[str, Any]
+    request: TrainingJobRequest
     settings: Settings
     wiring: HostNetwork
     clock: JobClock

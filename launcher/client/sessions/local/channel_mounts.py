@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.s3_uris import is_s3
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ class ChannelMount:
         return self.channel.is_fetched
 
 
-def channels_of(request: Mapping[str, Any]) -> tuple[InputChannel, ...]:
+def channels_of(request: TrainingJobRequest) -> tuple[InputChannel, ...]:
     """Return the channels of a request that has passed the checks."""
     default_mode = request["AlgorithmSpecification"].get("TrainingInputMode", "File")
     return tuple(_channel(raw, default_mode) for raw in request.get("InputDataConfig", ()))

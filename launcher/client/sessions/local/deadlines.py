@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 #: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
 _DEFAULT_MAX_SECONDS = 86_400
@@ -19,10 +21,10 @@ class JobClock:
     MaxRuntimeInSeconds limits the training time of all attempts, MaxWaitTimeInSeconds the total.
     """
 
-    def __init__(self, request: Mapping[str, Any], folder: JobFolder) -> None:
+    def __init__(self, request: TrainingJobRequest, folder: JobFolder) -> None:
         condition = request["StoppingCondition"]
         self._folder = folder
-        self._max_seconds = condition.get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)
+        self._max_seconds: float = condition.get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)
         wait = condition.get("MaxWaitTimeInSeconds")
         self._wait_deadline = None if wait is None else time.monotonic() + wait
         self._deadline: float | None = None

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.channel_mounts import InputChannel, channels_of
 from launcher.client.sessions.local.job_folder import JobFolder
@@ -20,6 +20,9 @@ from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import PlatformError
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 
 class DownloadFailed(PlatformError):
@@ -147,7 +150,7 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB"
 
 
-def discard_fetched(request: Mapping[str, Any], folder: JobFolder) -> None:
+def discard_fetched(request: TrainingJobRequest, folder: JobFolder) -> None:
     """Remove the downloaded inputs of an ended job: they may be large, and S3 has the originals."""
     names = [channel.name for channel in channels_of(request) if channel.is_fetched]
     for host in folder.hosts.glob("*"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host_network import HostNetwork
 from launcher.client.sessions.local.host_plan import LocalHost
@@ -21,11 +21,14 @@ from launcher.shared import (
     HostFailure,
 )
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def host_environment(
-    request: Mapping[str, Any],
+    request: TrainingJobRequest,
     hosts: Sequence[LocalHost],
     wiring: HostNetwork,
     mark: Path,

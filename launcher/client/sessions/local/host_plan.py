@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.shared import HOMOGENEOUS_GROUP
 
 if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.host_network import HostNetwork
 
 
@@ -36,7 +36,7 @@ class LocalHost:
         return f"{self.name} ({self.group})"
 
 
-def groups_of(request: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+def groups_of(request: TrainingJobRequest) -> list[tuple[str, str, int]]:
     """Return (name, instance type, count) of each group; a job without groups is one group."""
     resources = request["ResourceConfig"]
     if groups := resources.get("InstanceGroups"):
@@ -44,7 +44,7 @@ def groups_of(request: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     return [(HOMOGENEOUS_GROUP, resources["InstanceType"], resources["InstanceCount"])]
 
 
-def hosts_of(request: Mapping[str, Any], wiring: HostNetwork) -> tuple[LocalHost, ...]:
+def hosts_of(request: TrainingJobRequest, wiring: HostNetwork) -> tuple[LocalHost, ...]:
     """Return the hosts of a job, with addresses from its network settings."""
     members = [
         (group, instance_type)

@@ -11,8 +11,14 @@ import enum
 import math
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import TypedDict, cast
 
+from launcher.client.request.training_job_types import (
+    ModelFields,
+    TrainingJobDescription,
+    TrainingJobRequest,
+    TrainingJobSummary,
+)
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
 
@@ -35,6 +41,48 @@ class JobState(str, enum.Enum):
     STOPPED = "Stopped"
     MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
     MAX_WAIT_TIME_EXCEEDED = "MaxWaitTimeExceeded"
+
+
+class RecordedTransition(TypedDict, total=False):
+    """SecondaryStatusTransition, its times in seconds since the epoch."""
+
+    Status: str
+    StartTime: float
+    EndTime: float
+    StatusMessage: str
+
+
+class RecordedMetric(TypedDict):
+    """MetricData, its time in seconds since the epoch."""
+
+    MetricName: str
+    Value: float
+    Timestamp: float
+
+
+class JobChanges(TypedDict, total=False):
+    """The fields of a description that a job sets while it runs."""
+
+    TrainingStartTime: float
+    FinalMetricDataList: list[RecordedMetric]
+    ModelArtifacts: ModelFields
+    LocalNotes: list[str]
+
+
+class LocalJobRecord(TrainingJobRequest, JobChanges, total=False):
+    """The description as it is stored, its times in seconds since the epoch."""
+
+    TrainingJobArn: str
+    TrainingJobStatus: str
+    SecondaryStatus: str
+    SecondaryStatusTransitions: list[RecordedTransition]
+    FailureReason: str
+    CreationTime: float
+    LastModifiedTime: float
+    TrainingEndTime: float
+    TrainingTimeInSeconds: int
+    BillableTimeInSeconds: int
+    LocalIsolation: str
 
 
 _MESSAGES = {
@@ -65,9 +113,9 @@ def job_arn(name: str, *, region: str, account: str) -> str:
     return f"arn:aws:sagemaker:{region}:{account}:training-job/{name}"
 
 
-def opened(request: Mapping[str, Any], *, arn: str, isolation: str, now: float) -> dict[str, Any]:
+def opened(request: TrainingJobRequest, *, arn: str, isolation: str, now: float) -> LocalJobRecord:
     """Return the document of a newly accepted job: the request's fields, the token redacted."""
-    document = copy.deepcopy(dict(request))
+    document = cast("LocalJobRecord", copy.deepcopy(request))
     if TOKEN_VARIABLE in document.get("Environment", {}):
         document["Environment"][TOKEN_VARIABLE] = REDACTED
     document |= {
@@ -81,7 +129,7 @@ def opened(request: Mapping[str, Any], *, arn: str, isolation: str, now: float) 
     return entered(document, JobState.STARTING, now=now)
 
 
-def entered(document: Mapping[str, Any], state: JobState, *, now: float) -> dict[str, Any]:
+def entered(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJobRecord:
     """Return the document after the job enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     if transitions:
@@ -97,7 +145,7 @@ def entered(document: Mapping[str, Any], state: JobState, *, now: float) -> dict
     }
 
 
-def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, Any]:
+def told(document: LocalJobRecord, message: str, *, now: float) -> LocalJobRecord:
     """Return the document with a new progress message for its present state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     transitions[-1]["StatusMessage"] = message
@@ -105,8 +153,8 @@ def told(document: Mapping[str, Any], message: str, *, now: float) -> dict[str, 
 
 
 def closed(
-    document: Mapping[str, Any], ending: JobState, *, now: float, reason: str | None = None
-) -> dict[str, Any]:
+    document: LocalJobRecord, ending: JobState, *, now: float, reason: str | None = None
+) -> LocalJobRecord:
     """Return the document of a job that has ended; `reason` is a failed job's FailureReason."""
     final = entered(document, ending, now=now)
     final["TrainingJobStatus"] = ENDINGS[ending]
@@ -124,7 +172,7 @@ def closed(
     return final
 
 
-def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
+def stopping(document: LocalJobRecord) -> LocalJobRecord:
     """Return the document to show from a stop request until the platform itself enters Stopping."""
     return {
         **document,
@@ -133,17 +181,17 @@ def stopping(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_terminal(document: Mapping[str, Any]) -> bool:
+def is_terminal(document: LocalJobRecord) -> bool:
     """Return whether the job has ended, so that its status will not change again."""
     return document["TrainingJobStatus"] in TERMINAL_STATUSES
 
 
-def presented(document: Mapping[str, Any]) -> dict[str, Any]:
+def presented(document: LocalJobRecord) -> TrainingJobDescription:
     """Return the document as boto3 would: times are datetimes."""
-    return {key: _presented(key, value) for key, value in document.items()}
+    return cast("TrainingJobDescription", _with_datetimes(document))
 
 
-def summarised(document: Mapping[str, Any]) -> dict[str, Any]:
+def summarised(document: LocalJobRecord) -> TrainingJobSummary:
     """Return the document's entry in ListTrainingJobs."""
     fields = (
         "TrainingJobName",
@@ -154,12 +202,17 @@ def summarised(document: Mapping[str, Any]) -> dict[str, Any]:
         "TrainingJobStatus",
         "SecondaryStatus",
     )
-    return presented({field: document[field] for field in fields if field in document})
+    known = {field: document.get(field) for field in fields if field in document}
+    return cast("TrainingJobSummary", _with_datetimes(known))
 
 
-def _presented(key: str, value: Any) -> Any:
-    if key in ("SecondaryStatusTransitions", "FinalMetricDataList"):
-        return [presented(entry) for entry in value]
-    if key.endswith("Time") or key == "Timestamp":
+def _with_datetimes(document: Mapping[str, object]) -> dict[str, object]:
+    return {key: _presented(key, value) for key, value in document.items()}
+
+
+def _presented(key: str, value: object) -> object:
+    if key in ("SecondaryStatusTransitions", "FinalMetricDataList") and isinstance(value, list):
+        return [_with_datetimes(entry) for entry in value]
+    if (key.endswith("Time") or key == "Timestamp") and isinstance(value, (int, float)):
         return datetime.fromtimestamp(value, tz=timezone.utc)
     return value

@@ -20,16 +20,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import read_json, write_json
 from launcher.client.sessions.local.isolation import Isolation
 from launcher.client.sessions.local.job_description import ACCOUNT, REGION, is_terminal, job_arn
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.client.sessions.local.job_description import LocalJobRecord
 
 __all__ = ["JobFolder", "Settings", "LOG_SUFFIX"]
 
@@ -154,7 +157,7 @@ class JobFolder:
         return self.path / "status.json"
 
     def write(
-        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+        self, request: TrainingJobRequest, settings: Settings, status: LocalJobRecord
     ) -> None:
         """Fill a new folder."""
         for folder in (self.logs, self.hosts):
@@ -165,9 +168,9 @@ class JobFolder:
         write_json(self._settings, asdict(settings))
         write_json(self._status, status)
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> TrainingJobRequest:
         """Return the CreateTrainingJob request."""
-        request: dict[str, Any] = read_json(self._request)
+        request: TrainingJobRequest = read_json(self._request)
         return request
 
     def settings(self) -> Settings:
@@ -187,19 +190,20 @@ class JobFolder:
                 f"the settings of job {self.name!r} cannot be read: {self._settings}: {error!r}"
             ) from error
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> LocalJobRecord:
         """Return the description; raise PlatformError when it cannot be read."""
         try:
-            status: dict[str, Any] = read_json(self._status)
+            read = read_json(self._status)
             for field in _ALWAYS_THERE:
-                status[field]
+                read[field]
         except _UNREADABLE as error:
             raise PlatformError(
                 f"the description of job {self.name!r} cannot be read: {self._status}: {error!r}"
             ) from error
+        status: LocalJobRecord = read
         return status
 
-    def write_status(self, status: Mapping[str, Any]) -> None:
+    def write_status(self, status: LocalJobRecord) -> None:
         """Replace the description; if the disk is full, use the reserved space."""
         try:
             write_json(self._status, status)

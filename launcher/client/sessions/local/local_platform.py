@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.request.validation import Violation, find_violations
 from launcher.client.request.validation.violations import RequestPath
 from launcher.client.sessions.base import Platform
 from launcher.errors import Unreachable
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
-def local_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
+
+def local_violations(request: TrainingJobRequest) -> tuple[Violation, ...]:
     """Return the errors of a request against SageMaker's limits that hold on this machine too.
 
     Here a location may be a file:// URI, and no instance type is rented.
@@ -23,7 +25,7 @@ def local_violations(request: Mapping[str, Any]) -> tuple[Violation, ...]:
     )
 
 
-def _is_allowed_here(request: Mapping[str, Any], path: RequestPath) -> bool:
+def _is_allowed_here(request: TrainingJobRequest, path: RequestPath) -> bool:
     if path[-1] == "InstanceType":
         return True
     value: Any = request

@@ -25,6 +25,13 @@ from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from launcher.client.request.training_job_types import (
+        TrainingJobCreated,
+        TrainingJobDescription,
+        TrainingJobRequest,
+    )
     from launcher.client.spec import JobSpec
 
 
@@ -89,13 +96,13 @@ class LocalSession:
 
     # jobs --------------------------------------------------------------------------------------
 
-    def check_training_job(self, request: Mapping[str, Any], uploads: Collection[str]) -> None:
+    def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Raise PlatformError with everything that this machine cannot do of a request."""
         check_request(request, uploads, self._platform_environment)
         if self._isolation is not None:  # the default choice always works
             check_isolation(request, choose_isolation(self._isolation))
 
-    def create_training_job(self, **request: Any) -> dict[str, Any]:
+    def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
         check_request(request, environment=self._platform_environment)
         isolation = choose_isolation(self._isolation)
@@ -123,11 +130,11 @@ class LocalSession:
             os.close(lock)
         return {"TrainingJobArn": status["TrainingJobArn"]}
 
-    def describe_training_job(self, *, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 (AWS)
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
         return job_description.presented(_status(self._store.find(TrainingJobName)))
 
-    def place_notes(self, description: Mapping[str, Any]) -> list[str]:
+    def place_notes(self, description: TrainingJobDescription) -> list[str]:
         """Return the isolation of a described job, then what differs from AWS."""
         isolation = description["LocalIsolation"]
         return [f"on this machine (isolation: {isolation})", *description["LocalNotes"]]
@@ -237,7 +244,7 @@ def _host_failure(word: str) -> HostFailure:
         raise PlatformError(f"host_failure {word!r} is not known: use {known}") from None
 
 
-def _status(folder: JobFolder) -> dict[str, Any]:
+def _status(folder: JobFolder) -> job_description.LocalJobRecord:
     """Return the description as a reader should see it now."""
     status = settled_status(folder)
     asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.local_storage import path_of
@@ -17,10 +17,11 @@ from launcher.client.sessions.local.toolkit_mode import is_script_mode, source_o
 from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.s3_process import S3Process
 
 
-def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def uris_of(request: TrainingJobRequest) -> Iterator[tuple[str, str]]:
     """Yield (field, URI) of every location that a request names."""
     for channel in request.get("InputDataConfig", ()):
         source = channel["DataSource"].get("S3DataSource") or {}
@@ -32,13 +33,13 @@ def uris_of(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "HyperParameters 'sagemaker_submit_directory'", source_of(request) or ""
 
 
-def needs_s3(request: Mapping[str, Any]) -> bool:
+def needs_s3(request: TrainingJobRequest) -> bool:
     """Return whether any location of a request is in S3."""
     return any(is_s3(uri) for _, uri in uris_of(request))
 
 
 def results_place(
-    request: Mapping[str, Any], courier: S3Process | None, folder: JobFolder
+    request: TrainingJobRequest, courier: S3Process | None, folder: JobFolder
 ) -> ObjectStore:
     """Return the store for a job's results, at SageMaker's location for them."""
     base = request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
@@ -51,7 +52,7 @@ def checkpoint_place(uri: str, courier: S3Process | None, folder: JobFolder) -> 
     return _place(uri, courier, folder, "checkpoints")
 
 
-def discard_drafts(request: Mapping[str, Any], folder: JobFolder) -> None:
+def discard_drafts(request: TrainingJobRequest, folder: JobFolder) -> None:
     """Remove the partial files of a dead platform process; the hosts' folders are kept."""
     remove_partial(folder.unsent)
     base = request["OutputDataConfig"]["S3OutputPath"]

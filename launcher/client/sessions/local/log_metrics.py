@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host_logs import log_streams, read_lines
+from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 _PERIOD_SECONDS = 1.0
 #: A pattern that takes longer for one line (catastrophic backtracking) is dropped.
@@ -20,7 +24,7 @@ _MATCH_SECONDS = 1.0
 class MetricScan:
     """Reads the logs as they grow, so that "last" means last in time over all hosts."""
 
-    def __init__(self, request: Mapping[str, Any], folder: JobFolder) -> None:
+    def __init__(self, request: TrainingJobRequest, folder: JobFolder) -> None:
         self._folder = folder
         self._patterns = {
             metric["Name"]: re.compile(metric["Regex"])
@@ -28,7 +32,7 @@ class MetricScan:
         }
         self._names = tuple(self._patterns)
         self._positions: dict[str, int] = {}
-        self._last: dict[str, dict[str, Any]] = {}
+        self._last: dict[str, RecordedMetric] = {}
         self._next = 0.0
         #: Notes for the user, until the caller collects them.
         self.notes: list[str] = []
@@ -40,7 +44,7 @@ class MetricScan:
         self._next = time.monotonic() + _PERIOD_SECONDS
         return self._read(is_over=False)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def finish(self) -> list[RecordedMetric]:
         """Read the logs to their end and return the final values."""
         before: dict[str, int] | None = None
         while self._patterns and before != self._positions:
@@ -48,7 +52,7 @@ class MetricScan:
             self._read(is_over=True)
         return self.values()
 
-    def values(self) -> list[dict[str, Any]]:
+    def values(self) -> list[RecordedMetric]:
         """Return the FinalMetricDataList so far, with times in seconds since the epoch."""
         return [self._last[name] for name in self._names if name in self._last]
 

@@ -8,12 +8,15 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import open_up
 from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.client.sessions.local.opt_ml import HostTree
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 #: Fast: weights hardly compress, and the user is waiting.
 _GZIP_LEVEL = 1
@@ -32,7 +35,7 @@ class Artifacts:
 
 
 def pack_artifacts(
-    request: Mapping[str, Any], trees: Mapping[LocalHost, HostTree], place: ObjectStore
+    request: TrainingJobRequest, trees: Mapping[LocalHost, HostTree], place: ObjectStore
 ) -> Artifacts:
     """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
 

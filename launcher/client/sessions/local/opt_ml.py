@@ -6,15 +6,18 @@ inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.atomic_files import write_json
 from launcher.client.sessions.local.channel_mounts import ChannelMount
 from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.shared import MlPaths
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import CheckpointFields, TrainingJobRequest
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def write_config(
     tree: HostTree,
     host: LocalHost,
     hosts: Sequence[LocalHost],
-    request: Mapping[str, Any],
+    request: TrainingJobRequest,
     supplies: Sequence[ChannelMount],
 ) -> None:
     """Write the files of the host's input/config."""
@@ -69,10 +72,12 @@ def write_config(
     )
 
 
-def checkpoint_config(request: Mapping[str, Any]) -> dict[str, str] | None:
+def checkpoint_config(request: TrainingJobRequest) -> CheckpointFields | None:
     """Return CheckpointConfig with its default folder; None for a job without."""
     config = request.get("CheckpointConfig")
-    return config and {"LocalPath": str(MlPaths().checkpoints), **config}
+    if config is None:
+        return None
+    return {"LocalPath": str(MlPaths().checkpoints), **config}
 
 
 def resource_config(host: LocalHost, hosts: Sequence[LocalHost]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import shutil
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import JobFolder
@@ -29,7 +28,7 @@ def current_boot() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def settled_status(folder: JobFolder) -> dict[str, Any]:
+def settled_status(folder: JobFolder) -> job_description.LocalJobRecord:
     """Return the job's description, after cleaning up if its platform process has died."""
     status = folder.status()
     if job_description.is_terminal(status):
@@ -43,7 +42,7 @@ def settled_status(folder: JobFolder) -> dict[str, Any]:
         os.close(lock)
 
 
-def close_abandoned(folder: JobFolder, reason: str) -> dict[str, Any]:
+def close_abandoned(folder: JobFolder, reason: str) -> job_description.LocalJobRecord:
     """Kill what is left of a job and close it as failed, once; the caller must hold its lock."""
     status = folder.status()
     if job_description.is_terminal(status):

@@ -11,10 +11,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import open_up
 from launcher.client.sessions.local.attempt import Attempt
@@ -41,6 +41,9 @@ from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.supervision import Supervision
 from launcher.client.sessions.local.watchdog import keep
 from launcher.errors import PlatformError
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 
 class LocalJob:
@@ -156,7 +159,7 @@ class LocalJob:
         self.record.note(notes)
 
 
-def _not_uploaded(request: Mapping[str, Any], error: OSError) -> str:
+def _not_uploaded(request: TrainingJobRequest, error: OSError) -> str:
     return (
         f"the results cannot be written to {request['OutputDataConfig']['S3OutputPath']}: "
         f"{error.strerror or error}: make room there, or give another output_path"

@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import JobFolder
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from launcher.client.sessions.local.job_description import JobChanges
 
 
 class StatusWriter:
@@ -19,11 +24,11 @@ class StatusWriter:
         self._folder = folder
         self._document = folder.status()
 
-    def enter(self, state: job_description.JobState, **fields: Any) -> None:
+    def enter(self, state: job_description.JobState, **fields: Unpack[JobChanges]) -> None:
         """Move the job to a state, and set the `fields` that become known with it."""
-        self._write(job_description.entered(self._document, state, now=time.time()) | fields)
+        self._write({**job_description.entered(self._document, state, now=time.time()), **fields})
 
-    def update(self, **fields: Any) -> None:
+    def update(self, **fields: Unpack[JobChanges]) -> None:
         """Set fields of the description."""
         self._write({**self._document, **fields})
 
@@ -44,6 +49,6 @@ class StatusWriter:
         """Close the job in its final state; nothing changes afterwards."""
         self._write(job_description.closed(self._document, ending, now=time.time(), reason=reason))
 
-    def _write(self, document: Mapping[str, Any]) -> None:
-        self._document = dict(document)
+    def _write(self, document: job_description.LocalJobRecord) -> None:
+        self._document = document
         self._folder.write_status(document)

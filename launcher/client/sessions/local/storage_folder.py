@@ -6,14 +6,17 @@ import difflib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import writing
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.client.sessions.local.job_description import LocalJobRecord
 
 ROOT_VARIABLE = "LAUNCHER_HOME"
 
@@ -34,7 +37,7 @@ class StorageFolder:
         return self.root / "jobs"
 
     def create(
-        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+        self, request: TrainingJobRequest, settings: Settings, status: LocalJobRecord
     ) -> tuple[JobFolder, int]:
         """Create a new job's folder; return it and the descriptor that holds its lock.
 
@@ -59,7 +62,7 @@ class StorageFolder:
         return folder, lock
 
     def _draft(
-        self, request: Mapping[str, Any], settings: Settings, status: Mapping[str, Any]
+        self, request: TrainingJobRequest, settings: Settings, status: LocalJobRecord
     ) -> JobFolder:
         """Create a new job's folder under a temporary name."""
         self._jobs.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from launcher.errors import Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.s3_process import S3Process
 
 _PROGRAM = "sagemaker_program"
@@ -42,19 +43,19 @@ _NEEDS_IMAGE = {
 }
 
 
-def is_script_mode(request: Mapping[str, Any]) -> bool:
+def is_script_mode(request: TrainingJobRequest) -> bool:
     """Return whether a request uses the image's own start with a script."""
     has_program = _PROGRAM in (request.get("HyperParameters") or {})
     return has_program and not request["AlgorithmSpecification"].get("ContainerEntrypoint")
 
 
-def source_of(request: Mapping[str, Any]) -> str | None:
+def source_of(request: TrainingJobRequest) -> str | None:
     """Return where the script's folder is, a URI or a path inside the host; None if not given."""
     source = _decoded(request["HyperParameters"].get(_SOURCE))
     return None if source is None else str(source)
 
 
-def command_of(request: Mapping[str, Any]) -> list[str]:
+def command_of(request: TrainingJobRequest) -> list[str]:
     """Return the command that every host runs."""
     algorithm = request["AlgorithmSpecification"]
     if not is_script_mode(request):
@@ -64,7 +65,7 @@ def command_of(request: Mapping[str, Any]) -> list[str]:
     return ["python3", "-c", _START, *archive]
 
 
-def check_script_mode(request: Mapping[str, Any]) -> Iterator[Problem]:
+def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:
     """Yield the problems that keep script mode from being emulated here."""
     source = source_of(request)
     if source is None:
@@ -90,7 +91,7 @@ def check_script_mode(request: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def supply_script(
-    request: Mapping[str, Any],
+    request: TrainingJobRequest,
     trees: Iterable[HostTree],
     courier: S3Process | None,
     folder: JobFolder,

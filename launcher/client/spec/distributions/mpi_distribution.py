@@ -71,7 +71,7 @@ class Mpi(Distribution):
             launch=Launch.MPI,
             processes_per_host=self.processes_on(instance_type),
             hang_timeout=0,  # MPI programs have timeouts of their own
-            mpi_options=self.custom_options,
+            mpi_options=tuple(self.custom_options),
         )
 
     @classmethod

@@ -6,9 +6,9 @@ violations. AWS's own messages are quoted where they are public; each module nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
+from launcher.client.request.training_job_types import TrainingJobRequest
 from launcher.client.request.validation.rules import (
     channel_violations,
     machine_violations,
@@ -17,7 +17,7 @@ from launcher.client.request.validation.rules import (
 )
 from launcher.client.request.validation.violations import Violation
 
-Rule = Callable[[Mapping[str, Any]], Iterator[Violation]]
+Rule = Callable[[TrainingJobRequest], Iterator[Violation]]
 
 RULES: tuple[Rule, ...] = (
     serverless_violations.needs_its_parts,

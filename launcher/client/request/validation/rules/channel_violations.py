@@ -8,16 +8,19 @@ public.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.violations import RequestPath, Violation, constraint_message
 from launcher.client.spec.spec_findings import choice_fix
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import ChannelFields, TrainingJobRequest
+
 _SOURCES = ("S3DataSource", "FileSystemDataSource", "DatasetSource")
 
 
-def have_one_source(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_one_source(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find channels without exactly one source of data."""
     for path, channel in _channels(request):
         source = channel.get("DataSource", {})
@@ -32,7 +35,7 @@ def have_one_source(request: Mapping[str, Any]) -> Iterator[Violation]:
             )
 
 
-def have_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_different_names(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find channel names that are used twice."""
     seen = Counter[str]()
     for path, channel in _channels(request):
@@ -47,7 +50,7 @@ def have_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
             )
 
 
-def go_to_groups_all_or_none(request: Mapping[str, Any]) -> Iterator[Violation]:
+def go_to_groups_all_or_none(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find channels without groups if others name groups.
 
     A file system's channel cannot name groups, so it cannot be combined with channels that do.
@@ -73,7 +76,7 @@ def go_to_groups_all_or_none(request: Mapping[str, Any]) -> Iterator[Violation]:
         )
 
 
-def go_to_groups_that_exist(request: Mapping[str, Any]) -> Iterator[Violation]:
+def go_to_groups_that_exist(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find channels routed to groups that are not in the job."""
     groups = request.get("ResourceConfig", {}).get("InstanceGroups", ())
     known = [group.get("InstanceGroupName", "") for group in groups]
@@ -91,7 +94,7 @@ def go_to_groups_that_exist(request: Mapping[str, Any]) -> Iterator[Violation]:
             )
 
 
-def reach_file_systems_in_a_vpc(request: Mapping[str, Any]) -> Iterator[Violation]:
+def reach_file_systems_in_a_vpc(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find file systems in a job without a VpcConfig."""
     for path, channel in _channels(request):
         here = (*path, "DataSource", "FileSystemDataSource")
@@ -104,11 +107,11 @@ def reach_file_systems_in_a_vpc(request: Mapping[str, Any]) -> Iterator[Violatio
             )
 
 
-def _channels(request: Mapping[str, Any]) -> Iterator[tuple[RequestPath, Mapping[str, Any]]]:
+def _channels(request: TrainingJobRequest) -> Iterator[tuple[RequestPath, ChannelFields]]:
     for index, channel in enumerate(request.get("InputDataConfig", ())):
         yield ("InputDataConfig", index), channel
 
 
-def _groups_of(channel: Mapping[str, Any]) -> tuple[str, ...]:
+def _groups_of(channel: ChannelFields) -> tuple[str, ...]:
     source = channel.get("DataSource", {}).get("S3DataSource", {})
     return tuple(source.get("InstanceGroupNames", ()))

@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from launcher.client import catalogue
 from launcher.client.request.validation.model_limits import missing
 from launcher.client.request.validation.rules.serverless_violations import SERVERLESS
 from launcher.client.request.validation.violations import RequestPath, Violation, constraint_message
 
-_RESOURCES = "ResourceConfig"
-_COUNT, _TYPE, _GROUPS = "InstanceCount", "InstanceType", "InstanceGroups"
-_PREFERENCES, _KEEP = "InstancePreferences", "KeepAlivePeriodInSeconds"
-_SPOT = "EnableManagedSpotTraining"
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import (
+        GroupFields,
+        PreferenceFields,
+        ResourceFields,
+        TrainingJobRequest,
+    )
+
+_RESOURCES: Final = "ResourceConfig"
+_COUNT: Final = "InstanceCount"
+_TYPE: Final = "InstanceType"
+_GROUPS: Final = "InstanceGroups"
+_PREFERENCES: Final = "InstancePreferences"
+_KEEP: Final = "KeepAlivePeriodInSeconds"
+_SPOT: Final = "EnableManagedSpotTraining"
 _OWN_WORDS = "InstanceType or InstanceCount cannot be specified with InstanceGroups"
 #: Families with NVMe disks of their own, for types that are newer than the catalogue: those with a
 #: d among the letters after the number, and the families listed here.
@@ -29,7 +40,7 @@ _FRAMEWORK = re.compile(r".*/(pytorch|tensorflow)-training:(\d+)\.(\d+).*")
 _FIRST_WITH_GROUPS = {"pytorch": (1, 10), "tensorflow": (2, 6)}
 
 
-def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
+def are_given_in_one_way(request: TrainingJobRequest) -> Iterator[Violation]:
     """Require either a type and a count, or groups; preferences have a rule of their own."""
     resources = request.get(_RESOURCES)
     if resources is None or SERVERLESS in request:
@@ -37,28 +48,32 @@ def are_given_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
     if _GROUPS in resources:
         for name in (_TYPE, _COUNT):
             if name in resources:
-                yield _conflict((_RESOURCES, name), resources[name], _GROUPS, _OWN_WORDS)
+                yield _conflict((_RESOURCES, name), resources.get(name), _GROUPS, _OWN_WORDS)
     elif _PREFERENCES not in resources:
         for name in (_TYPE, _COUNT):
             if name not in resources:
                 yield missing((_RESOURCES, name), f"write {name}, or {_GROUPS}")
 
 
-def have_hosts(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_hosts(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find a count of 0 and an empty list of groups, both of which the model allows."""
     resources = request.get(_RESOURCES, {})
-    counted: dict[RequestPath, Any] = {(_RESOURCES,): resources}
-    for part in (_GROUPS, _PREFERENCES):
-        for index, item in enumerate(resources.get(part, ())):
-            counted[_RESOURCES, part, index] = item
-    for path, item in counted.items():
+    counted: list[tuple[RequestPath, ResourceFields | GroupFields | PreferenceFields]] = [
+        ((_RESOURCES,), resources),
+        *(((_RESOURCES, _GROUPS, i), each) for i, each in enumerate(resources.get(_GROUPS, ()))),
+        *(
+            ((_RESOURCES, _PREFERENCES, i), each)
+            for i, each in enumerate(resources.get(_PREFERENCES, ()))
+        ),
+    ]
+    for path, item in counted:
         if item.get(_COUNT, 1) == 0:
             yield _too_few((*path, _COUNT), 0, "value", "there are no hosts")
     if _GROUPS in resources and not resources[_GROUPS]:
         yield _too_few((_RESOURCES, _GROUPS), [], "length", "there are no groups")
 
 
-def have_groups_of_different_names(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_groups_of_different_names(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find group names that are used twice."""
     seen = Counter[str]()
     for index, group in enumerate(request.get(_RESOURCES, {}).get(_GROUPS, ())):
@@ -73,7 +88,7 @@ def have_groups_of_different_names(request: Mapping[str, Any]) -> Iterator[Viola
             )
 
 
-def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
+def are_preferred_in_one_way(request: TrainingJobRequest) -> Iterator[Violation]:
     """Check that preferences exclude other choices of machines and count hosts in one place."""
     resources = request.get(_RESOURCES, {})
     preferences = resources.get(_PREFERENCES)
@@ -81,7 +96,7 @@ def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
         return
     for name in (_TYPE, _GROUPS, "InstancePlacementConfig"):
         if name in resources:
-            yield _conflict((_RESOURCES, name), resources[name], _PREFERENCES)
+            yield _conflict((_RESOURCES, name), resources.get(name), _PREFERENCES)
     if request.get(_SPOT):
         yield _conflict((_SPOT,), True, _PREFERENCES)
     counts = [_COUNT in preference for preference in preferences]
@@ -96,7 +111,7 @@ def are_preferred_in_one_way(request: Mapping[str, Any]) -> Iterator[Violation]:
         )
 
 
-def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_no_fields_of_answers(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find fields that only AWS's responses have."""
     for name in ("SelectedInstanceType", "SelectedInstanceCount"):
         if (value := request.get(_RESOURCES, {}).get(name)) is not None:
@@ -109,7 +124,7 @@ def have_no_fields_of_answers(request: Mapping[str, Any]) -> Iterator[Violation]
             )
 
 
-def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
+def encrypt_no_local_storage(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find a volume key for types with disks of their own, which it cannot encrypt."""
     resources = request.get(_RESOURCES, {})
     local = [name for name in _types(resources) if _has_own_disks(name)]
@@ -120,7 +135,7 @@ def encrypt_no_local_storage(request: Mapping[str, Any]) -> Iterator[Violation]:
             path=path,
             what=f"{local[0]} has disks of its own, which are encrypted without a key of yours",
             fix="remove VolumeKmsKeyId, or use types without local disks",
-            aws_message=constraint_message(path, resources[path[-1]], constraint),
+            aws_message=constraint_message(path, resources["VolumeKmsKeyId"], constraint),
         )
 
 
@@ -131,7 +146,7 @@ def _has_own_disks(instance_type: str) -> bool:
     return known.has_local_storage
 
 
-def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violation]:
+def keep_warm_pools_to_one_type(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find warm pools of groups; warn about warm pools of spot instances."""
     resources = request.get(_RESOURCES, {})
     if not resources.get(_KEEP):
@@ -148,7 +163,7 @@ def keep_warm_pools_to_one_type(request: Mapping[str, Any]) -> Iterator[Violatio
         )
 
 
-def have_an_image(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_an_image(request: TrainingJobRequest) -> Iterator[Violation]:
     """Require exactly one of TrainingImage and AlgorithmName."""
     algorithm = request.get("AlgorithmSpecification")
     if algorithm is None or SERVERLESS in request:
@@ -166,7 +181,7 @@ def have_an_image(request: Mapping[str, Any]) -> Iterator[Violation]:
         yield missing(path, "write TrainingImage, or AlgorithmName")
 
 
-def have_an_image_that_knows_groups(request: Mapping[str, Any]) -> Iterator[Violation]:
+def have_an_image_that_knows_groups(request: TrainingJobRequest) -> Iterator[Violation]:
     """Warn about AWS's own images too old for groups; other images are not checked."""
     image = request.get("AlgorithmSpecification", {}).get("TrainingImage", "")
     named = _FRAMEWORK.fullmatch(image)
@@ -185,19 +200,26 @@ def have_an_image_that_knows_groups(request: Mapping[str, Any]) -> Iterator[Viol
         )
 
 
-def _types(resources: Mapping[str, Any]) -> Iterator[str]:
-    for item in (resources, *resources.get(_GROUPS, ()), *resources.get(_PREFERENCES, ())):
+def _types(resources: ResourceFields) -> Iterator[str]:
+    items: list[ResourceFields | GroupFields | PreferenceFields] = [
+        resources,
+        *resources.get(_GROUPS, ()),
+        *resources.get(_PREFERENCES, ()),
+    ]
+    for item in items:
         if _TYPE in item:
             yield item[_TYPE]
 
 
-def _too_few(path: RequestPath, value: Any, word: str, what: str) -> Violation:
+def _too_few(path: RequestPath, value: object, word: str, what: str) -> Violation:
     constraint = f"Member must have {word} greater than or equal to 1"
     message = constraint_message(path, value, constraint)
     return Violation(path=path, what=what, fix="use 1 or more", aws_message=message)
 
 
-def _conflict(path: RequestPath, value: Any, other: str, message: str | None = None) -> Violation:
+def _conflict(
+    path: RequestPath, value: object, other: str, message: str | None = None
+) -> Violation:
     constraint = f"Member must not be set together with {other}"
     return Violation(
         path=path,

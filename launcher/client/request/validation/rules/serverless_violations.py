@@ -6,11 +6,14 @@ excluded fields are those of Terraform's aws_sagemaker_training_job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.model_limits import missing
 from launcher.client.request.validation.violations import Violation, constraint_message
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 SERVERLESS = "ServerlessJobConfig"
 _PARTS = ("AlgorithmSpecification", "ResourceConfig", "StoppingCondition")
@@ -28,7 +31,7 @@ _EXCLUDED = (
 )
 
 
-def needs_its_parts(request: Mapping[str, Any]) -> Iterator[Violation]:
+def needs_its_parts(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find missing parts that only a serverless job may omit."""
     if SERVERLESS in request:
         return
@@ -37,17 +40,17 @@ def needs_its_parts(request: Mapping[str, Any]) -> Iterator[Violation]:
             yield missing((part,))
 
 
-def excludes_what_it_chooses(request: Mapping[str, Any]) -> Iterator[Violation]:
+def excludes_what_it_chooses(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find fields about machines in a serverless job, which has none."""
     if SERVERLESS not in request:
         return
     for name in _EXCLUDED:
-        if request.get(name):
+        if value := request.get(name):
             yield Violation(
                 path=(name,),
                 what=f"{name} is given for a serverless job",
                 fix=f"remove {name}, or {SERVERLESS}",
                 aws_message=constraint_message(
-                    (name,), request[name], f"Member must not be set with {SERVERLESS}"
+                    (name,), value, f"Member must not be set with {SERVERLESS}"
                 ),
             )

@@ -5,10 +5,13 @@ Source: the API page of StoppingCondition. The message of `is_for_spot_instances
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client.request.validation.violations import Violation, constraint_message
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import LimitFields, TrainingJobRequest
 
 _RUN = ("StoppingCondition", "MaxRuntimeInSeconds")
 _WAIT = ("StoppingCondition", "MaxWaitTimeInSeconds")
@@ -17,9 +20,9 @@ _SPOT = "EnableManagedSpotTraining"
 _MOST, _DEFAULT_RUN = 28 * 24 * 60 * 60, 24 * 60 * 60
 
 
-def ends_within_a_month(request: Mapping[str, Any]) -> Iterator[Violation]:
+def ends_within_a_month(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find a maximum run time above 28 days."""
-    run = _limits(request).get(_RUN[-1], 0)
+    run = _limits(request).get("MaxRuntimeInSeconds", 0)
     if run > _MOST:
         constraint = f"Member must have value less than or equal to {_MOST}"
         yield Violation(
@@ -30,7 +33,7 @@ def ends_within_a_month(request: Mapping[str, Any]) -> Iterator[Violation]:
         )
 
 
-def is_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violation]:
+def is_for_spot_instances(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find a maximum wait time in a job without spot instances."""
     if _WAIT[-1] in _limits(request) and not request.get(_SPOT):
         yield Violation(
@@ -42,7 +45,7 @@ def is_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violation]:
         )
 
 
-def is_given_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violation]:
+def is_given_for_spot_instances(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find spot instances without a maximum wait time."""
     if request.get(_SPOT) and _WAIT[-1] not in _limits(request):
         yield Violation(
@@ -54,11 +57,11 @@ def is_given_for_spot_instances(request: Mapping[str, Any]) -> Iterator[Violatio
         )
 
 
-def lasts_as_long_as_the_job(request: Mapping[str, Any]) -> Iterator[Violation]:
+def lasts_as_long_as_the_job(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find a maximum wait time below the maximum run time."""
     limits = _limits(request)
-    run = limits.get(_RUN[-1], _DEFAULT_RUN)
-    wait = limits.get(_WAIT[-1], run)
+    run = limits.get("MaxRuntimeInSeconds", _DEFAULT_RUN)
+    wait = limits.get("MaxWaitTimeInSeconds", run)
     if wait < run:
         constraint = f"Member must have value greater than or equal to MaxRuntimeInSeconds, {run}"
         yield Violation(
@@ -69,6 +72,5 @@ def lasts_as_long_as_the_job(request: Mapping[str, Any]) -> Iterator[Violation]:
         )
 
 
-def _limits(request: Mapping[str, Any]) -> Mapping[str, int]:
-    limits: Mapping[str, int] = request.get("StoppingCondition", {})
-    return limits
+def _limits(request: TrainingJobRequest) -> LimitFields:
+    return request.get("StoppingCondition", {})

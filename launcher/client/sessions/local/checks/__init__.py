@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.request.prepared import problem_of
 from launcher.client.sessions.local.checks.credential_checks import check_credentials
@@ -15,6 +15,9 @@ from launcher.client.sessions.local.isolation import Isolation
 from launcher.client.sessions.local.local_platform import local_violations
 from launcher.errors import PlatformError, Problem, RequestRefused
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+
 #: The channel with SDK v3's programs; the name is reserved for them.
 _DRIVERS = "sm_drivers"
 
@@ -22,7 +25,7 @@ __all__ = ["check_isolation", "check_request", "find_problems", "not_done"]
 
 
 def check_request(
-    request: Mapping[str, Any],
+    request: TrainingJobRequest,
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
@@ -37,7 +40,7 @@ def check_request(
 
 
 def find_problems(
-    request: Mapping[str, Any],
+    request: TrainingJobRequest,
     uploads: Collection[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Problem]:
@@ -51,7 +54,7 @@ def find_problems(
     return [*own, *_limits(request, own)]
 
 
-def _limits(request: Mapping[str, Any], own: Collection[Problem]) -> Iterator[Problem]:
+def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
     said = "\n".join(map(str, own))
     for found in local_violations(request):
@@ -59,7 +62,7 @@ def _limits(request: Mapping[str, Any], own: Collection[Problem]) -> Iterator[Pr
             yield problem_of(found)
 
 
-def check_isolation(request: Mapping[str, Any], isolation: Isolation) -> None:
+def check_isolation(request: TrainingJobRequest, isolation: Isolation) -> None:
     """Raise PlatformError if a request's programs need /opt/ml and the isolation has none."""
     names = {channel["ChannelName"] for channel in request.get("InputDataConfig", ())}
     if isolation is Isolation.PROCESS and _DRIVERS in names:

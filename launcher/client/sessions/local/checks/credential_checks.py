@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.local_uris import uris_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import Problem
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+
 _KEY = "AWS_ACCESS_KEY_ID"
 
 
 def check_credentials(
-    request: Mapping[str, Any], environment: Mapping[str, str]
+    request: TrainingJobRequest, environment: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yield a problem for the first S3 location, if no AWS credentials are found."""
     places = [(where, uri) for where, uri in uris_of(request) if is_s3(uri)]

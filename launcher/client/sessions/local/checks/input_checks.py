@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.channel_mounts import has_objects
 from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import (
+        ChannelFields,
+        S3SourceFields,
+        TrainingJobRequest,
+    )
+
 _CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def check_inputs(request: Mapping[str, Any], uploads: Collection[str]) -> Iterator[Problem]:
+def check_inputs(request: TrainingJobRequest, uploads: Collection[str]) -> Iterator[Problem]:
     """Yield the problems of InputDataConfig; the objects of `uploads` count as existing files."""
     channels = request.get("InputDataConfig", ())
     for name, times in Counter(channel["ChannelName"] for channel in channels).items():
@@ -32,7 +39,7 @@ def check_inputs(request: Mapping[str, Any], uploads: Collection[str]) -> Iterat
             yield from _check_files(source.get("S3Uri", ""), uploads, _where(channel))
 
 
-def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _check_completeness(channels: Sequence[ChannelFields]) -> Iterator[Problem]:
     """Apply SageMaker's rule, in its wording: either all channels are routed to groups, or none."""
     is_routed = {
         channel["ChannelName"]: bool(_source(channel).get("InstanceGroupNames"))
@@ -49,7 +56,7 @@ def _check_completeness(channels: Sequence[Mapping[str, Any]]) -> Iterator[Probl
         )
 
 
-def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_channel(channel: ChannelFields, request: TrainingJobRequest) -> Iterator[Problem]:
     name, source, where = channel["ChannelName"], _source(channel), _where(channel)
     if not _CHANNEL_NAME.fullmatch(name) or name in (".", ".."):
         yield Problem(
@@ -76,7 +83,7 @@ def _check_channel(channel: Mapping[str, Any], request: Mapping[str, Any]) -> It
 
 
 def _check_kind(
-    channel: Mapping[str, Any], source: Mapping[str, Any], default_mode: str, where: str
+    channel: ChannelFields, source: S3SourceFields, default_mode: str, where: str
 ) -> Iterator[Problem]:
     """Yield a problem for each input option that local jobs lack; FastFile works like File."""
     kinds = {
@@ -98,7 +105,7 @@ def _check_kind(
             )
 
 
-def _data_types(source: Mapping[str, Any]) -> tuple[str, ...]:
+def _data_types(source: S3SourceFields) -> tuple[str, ...]:
     return ("S3Prefix", "ManifestFile") if is_s3(source.get("S3Uri", "")) else ("S3Prefix",)
 
 
@@ -119,10 +126,9 @@ def _check_files(uri: str, uploads: Collection[str], where: str) -> Iterator[Pro
         )
 
 
-def _where(channel: Mapping[str, Any]) -> str:
+def _where(channel: ChannelFields) -> str:
     return f"InputDataConfig {channel['ChannelName']!r}"
 
 
-def _source(channel: Mapping[str, Any]) -> Mapping[str, Any]:
-    source: Mapping[str, Any] = channel["DataSource"].get("S3DataSource") or {}
-    return source
+def _source(channel: ChannelFields) -> S3SourceFields:
+    return channel["DataSource"].get("S3DataSource") or {}

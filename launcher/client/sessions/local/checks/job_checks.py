@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import why_unwritable
 from launcher.client.sessions.local.local_storage import path_of
@@ -15,6 +15,15 @@ from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_sc
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import (
+        CheckpointFields,
+        LimitFields,
+        MetricFields,
+        ResourceFields,
+        TrainingJobRequest,
+    )
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _MAX_GROUPS = 5
@@ -47,18 +56,21 @@ _IMAGE_IS_PLAYED = (
 )
 
 
-def not_done(request: Mapping[str, Any]) -> list[str]:
+def not_done(request: TrainingJobRequest) -> list[str]:
     """Return a note for each part of the request that a local job ignores."""
     notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
     return [*notes, _IMAGE_IS_PLAYED] if is_script_mode(request) else notes
 
 
-def _at(request: Mapping[str, Any], field: str) -> Any:
+def _at(request: TrainingJobRequest, field: str) -> object:
     top, _, below = field.partition(".")
-    return request.get(top, {}).get(below) if below else request.get(top)
+    part: object = request.get(top)
+    if not below:
+        return part
+    return part.get(below) if isinstance(part, Mapping) else None
 
 
-def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
+def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
     """Check name, command, metrics, output, time limit, and the types of values."""
     name = request["TrainingJobName"]
     if not _JOB_NAME.fullmatch(name):
@@ -82,17 +94,21 @@ def check_job(request: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _check_place(output, "OutputDataConfig S3OutputPath")
     yield from _check_time(request["StoppingCondition"])
     yield from _check_checkpoints(checkpoint_config(request))
-    for field in ("HyperParameters", "Environment"):
-        for key, value in request.get(field, {}).items():
-            if not isinstance(value, str):
-                yield Problem(
-                    what=f"{value!r} is not a string",
-                    where=f"{field} {key!r}",
-                    fix="encode it as JSON",
-                )
+    yield from _check_strings("HyperParameters", request.get("HyperParameters", {}))
+    yield from _check_strings("Environment", request.get("Environment", {}))
 
 
-def check_groups(resources: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_strings(field: str, values: Mapping[str, object]) -> Iterator[Problem]:
+    for key, value in values.items():
+        if not isinstance(value, str):
+            yield Problem(
+                what=f"{value!r} is not a string",
+                where=f"{field} {key!r}",
+                fix="encode it as JSON",
+            )
+
+
+def check_groups(resources: ResourceFields) -> Iterator[Problem]:
     """Check for either groups or one type and count, for unique names, and for counts above 0."""
     groups = resources.get("InstanceGroups") or []
     plain = {"InstanceType", "InstanceCount"} & set(resources)
@@ -121,16 +137,17 @@ def check_groups(resources: Mapping[str, Any]) -> Iterator[Problem]:
                 where="ResourceConfig",
                 fix="give each its own name",
             )
-    for part in groups or [resources]:
-        if part.get("InstanceCount", 1) < 1:
+    counts = [(each.get("InstanceGroupName", ""), each.get("InstanceCount", 1)) for each in groups]
+    for name, count in counts or [("", resources.get("InstanceCount", 1))]:
+        if count < 1:
             yield Problem(
-                what=f"InstanceCount is {part['InstanceCount']}",
-                where=f"ResourceConfig {part.get('InstanceGroupName', '')}".rstrip(),
+                what=f"InstanceCount is {count}",
+                where=f"ResourceConfig {name}".rstrip(),
                 fix="give at least 1",
             )
 
 
-def _check_metric(metric: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_metric(metric: MetricFields) -> Iterator[Problem]:
     where = f"MetricDefinitions {metric['Name']!r}"
     try:
         groups = re.compile(metric["Regex"]).groups
@@ -162,7 +179,7 @@ def _check_place(uri: str, where: str) -> Iterator[Problem]:
         yield Problem(what=obstacle, where=where, fix="give another place")
 
 
-def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_time(condition: LimitFields) -> Iterator[Problem]:
     seconds = condition.get("MaxRuntimeInSeconds", 1)
     if seconds < 1:
         yield Problem(
@@ -172,7 +189,7 @@ def _check_time(condition: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def _check_checkpoints(config: Mapping[str, str] | None) -> Iterator[Problem]:
+def _check_checkpoints(config: CheckpointFields | None) -> Iterator[Problem]:
     if config is None:
         return
     yield from _check_place(config.get("S3Uri", ""), "CheckpointConfig S3Uri")

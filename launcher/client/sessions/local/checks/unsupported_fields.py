@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.errors import Problem
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
 
 _REQUEST = (
     "TrainingJobName",
@@ -19,7 +22,7 @@ _CHANNEL = ("ChannelName", "DataSource")
 _METRIC = ("Name", "Regex")
 
 
-def check_fields(request: Mapping[str, Any]) -> Iterator[Problem]:
+def check_fields(request: TrainingJobRequest) -> Iterator[Problem]:
     """Yield a problem for each required field that is absent."""
     yield from _absent([request], _REQUEST, "the request")
     algorithm = request.get("AlgorithmSpecification", {})
