@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests wait more than they compute: twice as many processes as cores (make test WORKERS=8).
+WORKERS ?= 4
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
@@ -24,10 +26,10 @@ demo: $(READY)
 	$(BIN)/launcher run $(DIGITS)/job.yaml --local
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test-full: $(READY)
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow or not slow"
 
 soak: $(READY)
 	$(BIN)/python tests/soak.py

@@ -39,8 +39,9 @@ from launcher.shared import (
 )
 
 REPOSITORY = Path(__file__).parents[2]
-#: Subnets 127.k.0.x of this process's clusters, away from those of the local session.
-_SUBNETS = itertools.count(100 + os.getpid() % 100)
+#: Subnets 127.k.0.x of this process's clusters, away from those of the local session. Processes of
+#: one test run have neighbouring numbers: theirs start 37 apart.
+_SUBNETS = itertools.count(os.getpid() * 37)
 
 
 @dataclass
@@ -215,7 +216,8 @@ def running(hosts: Hosts, *names: str) -> Iterator[Hosts]:
 
 def _free_ports(address: str) -> int:
     """The base of a block of ports that nobody listens on now."""
-    for base in range(21000 + os.getpid() % 500 * 10, 30000, 10):
+    for number in range(900):
+        base = 21000 + (os.getpid() * 37 + number) % 900 * 10
         ports = Ports(base)
         try:
             for port in (ports.dispatcher, ports.receiver, ports.board, ports.start):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forked_ranks import run_ranks
+
 REPOSITORY = Path(__file__).parents[2]
 #: Seconds for the longest of the slow tests, on a machine that is busy.
 PATIENCE = 900
@@ -46,28 +48,51 @@ def run(
     ranks: int,
     restarts: int = 0,
     patience: int = PATIENCE,
+    torchrun: bool = False,
     **variables: str,
 ) -> Outcome:
-    """Run a script on so many ranks under torchrun; on one, as plain Python."""
+    """Run a script on so many ranks; on one, as plain Python.
+
+    Ranks are forked. torchrun: start them by torchrun itself, as is done whenever there may be
+    restarts.
+    """
     notes = folder / f"notes-{ranks}"
     notes.mkdir(parents=True)
     file = folder / f"script-{ranks}.py"
     file.write_text(_PREAMBLE + script)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "NOTES": str(notes),
+        "OMP_NUM_THREADS": "1",
+        **variables,
+    }
+    if torchrun or restarts:
+        code, output = _under_torchrun(file, ranks, restarts, patience, environment)
+    else:
+        code, output = run_ranks(
+            str(file),
+            ranks=ranks,
+            variables=environment,
+            output=folder / f"output-{ranks}",
+            folder=Path.cwd(),
+            patience=patience,
+        )
+    found = {int(path.name): json.loads(path.read_text()) for path in notes.glob("[0-9]*")}
+    return Outcome(code=code, output=output, notes=found)
+
+
+def _under_torchrun(
+    file: Path, ranks: int, restarts: int, patience: int, environment: dict[str, str]
+) -> tuple[int, str]:
     under = ["-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={ranks}"]
     under += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", f"--max-restarts={restarts}"]
     done = subprocess.run(
-        [sys.executable, *(under if ranks > 1 else []), str(file)],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "NOTES": str(notes),
-            "OMP_NUM_THREADS": "1",
-            **variables,
-        },
+        [sys.executable, *under, str(file)],
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=patience,
     )
-    found = {int(path.name): json.loads(path.read_text()) for path in notes.glob("[0-9]*")}
-    return Outcome(code=done.returncode, output=done.stdout, notes=found)
+    return done.returncode, done.stdout

@@ -28,12 +28,16 @@ assert not dist.is_initialized()
 
 
 @pytest.mark.parametrize(
-    ("placement", "grid"), [("cluster", [[0, 1], [2, 3]]), ("spread", [[0, 2], [1, 3]])]
+    ("placement", "grid", "torchrun"),
+    [
+        pytest.param("cluster", [[0, 1], [2, 3]], False, id="cluster"),
+        pytest.param("spread", [[0, 2], [1, 3]], True, id="spread, under torchrun"),
+    ],
 )
 def test_ranks_meet_in_the_groups_of_their_places(
-    tmp_path: Path, placement: str, grid: list[list[int]]
+    tmp_path: Path, placement: str, grid: list[list[int]], torchrun: bool
 ) -> None:
-    outcome = run(tmp_path, _PLACES.format(placement=placement), ranks=4)
+    outcome = run(tmp_path, _PLACES.format(placement=placement), ranks=4, torchrun=torchrun)
     assert outcome.code == 0, outcome.output
     for dp_rank, replica in enumerate(grid):
         for pp_rank, rank in enumerate(replica):
