@@ -1,6 +1,8 @@
 """README.md and docs/*.md: the paths they name exist, and their lines wrap."""
 
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 _PATH = re.compile(
     r"(?<![\w/.~-])(?:launcher|tests|docs|examples|benchmarks|entrypoints)/[\w./-]*[\w/]"
 )
+_IMPORT = re.compile(r"^ *from (launcher[\w.]*) import ([^(\n]+?)(?: *#.*)?$", re.MULTILINE)
 _MADE = {"examples/digits/data"}  # `make demo` writes it
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -52,6 +55,19 @@ def test_links_lead_to_files_and_headings(page):
 def test_each_path_of_the_repository_exists(page):
     named = set(_PATH.findall(page.read_text())) - _MADE
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pages
+def test_imports_of_examples_work(page):
+    """One-line imports of Launcher itself; some of the rooms need torch."""
+    for module, names in _IMPORT.findall(page.read_text()):
+        if module.startswith(("launcher.parallel", "launcher.trainers")):
+            pytest.importorskip("torch")
+        for name in re.split(r",\s*", names):
+            imported = name.split(" as ")[0].strip()
+            home = import_module(module)
+            is_module = hasattr(home, "__path__") and find_spec(f"{module}.{imported}")
+            assert hasattr(home, imported) or is_module, f"{module}.{imported}"
 
 
 @pages

@@ -23,9 +23,11 @@ _MAX_COST = click.option(
     "--max-cost",
     type=click.FloatRange(min=0),
     metavar="DOLLARS",
-    help="Refuse a job that may cost more on AWS.",
+    help="Refuse a job that may cost more than this on AWS.",
 )
-_YES = click.option("-y", "--yes", is_flag=True, help="Send a job that costs money without asking.")
+_YES = click.option(
+    "-y", "--yes", is_flag=True, help="Submit a job that costs money without asking."
+)
 
 
 def approval_options(verb: Verb) -> Verb:

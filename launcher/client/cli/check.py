@@ -22,13 +22,13 @@ from launcher.client.doctor import CheckSection, Checkup, examine
     required=False,
     shell_complete=completion_values.job_files,
 )
-@click.option("--cloud", is_flag=True, help="The job is meant for AWS: what is wrong there counts.")
+@click.option("--cloud", is_flag=True, help="Judge the job as one for AWS instead of this machine.")
 @changes_option
 @answers
 def check(job_file: Path | None, cloud: bool, changes: tuple[str, ...], output: str) -> int:
-    """Say what works here and what does not.
+    """Report what works here and what does not.
 
-    Checks this machine, AWS as far as it is visible from here, and JOB_FILE. Nothing is created.
+    Checks this machine, AWS as far as it can be seen from here, and JOB_FILE. Creates nothing.
     The exit code is 0 when a job (JOB_FILE, if given) can run on this machine, or with --cloud on
     AWS; else 2.
     """

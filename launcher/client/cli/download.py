@@ -22,7 +22,7 @@ _MIB = 1 << 20
 @cloud_option
 @answers
 def download(name: str, folder: Path, cloud: bool, output: str) -> int:
-    """Fetch the model and the output of job NAME.
+    """Download the model and output of job NAME.
 
     Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced.
     """

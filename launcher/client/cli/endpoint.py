@@ -18,10 +18,29 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=4599, help="0: any that is free.")
-@click.option("--root", type=click.Path(path_type=Path), help="By default ~/.launcher/endpoint.")
-@click.option("--access-key", metavar="ID:SECRET", help="By default one is made, and kept.")
-@click.option("--rate", "rates", metavar="OPERATION=N", multiple=True, help="Requests per second.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4599,
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    help="Folder for jobs, objects and keys [default: ~/.launcher/endpoint].",
+)
+@click.option(
+    "--access-key",
+    metavar="ID:SECRET",
+    help="Access key that clients sign with; by default a random one is made and kept.",
+)
+@click.option(
+    "--rate",
+    "rates",
+    metavar="OPERATION=N",
+    multiple=True,
+    help="Requests per second allowed for an API operation.",
+)
 @local_host_options
 @answers
 def endpoint(

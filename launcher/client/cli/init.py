@@ -25,7 +25,7 @@ _STARTER = {
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @answers
 def init(folder: Path, output: str) -> int:
-    """Write a first job that runs at once.
+    """Write a first job, ready to run.
 
     Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
     trains a small network on made-up data: one host trains, another prepares the batches.

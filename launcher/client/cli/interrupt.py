@@ -14,7 +14,7 @@ from launcher.client.sessions.local import LocalSession
 @click.argument("name", shell_complete=completion_values.jobs)
 @answers
 def interrupt(name: str, output: str) -> int:
-    """Interrupt job NAME as spot instances are.
+    """Reclaim the spot instances of job NAME.
 
     Its hosts get SIGTERM and 120 seconds. Then the job restarts on new hosts, which find the
     contents of the checkpoint folder. Only for jobs with use_spot_instances.

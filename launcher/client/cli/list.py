@@ -19,12 +19,15 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
 
 @click.command("list")
-@click.option("--name-contains", help="Only jobs whose name has this in it.")
+@click.option("--name-contains", help="Only jobs whose name contains this.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
 @click.option(
-    "--since", callback=moment, metavar="AGE", help="Only jobs younger than 90m, 12h or 2d."
+    "--since",
+    callback=moment,
+    metavar="AGE",
+    help="Only jobs created within this time, for example 90m, 12h or 2d.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only so many, the newest.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs, newest first.")
 @cloud_option
 @answers
 def list_jobs(
@@ -35,7 +38,7 @@ def list_jobs(
     cloud: bool,
     output: str,
 ) -> int:
-    """List the jobs, the newest first."""
+    """List jobs, newest first."""
     session = aws_session() if cloud else local_session()
     jobs = session.list_training_jobs(
         NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit

@@ -18,7 +18,7 @@ from launcher.client.sessions.resolve import session_of
 
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job ends.")
 @click.option(
     "--group", help="Only the hosts of this group.", shell_complete=completion_values.groups
 )
@@ -30,7 +30,7 @@ from launcher.client.sessions.resolve import session_of
 def logs(
     name: str, follow: bool, group: str | None, host: str | None, cloud: bool, output: str
 ) -> int:
-    """Print what the hosts of job NAME printed.
+    """Print the logs of job NAME.
 
     Lines are ordered by time, each with its group and host in front. With -o json every line is one
     JSON object; Launcher's own lines add their name as "event" and their "fields".

@@ -32,11 +32,11 @@ _OTHERS = {"show": show}
     type=click.Path(path_type=Path, dir_okay=False),
     default="partition.json",
     show_default=True,
-    help="The file that is written.",
+    help="File to write the partition to.",
 )
 @answers_beside_file
 def partition(task: str, path: Path, output: str, **asked: Any) -> int:
-    """Find where a task's model is best cut.
+    """Find the best pipeline cuts for a task's model.
 
     TASK is "module:name": a launcher.trainers.Task, or a function that returns one. Its model is
     profiled in a separate process, which needs torch. The best cuts, and the measurements behind

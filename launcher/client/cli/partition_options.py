@@ -34,47 +34,62 @@ def _value(text: str) -> tuple[str, Any]:
 
 _COUNT = click.IntRange(min=1)
 _OPTIONS = (
-    click.option("--partitions", type=_COUNT, required=True, help="Ranks that share the model."),
     click.option(
-        "--microbatches", type=_COUNT, required=True, help="Parts of a batch, which go through."
+        "--partitions", type=_COUNT, required=True, help="Number of ranks to split the model over."
+    ),
+    click.option(
+        "--microbatches", type=_COUNT, required=True, help="Number of microbatches per batch."
     ),
     click.option(
         "--optimize",
         type=click.Choice(OBJECTIVES),
         default="speed",
         show_default=True,
-        help="The shortest step, or the least memory of the largest rank.",
-    ),
-    click.option("--memory-cap", metavar="SIZE", help="What a rank may have: 40GiB."),
-    click.option(
-        "--virtual", "virtual_stages", type=_COUNT, default=1, help="Stages of each rank."
+        help="Minimize the step time, or the memory of the largest rank.",
     ),
     click.option(
-        "--schedule", type=click.Choice(SCHEDULES), default="interleaved", show_default=True
+        "--memory-cap", metavar="SIZE", help="Memory limit of each rank, for example 40GiB."
+    ),
+    click.option(
+        "--virtual", "virtual_stages", type=_COUNT, default=1, help="Number of stages per rank."
+    ),
+    click.option(
+        "--schedule",
+        type=click.Choice(SCHEDULES),
+        default="interleaved",
+        show_default=True,
+        help="Pipeline schedule.",
     ),
     click.option(
         "--profile",
         type=click.Choice(PROFILES),
         default="measured",
         show_default=True,
-        help="Run the model here, or reckon without even making its weights.",
+        help="Run the model here, or estimate its costs without allocating its weights.",
     ),
-    click.option("--precision", type=click.Choice(PRECISIONS), help="What is computed in."),
+    click.option(
+        "--precision",
+        type=click.Choice(PRECISIONS),
+        help="Mixed-precision type of the computation.",
+    ),
     click.option(
         "--recompute",
         "recomputed",
         metavar="MODULE",
         multiple=True,
-        help="Its activations are computed again, not kept.",
+        help="Recompute the activations of MODULE in the backward pass. Repeatable.",
     ),
     click.option(
-        "--replicas", type=_COUNT, default=1, help="Of the model, which share the task's batch."
+        "--replicas",
+        type=_COUNT,
+        default=1,
+        help="Number of data-parallel replicas that share the batch.",
     ),
     click.option(
         "--source-dir",
         type=click.Path(path_type=Path, file_okay=False),
         default=".",
-        help="Where TASK's module is; by default here.",
+        help="Folder of TASK's module [default: the current folder].",
     ),
     click.option(
         "--set",
@@ -82,12 +97,18 @@ _OPTIONS = (
         metavar="NAME=VALUE",
         multiple=True,
         callback=_values,
-        help="A hyperparameter of TASK.",
+        help="Hyperparameter of TASK. Repeatable.",
     ),
     click.option(
-        "--bandwidth", metavar="SIZE/s", help="Between ranks: 12GiB/s. By default it is measured."
+        "--bandwidth",
+        metavar="SIZE/s",
+        help="Bandwidth between ranks, for example 12GiB/s; measured by default.",
     ),
-    click.option("--latency", metavar="TIME", help="Between ranks, with --bandwidth: 20us."),
+    click.option(
+        "--latency",
+        metavar="TIME",
+        help="Latency between ranks, for example 20us; needs --bandwidth.",
+    ),
 )
 
 

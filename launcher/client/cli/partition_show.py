@@ -18,11 +18,13 @@ from launcher.shared.partitions.partition_table import title
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
-    "--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw a step into this file."
+    "--svg",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the timeline of one step into this file.",
 )
 @answers_beside_file
 def show(file: Path, svg: Path | None, output: str) -> int:
-    """Show what is in FILE, which `launcher partition` has written.
+    """Show a partition file written by `launcher partition`.
 
     Prints its stages with their times and bytes, the predicted step, and what would change with
     other numbers of partitions or microbatches, or with the other objective.

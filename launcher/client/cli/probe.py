@@ -15,15 +15,19 @@ from launcher.errors import CloudError, PlatformError
 
 
 @click.command()
-@click.option("--local", is_flag=True, help="Ask this machine, in every isolation that works here.")
+@click.option(
+    "--local", is_flag=True, help="Probe this machine, in every isolation mode that works here."
+)
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
-@click.option("--role", help="On AWS: the ARN of the job's IAM role.")
-@click.option("--image", help="On AWS: the URI of an image with Python 3.10 or newer.")
-@click.option("--output", "place", help="On AWS: s3://BUCKET/PREFIX for its files and answers.")
+@click.option("--role", help="ARN of the job's IAM role (AWS only).")
+@click.option("--image", help="URI of an image with Python 3.10 or newer (AWS only).")
+@click.option(
+    "--output", "place", help="s3://BUCKET/PREFIX for the job's files and answers (AWS only)."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File for the answers; by default probe-local.json here.",
+    help="File for the answers [default: probe-local.json].",
 )
 @answers
 def probe(
@@ -35,7 +39,7 @@ def probe(
     out: Path | None,
     output: str,
 ) -> int:
-    """Ask a platform what its documents leave open.
+    """Measure what a platform's documentation leaves open.
 
     A job of two small hosts in two groups inspects the platform. The results are printed and stored
     as JSON, without secrets and account numbers.

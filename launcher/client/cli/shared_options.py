@@ -15,26 +15,26 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 _ISOLATION = click.option(
     "--isolation",
     type=click.Choice([kind.value for kind in Isolation]),
-    help="Of hosts on this machine; by default sandbox where it works.",
+    help="How local hosts are isolated [default: sandbox where it works, else process].",
 )
 _HOST_FAILURE = click.option(
     "--host-failure",
     type=click.Choice([each.value for each in HostFailure]),
     default=HostFailure.FAIL.value,
-    help="Of a host on this machine that dies: fail the job, or go on while its group has others.",
+    help="When a local host dies: fail the job, or continue while its group has other hosts.",
 )
 _DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing."
+    "--dry-run", is_flag=True, help="Print the CreateTrainingJob request without sending it."
 )
 _RESOLVE = click.option(
     "--resolve",
     is_flag=True,
-    help="With --dry-run: ask AWS for what the job leaves open, and look at what it names.",
+    help="With --dry-run: look up on AWS what the job leaves open, and check what it names.",
 )
 _UPLOAD = click.option(
     "--upload",
     is_flag=True,
-    help="With --dry-run: store the code too, so that any client of AWS can send what is printed.",
+    help="With --dry-run: also upload the code, so that any AWS client can send the request.",
 )
 
 
@@ -50,10 +50,14 @@ def dry_run_options(verb: Verb) -> Verb:
 
 #: --set, for verbs that take a job file.
 changes_option = click.option(
-    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Change a field of the job file."
+    "--set",
+    "changes",
+    metavar="PATH=VALUE",
+    multiple=True,
+    help="Change a field of the job file. Repeatable.",
 )
 
 #: --cloud, for verbs that act on existing jobs.
 cloud_option = click.option(
-    "--cloud", is_flag=True, help="Jobs of SageMaker, whatever this machine has."
+    "--cloud", is_flag=True, help="Look on SageMaker only, not on this machine."
 )

@@ -17,7 +17,7 @@ from launcher.client.sessions.resolve import session_of
 @cloud_option
 @answers
 def status(name: str, cloud: bool, output: str) -> int:
-    """Show how job NAME stands.
+    """Show the progress or outcome of job NAME.
 
     Prints its status, hosts, data, metrics and model. The exit code is the job's own once it has
     ended; 0 while it runs.

@@ -17,7 +17,7 @@ from launcher.client.sessions.resolve import session_of
 @cloud_option
 @answers
 def stop(name: str, cloud: bool, output: str) -> int:
-    """Ask job NAME to stop.
+    """Stop job NAME.
 
     Its hosts get 120 seconds to save their work.
     """

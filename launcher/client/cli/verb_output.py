@@ -28,16 +28,14 @@ GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 def answers(verb: Callable[..., int]) -> Callable[..., None]:
     """Add `-o` to a verb; its return value, or the error it raises, sets the exit code."""
     form = click.option(
-        "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Form of stdout."
+        "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Output format."
     )
     return form(_answering(verb))
 
 
 def answers_beside_file(verb: Callable[..., int]) -> Callable[..., None]:
     """Add `--json` to a verb whose `-o` names a file; otherwise the same as `answers`."""
-    form = click.option(
-        "--json", "output", flag_value="json", default="text", help="Answer as JSON."
-    )
+    form = click.option("--json", "output", flag_value="json", default="text", help="Print JSON.")
     return form(_answering(verb))
 
 

@@ -30,17 +30,19 @@ class Verb:
 
 #: In the order of a job's life.
 VERBS = {
-    "init": Verb(home="init:init", line="Write a first job that runs at once."),
-    "check": Verb(home="check:check", line="Say what works here and what does not."),
-    "partition": Verb(home="partition:partition", line="Find where a task's model is best cut."),
+    "init": Verb(home="init:init", line="Write a first job, ready to run."),
+    "check": Verb(home="check:check", line="Report what works here and what does not."),
+    "partition": Verb(
+        home="partition:partition", line="Find the best pipeline cuts for a task's model."
+    ),
     "run": Verb(home="run:run", line="Run a job and follow it to its end."),
-    "list": Verb(home="list:list_jobs", line="List the jobs, the newest first."),
-    "status": Verb(home="status:status", line="Show how job NAME stands."),
-    "logs": Verb(home="logs:logs", line="Print what the hosts of job NAME printed."),
-    "download": Verb(home="download:download", line="Fetch the model and the output of job NAME."),
-    "stop": Verb(home="stop:stop", line="Ask job NAME to stop."),
-    "interrupt": Verb(home="interrupt:interrupt", line="Interrupt job NAME as spot instances are."),
-    "probe": Verb(home="probe:probe", line="Ask a platform what its documents leave open."),
+    "list": Verb(home="list:list_jobs", line="List jobs, newest first."),
+    "status": Verb(home="status:status", line="Show the progress or outcome of job NAME."),
+    "logs": Verb(home="logs:logs", line="Print the logs of job NAME."),
+    "download": Verb(home="download:download", line="Download the model and output of job NAME."),
+    "stop": Verb(home="stop:stop", line="Stop job NAME."),
+    "interrupt": Verb(home="interrupt:interrupt", line="Reclaim the spot instances of job NAME."),
+    "probe": Verb(home="probe:probe", line="Measure what a platform's documentation leaves open."),
     "endpoint": Verb(home="endpoint:endpoint", line="Serve SageMaker's API on this machine."),
     "completion": Verb(
         home="completion:completion", line="Print the script that lets SHELL complete launcher."
