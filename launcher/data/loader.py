@@ -135,7 +135,7 @@ class DataLoader:
         # data hosts continue to prepare its next epoch.
         report = WeakMethod(self._report)
         self._meter = StreamCounters(
-            epochs_so_far(self._spec.name), lambda figures: (say := report()) and say(figures)
+            epochs_so_far(self._spec.name), lambda figures: (send := report()) and send(figures)
         )
         self._next = ResumePoint(epoch=0)  # where the next `for` starts
         self._latest: StreamOptions | None = None
@@ -146,13 +146,13 @@ class DataLoader:
 
         Raises TypeError for an iterable dataset without a length, when steps= is not given.
         """
-        plan = self._plan(ResumePoint(epoch=self._place.epoch))
+        plan = self._plan(ResumePoint(epoch=self._resume_point.epoch))
         return plan.known_steps() if isinstance(plan, ShardPlan) else plan.steps
 
     @property
     def samples(self) -> int:
         """Samples of an epoch over all ranks, each counted once; raises DataError if iterable."""
-        plan = self._plan(ResumePoint(epoch=self._place.epoch))
+        plan = self._plan(ResumePoint(epoch=self._resume_point.epoch))
         if isinstance(plan, ShardPlan):
             raise DataError(f"{self._spec.dataset} is iterable: its samples cannot be counted")
         return plan.length
@@ -184,7 +184,7 @@ class DataLoader:
         With in_order=False it covers this rank alone; to resume with another world size, give
         `load_state_dict` the states of all ranks, as a list.
         """
-        return write_state(self._spec, self._place, rank=self._rank, world=self._world)
+        return write_state(self._spec, self._resume_point, rank=self._rank, world=self._world)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Make the next `for` resume where the state was taken.
@@ -204,11 +204,11 @@ class DataLoader:
     # ---------------------------------------------------------------------------------------
 
     @property
-    def _place(self) -> ResumePoint:
+    def _resume_point(self) -> ResumePoint:
         """The point to resume from now."""
-        return (self._latest and self._latest.progress.place) or self._next
+        return (self._latest and self._latest.progress.resume_point) or self._next
 
-    def _plan(self, place: ResumePoint) -> BatchPlan | ShardPlan:
+    def _plan(self, resume_point: ResumePoint) -> BatchPlan | ShardPlan:
         self._check_process()
         if self._source is None:
             self._source = open_source(self._pinning)
@@ -217,9 +217,9 @@ class DataLoader:
             self._dataset = self._source.describe(self._spec.dataset)
         length, rank, world = self._dataset.length, self._rank, self._world
         if self._dataset.iterable:
-            return plan_shards(self._spec, length, place, rank=rank, world=world)
+            return plan_shards(self._spec, length, resume_point, rank=rank, world=world)
         assert length is not None  # map-style datasets have a length
-        return make_plan(self._spec, length, place, rank=rank, world=world)
+        return make_plan(self._spec, length, resume_point, rank=rank, world=world)
 
     def _report(self, figures: Mapping[str, float]) -> None:
         if self._source is not None:

@@ -60,29 +60,33 @@ class LoaderProgress:
             self._done.add(self._plan.numbered(step))
 
     @property
-    def place(self) -> ResumePoint | None:
+    def resume_point(self) -> ResumePoint | None:
         """The point to resume from; None when the epoch is over."""
         plan = self._plan
-        return plan.place_with(self._done) if self._alone else plan.place_after(self._taken)
+        return (
+            plan.resume_point_with(self._done)
+            if self._alone
+            else plan.resume_point_after(self._taken)
+        )
 
 
-def write_state(spec: StreamSpec, place: ResumePoint, *, rank: int, world: int) -> State:
+def write_state(spec: StreamSpec, resume_point: ResumePoint, *, rank: int, world: int) -> State:
     """Return a resume point as a JSON object of a few hundred bytes."""
     state: State = {
         "version": VERSION,
         **{name: getattr(spec, name) for name in _ORDER},
-        "epoch": place.epoch,
-        "position": place.position,
+        "epoch": resume_point.epoch,
+        "position": resume_point.position,
     }
-    if place.taken:
-        state |= {"taken": place.taken, "world": world}
+    if resume_point.taken:
+        state |= {"taken": resume_point.taken, "world": world}
         state |= {name: getattr(spec, name) for name in _SHARDS}
-    if place.length is not None:
-        state |= {"length": place.length, "digest": place.digest}
-    if place.holes:
-        state["holes"] = [list(hole) for hole in place.holes]
-    if place.done:
-        state["done"] = [list(steps) for steps in place.done]
+    if resume_point.length is not None:
+        state |= {"length": resume_point.length, "digest": resume_point.digest}
+    if resume_point.holes:
+        state["holes"] = [list(hole) for hole in resume_point.holes]
+    if resume_point.done:
+        state["done"] = [list(steps) for steps in resume_point.done]
         state |= {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
     return state
 
@@ -99,19 +103,21 @@ def read_state(
     Raises DataError when this loader's samples would not continue those read before.
     """
     given = [states] if isinstance(states, Mapping) else list(states)
-    places = [_read_one(state, spec) for state in given]
-    if not places:
+    resume_points = [_read_one(state, spec) for state in given]
+    if not resume_points:
         raise DataError("no state to load: the list is empty")
-    for state, place in zip(given, places, strict=True):
-        if place.taken:
+    for state, resume_point in zip(given, resume_points, strict=True):
+        if resume_point.taken:
             _check_shards(state, spec, world)
-    if all(place == places[0] and not place.done for place in places):
-        return places[0]  # read in order: one state holds for all ranks
+    if all(
+        resume_point == resume_points[0] and not resume_point.done for resume_point in resume_points
+    ):
+        return resume_points[0]  # read in order: one state holds for all ranks
     mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
-    for state, place in zip(given, places, strict=True):
+    for state, resume_point in zip(given, resume_points, strict=True):
         if {name: state.get(name) for name in mine} == mine:
-            return place
-    return _together(given, places, spec)
+            return resume_point
+    return _together(given, resume_points, spec)
 
 
 def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
@@ -155,24 +161,26 @@ def _ranges(raw: Any) -> tuple[Range, ...]:
 
 
 def _together(
-    states: Sequence[Mapping[str, Any]], places: Sequence[ResumePoint], spec: StreamSpec
+    states: Sequence[Mapping[str, Any]], resume_points: Sequence[ResumePoint], spec: StreamSpec
 ) -> ResumePoint:
     """Merge the resume points of all ranks, each of which did steps in its own order."""
-    _check_all_ranks(states, places)
-    first = places[0]
+    _check_all_ranks(states, resume_points)
+    first = resume_points[0]
     left = np.zeros(first.length or 0, bool)
     for start, stop in (*first.holes, (first.position, len(left))):
         left[start:stop] = True
-    for state, place in zip(states, places, strict=True):
-        left[_positions_done(state, place, spec)] = False
+    for state, resume_point in zip(states, resume_points, strict=True):
+        left[_positions_done(state, resume_point, spec)] = False
     return replace(first, done=(), **_as_position_and_holes(left))
 
 
-def _check_all_ranks(states: Sequence[Mapping[str, Any]], places: Sequence[ResumePoint]) -> None:
+def _check_all_ranks(
+    states: Sequence[Mapping[str, Any]], resume_points: Sequence[ResumePoint]
+) -> None:
     """Raise unless all ranks of one world are present and started from one resume point."""
     world = states[0].get("world")
     ranks = sorted(state.get("rank", -1) for state in states)
-    origins = {replace(place, done=()) for place in places}
+    origins = {replace(resume_point, done=()) for resume_point in resume_points}
     if len(origins) > 1 or world is None or ranks != list(range(world)):
         raise DataError(
             f"a state of in_order=False is of one rank, and these are of the ranks {ranks} of a "
@@ -181,18 +189,20 @@ def _check_all_ranks(states: Sequence[Mapping[str, Any]], places: Sequence[Resum
         )
 
 
-def _positions_done(state: Mapping[str, Any], place: ResumePoint, spec: StreamSpec) -> list[int]:
+def _positions_done(
+    state: Mapping[str, Any], resume_point: ResumePoint, spec: StreamSpec
+) -> list[int]:
     """Return the positions of the epoch that a rank has taken since its resume point."""
     plan = BatchPlan(
         spec=replace(spec, **{name: state[name] for name in _STEPS}),
-        length=place.length or 0,
-        epoch=place.epoch,
+        length=resume_point.length or 0,
+        epoch=resume_point.epoch,
         rank=state["rank"],
         world=state["world"],
-        position=place.position,
-        holes=place.holes,
+        position=resume_point.position,
+        holes=resume_point.holes,
     )
-    steps = (step for start, stop in place.done for step in range(start, stop))
+    steps = (step for start, stop in resume_point.done for step in range(start, stop))
     return [at for step in steps for at in plan.positions(step) if at < plan.length]
 
 

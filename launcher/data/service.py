@@ -231,7 +231,7 @@ class ServiceSource:
         self._unsaid = []
         self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY
         try:
-            wait_for_data(self._borrower.say, *taken, *messages)
+            wait_for_data(self._borrower.send, *taken, *messages)
         except OSError as error:
             raise DataServiceUnavailable(_GONE) from error
 
@@ -241,7 +241,7 @@ class ServiceSource:
         try:
             while True:
                 patience = _SAY_WHEN_STARVED if self._unsaid else _SAY_EVERY
-                if (message := wait_for_data(self._borrower.hear, patience)) is not None:
+                if (message := wait_for_data(self._borrower.receive, patience)) is not None:
                     return message
                 if self._unsaid:
                     self._say()

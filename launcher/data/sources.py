@@ -85,7 +85,7 @@ class LocalSource:
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         """Add the counters to the process's bottleneck report."""
-        in_process.this_process().hear(stream, figures)
+        in_process.this_process().record(stream, figures)
 
     def close(self) -> None:
         """Do nothing."""

@@ -20,14 +20,14 @@ def account_of(*runs: str) -> ProgressReporter:
     for run in runs:
         account.open(m.OpenRun(run=run, rank=0, plan={}))
     if runs:
-        assert [type(message) for message in account.news()] == [m.OpenRun] * len(runs)
+        assert [type(message) for message in account.wait_for_messages()] == [m.OpenRun] * len(runs)
     return account
 
 
 def standing(account: ProgressReporter) -> m.RegisterReceiver:
-    hello, *_ = account.hello()
-    assert isinstance(hello, m.RegisterReceiver)
-    return hello
+    registration, *_ = account.registration()
+    assert isinstance(registration, m.RegisterReceiver)
+    return registration
 
 
 @pytest.mark.parametrize("ways", ["marks", "words", "marks, then words", "words, then marks"])
@@ -41,13 +41,13 @@ def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) ->
         else:
             account.seen_taken("r", 0, 10)
             account.seen_taken("r", 1, 10)
-    (progress,) = account.news()
+    (progress,) = account.wait_for_messages()
     assert progress == m.ProgressUpdate(
         arrived={"r": [(step, "algo-1/0/7", 10) for step in range(3)]}, taken={"r": [0, 1]}
     )
-    hello = standing(account)
-    assert (hello.prepared, hello.received) == ({"algo-1": 2}, {"0": 2})
-    (run,) = hello.runs
+    registration = standing(account)
+    assert (registration.prepared, registration.received) == ({"algo-1": 2}, {"0": 2})
+    (run,) = registration.runs
     assert (run["taken"], run["arrived"], run["largest"]) == (2, [(2, "algo-1/0/7")], 10)
 
 
@@ -66,7 +66,7 @@ def test_what_was_taken_of_a_run_counts_when_it_is_closed_and_nothing_after_that
     account.close("r")
     account.arrived("r", 1, "algo-1/0/7", 10)
     account.seen_taken("r", 1, 10)
-    progress, closed = account.news()
+    progress, closed = account.wait_for_messages()
     assert progress == m.ProgressUpdate(arrived={"r": [(0, "algo-1/0/7", 10)]}, taken={"r": [0]})
     assert closed == m.CloseRun(run="r")
     assert standing(account).received == {"0": 1}
@@ -79,11 +79,11 @@ def test_only_a_batch_that_is_larger_than_those_before_is_told_at_once(
     """Workers may hold more leases than there is room for batches of that size."""
     account = account_of("r")
     account.arrived("r", 0, "algo-1/0/7", 10)
-    account.news()
+    account.wait_for_messages()
     monkeypatch.setattr(accounts, "_PAUSE", 3600.0)
     account.arrived("r", 1, "algo-1/0/7", size)
     told: list[m.Message] = []
-    teller = threading.Thread(target=lambda: told.extend(account.news()), daemon=True)
+    teller = threading.Thread(target=lambda: told.extend(account.wait_for_messages()), daemon=True)
     teller.start()
     teller.join(20.0 if is_told else 0.2)
     assert bool(told) is is_told
@@ -94,7 +94,7 @@ def test_the_order_of_what_happened_is_kept_between_other_news() -> None:
     account.arrived("r", 0, "algo-1/0/7", 10)
     account.damaged("r", 1, "algo-1/0/7")
     account.arrived("r", 1, "algo-1/1/8", 10)
-    told = account.news()
+    told = account.wait_for_messages()
     assert [type(message) for message in told] == [m.ProgressUpdate, m.Damaged, m.ProgressUpdate]
 
 
@@ -110,7 +110,7 @@ def test_the_order_of_what_happened_is_kept_between_other_news() -> None:
 def test_who_waits_for_news_is_woken_by_it(happens: Any) -> None:
     account = account_of("r")
     told: list[m.Message] = []
-    waiting = threading.Thread(target=lambda: told.extend(account.news()), daemon=True)
+    waiting = threading.Thread(target=lambda: told.extend(account.wait_for_messages()), daemon=True)
     waiting.start()
     waiting.join(0.2)  # beyond the pause between two words
     assert not told

@@ -18,14 +18,14 @@ def test_one_beat_tells_all_the_news_since_the_one_before() -> None:
     """A fast worker has news with each batch: they must not pile up, nor each be told alone."""
     said: list[m.Message] = []
     worker = SimpleNamespace(
-        _control=SimpleNamespace(say=said.append),
-        _holdings=LeaseState("algo-1/0/1", 1),
+        _control=SimpleNamespace(send=said.append),
+        _leases=LeaseState("algo-1/0/1", 1),
         _wake=queue.SimpleQueue(),
         _leaving=False,
     )
     for _ in range(1000):
         worker._wake.put(None)
-    threading.Thread(target=DataWorker._beat, args=(worker,), daemon=True).start()
+    threading.Thread(target=DataWorker._send_heartbeats, args=(worker,), daemon=True).start()
     wait_until(lambda: len(said) >= 3)
     assert worker._wake.empty()
 
@@ -34,7 +34,7 @@ def holdings_of(seconds: float) -> LeaseState:
     """A worker of this pace, which was told."""
     holdings = LeaseState("algo-1/0/1", 1)
     holdings.took("prepare", seconds)
-    holdings.beat()
+    holdings.heartbeat()
     return holdings
 
 
@@ -52,25 +52,25 @@ def test_a_change_of_pace_is_news_where_it_changes_the_leases(
     told: float, latest: float, is_news: bool
 ) -> None:
     holdings = holdings_of(told)
-    assert not holdings.has_news
+    assert not holdings.has_changes
     holdings.took("prepare", latest)
-    assert holdings.has_news == is_news
+    assert holdings.has_changes == is_news
 
 
 @pytest.mark.parametrize("seconds", [0.0001, 0.0015, 1.0])
 def test_the_first_pace_is_news(seconds: float) -> None:
     """A worker whose pace nobody knows is leased two batches."""
     holdings = LeaseState("algo-1/0/1", 1)
-    holdings.beat()
-    assert not holdings.has_news
+    holdings.heartbeat()
+    assert not holdings.has_changes
     holdings.took("prepare", seconds)
-    assert holdings.has_news
+    assert holdings.has_changes
 
 
 def test_a_worker_that_gets_faster_says_so() -> None:
     holdings = holdings_of(0.1)
     batches = 0
-    while not holdings.has_news:
+    while not holdings.has_changes:
         holdings.took("prepare", 0.001)
         batches += 1
     assert batches == 4  # 0.8 ** 4 < 1 / 2
@@ -83,9 +83,9 @@ def test_what_is_taken_back_is_not_begun_and_what_was_begun_goes_on() -> None:
     holdings.revoke("r", [1, 2])
     assert not holdings.begin("r", 2)
     assert holdings.begin("r", 3)
-    (hello,) = holdings.hello()
-    assert isinstance(hello, m.RegisterWorker)
-    assert hello.holds == {"r": [1, 3]}
+    (registration,) = holdings.registration()
+    assert isinstance(registration, m.RegisterWorker)
+    assert registration.holds == {"r": [1, 3]}
 
 
 def test_what_was_taken_back_and_is_leased_again_is_prepared_once() -> None:

@@ -529,7 +529,7 @@ def test_workers_that_build_a_dataset_may_be_silent_for_long(
 def test_workers_are_told_of_the_end_when_the_last_words_fail(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Publisher, "last_words", nothing_to_say)
+    monkeypatch.setattr(Publisher, "publish_final", nothing_to_say)
     here = meeting.worker()
     here.wait_for(m.Alive)
     meeting.stop()
@@ -540,7 +540,7 @@ def test_a_dispatcher_whose_clock_has_stopped_ends(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its host starts another one, which leases what is lost; it would lease nothing."""
-    monkeypatch.setattr(Coordinator, "look", nothing_to_say)
+    monkeypatch.setattr(Coordinator, "poll", nothing_to_say)
     wait_until(lambda: meeting.has_ended, what="the end of the dispatcher")
     assert isinstance(meeting.error, RuntimeError)
 

@@ -156,8 +156,8 @@ def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
     receiving: Receiving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     balance: list[int] = []
-    give, take = SlabPool.give, SlabPool.take
-    monkeypatch.setattr(SlabPool, "give", lambda *args: (balance.append(-1), give(*args)))
+    give, take = SlabPool.release, SlabPool.take
+    monkeypatch.setattr(SlabPool, "release", lambda *args: (balance.append(-1), give(*args)))
     monkeypatch.setattr(SlabPool, "take", lambda *args: (balance.append(1), take(*args))[1])
     parts = frame(0).split(3, attempt=0)
     connections = [
@@ -239,9 +239,9 @@ def test_memory_is_given_to_batches_that_are_wanted_and_for_the_whole_of_them(
     assert second is not None
     assert second is not slab
     assert min(slab.size, second.size) > header.payload_bytes
-    assert store.keep(header, slab)
-    assert not store.keep(header, second)  # another worker was quicker
-    assert not store.keep(replace(header, run="of no rank"), second)
+    assert store.store(header, slab)
+    assert not store.store(header, second)  # another worker was quicker
+    assert not store.store(replace(header, run="of no rank"), second)
     assert store.take(header) is None
     assert store.take(part) is None
     assert store.take(replace(header, step=1)) is not None
@@ -286,9 +286,9 @@ def test_a_slab_is_used_again_for_a_batch_that_is_a_little_smaller() -> None:
     retired: list[int] = []
     pool = SlabPool(100 << 20, lambda slab: retired.append(slab.number))
     first = pool.take(40 << 20)
-    pool.give(first)
+    pool.release(first)
     assert pool.take(36 << 20) is first
-    pool.give(first)
+    pool.release(first)
     second = pool.take(8 << 20)  # a fifth of it would be used
     assert second is not first
     third = pool.take((80 << 20) - 2)  # together they would be more than is kept

@@ -56,9 +56,9 @@ class Receiver:
             self._held += 1
             self._now.seconds += self.cost(self.at_once)
             is_quick = self.is_quick_at_first or self._held > 1 or self.at_once == 1
-            self.grouping.came(self.size, is_quick=is_quick)
+            self.grouping.arrived(self.size, is_quick=is_quick)
             if not self.grouping.has_room(self._held, self.size):
-                self.grouping.woke()
+                self.grouping.record_wake()
                 shown.append(self._held)
                 self._held = 0
         return shown

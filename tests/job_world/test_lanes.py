@@ -61,7 +61,7 @@ def open_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 def plan(dataset: str, number: int, *, shards: int = 3, **fields: object) -> ShardReaderPlan:
-    place = {name: fields.pop(name) for name in ("epoch", "lap", "first") if name in fields}
+    place = {name: fields.pop(name) for name in ("epoch", "pass_index", "first") if name in fields}
     spec = StreamSpec(name="s", dataset=dataset, shards=shards, **{"batch_size": 2, **fields})  # type: ignore[arg-type]
     return ShardReaderPlan(**{"spec": spec, "epoch": 0, "shard": number, **place})  # type: ignore[arg-type]
 
@@ -114,7 +114,7 @@ def test_a_lane_begins_where_its_plan_says(open_lane: Open, first: int) -> None:
     assert content(open_lane(first=first).read(0)) == content(whole.read(first))
 
 
-@pytest.mark.parametrize("change", [{"epoch": 1}, {"lap": 1}, {"seed": 1}, {"number": 1}])
+@pytest.mark.parametrize("change", [{"epoch": 1}, {"pass_index": 1}, {"seed": 1}, {"number": 1}])
 def test_random_numbers_follow_from_seed_epoch_lap_and_shard(
     open_lane: Open, change: dict[str, object]
 ) -> None:

@@ -87,7 +87,7 @@ class Simulation:
                     rank=rank,
                     steps=self.receiver.steps,
                     now=self.now,
-                    is_lane=self.are_lanes,
+                    is_shard_reader=self.are_lanes,
                     after=self.after[run],
                     progress=self.receiver.progress(run),
                 )
@@ -121,7 +121,7 @@ class Simulation:
         self.now += 0.1
         if self.coin.random() < 0.02:
             self.restart()
-        self.ledger.look(self.now)
+        self.ledger.poll(self.now)
         for assignment in self.ledger.assign(self.now):
             self.work[assignment.worker] += [(assignment.run, step) for step in assignment.steps]
         for name in list(self.work):
@@ -165,7 +165,7 @@ class Simulation:
         if name not in self.silent:
             if self.coin.random() < 0.5:
                 done, self.done[name] = self.done[name], []
-                self.ledger.beat(name, self.now, seconds=0.05, done=done)
+                self.ledger.heartbeat(name, self.now, seconds=0.05, done=done)
             if self.work[name] and fate > (0.95 if name in self.slow else 0.4):
                 self.deliver(name, *self.work[name].pop(0))
 
@@ -220,7 +220,7 @@ def test_all_batches_arrive_whatever_happens(
 
 def grants(ledger: LeaseScheduler, now: float) -> dict[str, list[int]]:
     """Leases that go out now, by worker."""
-    ledger.look(now)
+    ledger.poll(now)
     granted: dict[str, list[int]] = {}
     for assignment in ledger.assign(now):
         granted.setdefault(assignment.worker, []).extend(assignment.steps)
@@ -258,7 +258,7 @@ def test_a_silent_workers_leases_are_given_to_another_too(ledger: LeaseScheduler
     ledger.add_worker("two", later)
     assert grants(ledger, later) == {"two": [0, 1]}
     arrive(ledger, "run", 0, size=100, worker="one")  # it was not dead after all
-    ledger.beat("one", later, seconds=0.01, done=[])
+    ledger.heartbeat("one", later, seconds=0.01, done=[])
     assert 0 not in leased(ledger, later)
 
 
@@ -303,14 +303,14 @@ def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: LeaseSc
 def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(ledger: LeaseScheduler) -> None:
     """A connection can break when the kernel has taken the last bytes: the worker cannot know."""
     grants(ledger, 0.0)
-    ledger.beat("one", 1.0, seconds=0.01, done=[("run", 0)])
+    ledger.heartbeat("one", 1.0, seconds=0.01, done=[("run", 0)])
     assert grants(ledger, 1.0) == {}
-    ledger.beat("one", 2.0, seconds=0.01, done=[])
+    ledger.heartbeat("one", 2.0, seconds=0.01, done=[])
     assert grants(ledger, 2.0) == {"one": [0]}
 
 
 def test_a_slow_worker_gets_one_lease_at_a_time(ledger: LeaseScheduler) -> None:
-    ledger.beat("one", 0.0, seconds=2.0, done=[])
+    ledger.heartbeat("one", 0.0, seconds=2.0, done=[])
     for name in ("two", "three"):
         ledger.add_worker(name, 0.0, seconds=0.1)
     arrive(ledger, "run", 0, size=50)
@@ -320,7 +320,7 @@ def test_a_slow_worker_gets_one_lease_at_a_time(ledger: LeaseScheduler) -> None:
 
 
 def test_fast_workers_are_leased_blocks(ledger: LeaseScheduler) -> None:
-    ledger.beat("one", 0.0, seconds=0.001, done=[])
+    ledger.heartbeat("one", 0.0, seconds=0.001, done=[])
     ledger.open_run("long", receiver="other", rank=1, steps=1000, now=0.0)
     arrive(ledger, "long", 0, size=1)
     ledger.taken("long", 0, 0.1)
@@ -342,7 +342,7 @@ def test_a_batch_that_workers_die_of_is_poisoned(ledger: LeaseScheduler) -> None
         assert ledger.poisoned() == []
         lose(ledger, worker)
     assert ledger.poisoned() == []  # the third may come back
-    ledger.look(RETURNS_WITHIN + 0.1)
+    ledger.poll(RETURNS_WITHIN + 0.1)
     assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
 
 
@@ -354,7 +354,7 @@ def test_a_worker_that_comes_back_has_not_died(ledger: LeaseScheduler) -> None:
         lose(ledger, worker)
     for worker in names:
         ledger.add_worker(worker, 1.0)
-    ledger.look(RETURNS_WITHIN + 0.1)
+    ledger.poll(RETURNS_WITHIN + 0.1)
     assert ledger.poisoned() == []
 
 
@@ -390,8 +390,8 @@ def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool
 def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> None:
     ledger = LeaseScheduler(BUDGET)
     ledger.add_worker("data/one", 0.0, holds={"run": [0, 1]})
-    ledger.beat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
-    ledger.beat("data/one", 1.1, seconds=0.0, done=[])
+    ledger.heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
+    ledger.heartbeat("data/one", 1.1, seconds=0.0, done=[])
     progress = RunProgress(taken=1, arrived={1: "data/one"}, largest=100)
     ledger.open_run("run", receiver="host", rank=0, steps=10, now=1.2, progress=progress)
     assert grants(ledger, 1.2) == {"data/one": [2, 3]}
@@ -446,7 +446,7 @@ def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
     grown = ledger.revoked()
     for worker, steps in held.items():
         # The next of the run, in its window of four, and what the worker has begun stay with it.
-        begun = ledger._fleet.get(worker)
+        begun = ledger._pool.get(worker)
         assert begun is not None
         lost = {(a.run, step) for a in grown if a.worker == worker for step in a.steps}
         assert len(lost) > 5

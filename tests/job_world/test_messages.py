@@ -260,7 +260,9 @@ def test_a_plan_is_its_json(plan: BatchPlan | ShardReaderPlan) -> None:
     assert decode_plan(json.loads(json.dumps(encode_plan(plan)))) == plan
 
 
-@pytest.mark.parametrize("damage", [{"shard": "1"}, {"first": None}, {"lap": -1}, {"shard": 3}])
+@pytest.mark.parametrize(
+    "damage", [{"shard": "1"}, {"first": None}, {"pass_index": -1}, {"shard": 3}]
+)
 def test_a_damaged_plan_of_a_shard_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=r"a damaged plan|is not in"):
         decode_plan({**encode_plan(LANE), **damage})

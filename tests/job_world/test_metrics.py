@@ -87,9 +87,9 @@ def snapshot(metrics: Metrics) -> Snapshot:
 
 def test_a_host_is_the_sum_of_its_workers() -> None:
     metrics = Metrics()
-    metrics.hear(worker("a", batches=1, bytes=10, unsent=1, cpus=4))
-    metrics.hear(worker("b", batches=2, bytes=20, unsent=1, cpus=4))
-    metrics.hear(worker("b", batches=5, bytes=50, unsent=0, cpus=4))
+    metrics.record(worker("a", batches=1, bytes=10, unsent=1, cpus=4))
+    metrics.record(worker("b", batches=2, bytes=20, unsent=1, cpus=4))
+    metrics.record(worker("b", batches=5, bytes=50, unsent=0, cpus=4))
     host = snapshot(metrics).hosts["algo-1"]
     assert (host["batches"], host["bytes"], host["unsent"], host["cpus"]) == (6, 60, 1, 4)
     assert (host["workers"], host["leases"]) == (2, 3)
@@ -105,7 +105,7 @@ def test_every_batch_counts_once_when_workers_come_and_go_and_come_back(
             metrics.forget_worker(name)
         else:
             totals[name] += number
-            metrics.hear(worker(name, batches=totals[name]))
+            metrics.record(worker(name, batches=totals[name]))
         host = snapshot(metrics).hosts.get("algo-1", {"batches": 0.0})
         assert host["batches"] == sum(totals.values())
 
@@ -113,7 +113,7 @@ def test_every_batch_counts_once_when_workers_come_and_go_and_come_back(
 def test_the_totals_of_many_workers_that_died_are_kept() -> None:
     metrics = Metrics()
     for number in range(1000):
-        metrics.hear(worker(str(number), batches=1, cpus=8))
+        metrics.record(worker(str(number), batches=1, cpus=8))
         metrics.forget_worker(str(number))
     host = snapshot(metrics).hosts["algo-1"]
     assert (host["batches"], host["cpus"], host["most_workers"]) == (1000, 8, 1)
@@ -122,7 +122,7 @@ def test_the_totals_of_many_workers_that_died_are_kept() -> None:
 def test_what_a_host_had_is_known_when_its_workers_have_left() -> None:
     metrics = Metrics()
     for process in "ab":
-        metrics.hear(worker(process, batches=1, cpus=8))
+        metrics.record(worker(process, batches=1, cpus=8))
     for process in "ab":
         metrics.forget_worker(process)
     host = snapshot(metrics).hosts["algo-1"]
@@ -132,15 +132,15 @@ def test_what_a_host_had_is_known_when_its_workers_have_left() -> None:
 def test_a_rank_that_was_started_again_goes_on_counting() -> None:
     metrics = Metrics()
     for process, steps in (("1", 5), ("1", 9), ("2", 1), ("2", 4)):
-        metrics.hear(m.Report(kind="rank", of="0/a/b", process=process, figures={"steps": steps}))
+        metrics.record(m.Report(kind="rank", of="0/a/b", process=process, figures={"steps": steps}))
     assert snapshot(metrics).ranks["0", "a/b"]["steps"] == 13
 
 
 def test_what_is_no_figure_is_left_out() -> None:
     metrics = Metrics()
     bad = {"batches": math.nan, "bytes": -1, "preparing": "x", "blocked": True, "cpu": 1e999}
-    metrics.hear(worker("a", prepared=2, strange=5, **bad))  # type: ignore[arg-type]  # as said
-    metrics.hear(m.Report(kind="strange", of="algo-1", process="a", figures={"batches": 1}))
+    metrics.record(worker("a", prepared=2, strange=5, **bad))  # type: ignore[arg-type]  # as said
+    metrics.record(m.Report(kind="strange", of="algo-1", process="a", figures={"batches": 1}))
     host = snapshot(metrics).hosts["algo-1"]
     assert {name for name, value in host.items() if value} == {
         "prepared",
@@ -159,7 +159,7 @@ def test_lines_of_many_hosts_are_events_that_fit_into_a_pipe() -> None:
     )
     for number in range(64):
         report = m.Report(kind="worker", of=f"algo-{number}", process="a", figures=full)
-        metrics.hear(report)
+        metrics.record(report)
     lines = [format_event("data_metrics", **each) for each in snapshot(metrics).event_fields()]
     assert max(map(len, lines)) < 3800  # host and group come to it
     read = [parse_event(line) for line in lines]
@@ -173,9 +173,9 @@ def test_lines_of_many_hosts_are_events_that_fit_into_a_pipe() -> None:
 
 def full_snapshot(stream: str = "pipeline:train_set") -> Snapshot:
     metrics = Metrics()
-    metrics.hear(worker("a", batches=7, bytes=1 << 60, cpu=0.125))
-    metrics.hear(m.Report(kind="rank", of=f"3/{stream}", process="1", figures={"wait": 0.1}))
-    metrics.hear(m.Report(kind="receiver", of="algo-9", process="1", figures={"held": 4096}))
+    metrics.record(worker("a", batches=7, bytes=1 << 60, cpu=0.125))
+    metrics.record(m.Report(kind="rank", of=f"3/{stream}", process="1", figures={"wait": 0.1}))
+    metrics.record(m.Report(kind="receiver", of="algo-9", process="1", figures={"held": 4096}))
     metrics.count("messages", 5)
     return snapshot(metrics)
 

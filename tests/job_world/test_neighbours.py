@@ -56,11 +56,11 @@ def test_one_that_has_gone_is_told_nothing_and_nobody_is_harmed() -> None:
     ours, theirs = socket.socketpair()
     neighbour = LocalPeer(ours)
     theirs.close()
-    neighbour.tell(m.Forget(slab=1))
+    neighbour.notify(m.Forget(slab=1))
     neighbour.end()
     neighbour.send_all()
     assert ours.fileno() == -1
-    neighbour.tell(m.Forget(slab=1))
+    neighbour.notify(m.Forget(slab=1))
 
 
 @pytest.mark.parametrize("says_something_first", [False, True])

@@ -73,7 +73,7 @@ class World:
         ]
 
     def _places(self) -> list[ResumePoint]:
-        return [progress.place or ResumePoint(epoch=EPOCH + 1) for progress in self.progress]
+        return [progress.resume_point or ResumePoint(epoch=EPOCH + 1) for progress in self.progress]
 
 
 def begin(spec: StreamSpec, length: int, world: int) -> World:
@@ -204,8 +204,8 @@ def test_a_state_stays_small_however_long_the_epoch() -> None:
     for step in range(100_000):
         if step % 20_000 != 17:  # stragglers
             progress.note(step)
-    assert progress.place is not None
-    assert len(json.dumps(write_state(spec, progress.place, rank=3, world=8))) < 600
+    assert progress.resume_point is not None
+    assert len(json.dumps(write_state(spec, progress.resume_point, rank=3, world=8))) < 600
 
 
 # What samplers may do ------------------------------------------------------------------------
@@ -263,8 +263,8 @@ def test_an_empty_epoch_has_no_steps() -> None:
 def state_of(spec: StreamSpec, length: int = 20) -> dict[str, object]:
     progress = LoaderProgress(make_plan(spec, length, ResumePoint(epoch=0), rank=0, world=2))
     progress.note(1 if not spec.in_order else 0)
-    assert progress.place is not None
-    return write_state(spec, progress.place, rank=0, world=2)
+    assert progress.resume_point is not None
+    return write_state(spec, progress.resume_point, rank=0, world=2)
 
 
 def test_a_dataset_that_has_grown_cannot_be_gone_on_with() -> None:

@@ -26,14 +26,14 @@ class World:
             self.ledger.add_worker(worker, 0.0)
         for lane in lanes:
             self.ledger.open_run(
-                lane, receiver="host", rank=0, steps=ENDLESS, now=0.0, is_lane=True
+                lane, receiver="host", rank=0, steps=ENDLESS, now=0.0, is_shard_reader=True
             )
 
     def grants(self, now: float) -> dict[str, dict[str, list[int]]]:
         """What is leased now: {worker: {lane: steps}}."""
         for worker in self.workers:
-            self.ledger.beat(worker, now, seconds=self.seconds, done=[])
-        self.ledger.look(now)
+            self.ledger.heartbeat(worker, now, seconds=self.seconds, done=[])
+        self.ledger.poll(now)
         found: dict[str, dict[str, list[int]]] = {}
         for one in self.ledger.assign(now):
             found.setdefault(one.worker, {})[one.run] = list(one.steps)

@@ -62,7 +62,7 @@ def test_an_epoch_goes_on_exactly_after_any_step_with_any_other_world(
     if full == 0:
         return
     done = data.draw(st.integers(0, full - 1))
-    place = before[0].place_after(done + 1)
+    place = before[0].resume_point_after(done + 1)
     if place is None:
         return
     after = everyone(spec(batch_size=batch_size), length, other_world, place.position)
@@ -168,7 +168,7 @@ def test_where_batches_stand_and_where_to_go_on() -> None:
         [*range(20, 24)],
         [*range(26, 28)],
     ]
-    assert [place and place.position for place in map(first.place_after, range(4))] == [
+    assert [place and place.position for place in map(first.resume_point_after, range(4))] == [
         8,
         16,
         24,

@@ -50,7 +50,7 @@ class Lane:
         index, self.index = self.index, self.index + 1
         if index >= self.length:
             return ShardEnd(batches=self.length)
-        return ShardBatch(samples=1, parts=((self.plan.lap, self.plan.shard, index), []))
+        return ShardBatch(samples=1, parts=((self.plan.pass_index, self.plan.shard, index), []))
 
     def close(self) -> None:
         self.closed = True
@@ -137,7 +137,9 @@ def test_no_batch_that_was_taken_is_made_again_while_all_shards_go_on(
     world, lengths = world_lengths
     for rank in range(world):
         this = plan(len(lengths), steps=99, rank=rank, world=world)
-        behind = [(lane.shard, i) for lane in this.lanes(0, first) for i in range(lane.first)]
+        behind = [
+            (lane.shard, i) for lane in this.reader_plans(0, first) for i in range(lane.first)
+        ]
         endless = [99] * len(lengths)
         assert sorted(behind) == sorted(name[1:] for name in steps(this, endless)[:first])
 

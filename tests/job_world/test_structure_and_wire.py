@@ -328,7 +328,7 @@ def test_free_slabs_are_bounded_and_used_again_the_latest_first() -> None:
     size = (1 << 20) - 2  # and the marks
     held = [pool.take(size) for _ in range(8)]
     for slab in held:
-        pool.give(slab)
+        pool.release(slab)
     assert retired == [slab.number for slab in held[:4]]
     assert pool.take(size) is held[-1]
     assert pool.take(2 << 20) not in held

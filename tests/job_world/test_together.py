@@ -47,7 +47,7 @@ class Host:
         # Each message to the rank is a packet, to be counted.
         ours, self._rank = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.rank = LocalPeer(ours)
-        self.store.neighbours.add(self.rank)
+        self.store.peers.add(self.rank)
         opened = m.OpenRun(run="run", rank=0, plan={})
         self.store.open_run(opened, self.rank)
         self.account.open(opened)
@@ -136,9 +136,9 @@ def test_a_rank_is_shown_those_that_are_less_quick_in_time(
     host.worker.sendall(frames[:1])
     for number in range(7):
         clock.now += 0.9 * local_peers.QUICK
-        came = host.rank.came
+        arrived = host.rank.arrived
         host.worker.sendall(frames[number * size + 1 : (number + 1) * size + 1])
-        wait_until(lambda came=came: host.rank.came > came)
+        wait_until(lambda arrived=arrived: host.rank.arrived > arrived)
     host.worker.sendall(frames[7 * size + 1 :])
     assert host.shown(8) == [[8, 9, 10, 11, 12, 13], [14, 15]]
 
@@ -200,7 +200,7 @@ def test_who_brings_a_later_one_answers_for_those_before(host: Host) -> None:
         header = frame("run", step).header
         slab = host.store.take(header)
         assert slab is not None
-        assert host.store.keep(header, slab)
+        assert host.store.store(header, slab)
         if step == 8:
             before = host.store.held("run")
     host.store.show_last("run", before)
@@ -218,7 +218,7 @@ def test_what_is_held_back_for_a_rank_that_dies_is_free_again(host: Host) -> Non
     host.store.show_held()
     assert host.hears_nothing()
     host.end()
-    assert host.store.figures()["held"] == 0
+    assert host.store.metrics()["held"] == 0
 
 
 def test_what_is_held_back_for_a_run_that_is_closed_is_free_again(host: Host) -> None:
@@ -228,7 +228,7 @@ def test_what_is_held_back_for_a_run_that_is_closed_is_free_again(host: Host) ->
     host.store.show_held()
     assert host.hears_nothing()
     host.end()
-    assert host.store.figures()["held"] == 0
+    assert host.store.metrics()["held"] == 0
 
 
 @pytest.mark.parametrize("in_order", [True, False])
@@ -238,9 +238,9 @@ def test_second_copies_of_what_is_held_back_are_not_wanted(host: Host, in_order:
     first, second = (host.store.take(header) for _ in range(2))
     assert first is not None
     assert second is not None
-    assert host.store.keep(header, first)
+    assert host.store.store(header, first)
     assert host.hears_nothing()
-    assert not host.store.keep(header, second)
+    assert not host.store.store(header, second)
     assert host.store.take(header) is None
     host.store.show_held()
     assert host.shown(1) == [[0]]
@@ -256,7 +256,7 @@ def test_nothing_overtakes_what_is_held_back(host: Host) -> None:
     host.worker.sendall(host.frames(2)[:-1])
     assert host.hears_nothing()
     failed = m.RunFailed(run="run", kind="unavailable", message="")
-    host.store.tell("run", failed)
+    host.store.notify("run", failed)
     assert host.shown(1) == [[8]]
     assert host.hears() == [failed]
 
@@ -283,7 +283,7 @@ def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         local = LocalPeer(ours)
-        host.store.neighbours.add(local)
+        host.store.peers.add(local)
         for step in (8, 9):
             host.store.lend(local, m.NeedSlab(run="run", step=step, size=100))
             filled = m.SlabFilled(

@@ -35,10 +35,12 @@ class Control:
     DataServiceUnavailable.
     """
 
-    def __init__(self, environment: Environment, hello: Callable[[], Iterable[m.Message]]) -> None:
+    def __init__(
+        self, environment: Environment, registration: Callable[[], Iterable[m.Message]]
+    ) -> None:
         self._environment = environment
-        self._hello = hello
-        self._saying = threading.Lock()
+        self._registration = registration
+        self._sending = threading.Lock()
         self._closed = False
         self._lines = self._connect(environment.document.start_timeout)
 
@@ -52,21 +54,21 @@ class Control:
         )
         connection.settimeout(SILENCE)
         opened = jsonl_socket.LineConnection(connection)
-        with self._saying:  # other messages wait until the registration is sent
+        with self._sending:  # other messages wait until the registration is sent
             self._lines = opened
-            for message in self._hello():
+            for message in self._registration():
                 opened.send(message.encode())
         return opened
 
-    def say(self, message: m.Message) -> None:
+    def send(self, message: m.Message) -> None:
         """Send a message.
 
         Without a connection it is lost, and the next registration makes up for it.
         """
-        with self._saying, contextlib.suppress(OSError):
+        with self._sending, contextlib.suppress(OSError):
             self._lines.send(message.encode())
 
-    def hear(self) -> m.Message | None:
+    def receive(self) -> m.Message | None:
         """Return the next message.
 
         Returns None once the dispatcher is gone for good or this side is closed.
@@ -77,10 +79,10 @@ class Control:
                     message = m.decode(raw)
                     if not isinstance(message, m.Alive):
                         return message
-            if not self._come_back():
+            if not self._reconnect():
                 return None
 
-    def _come_back(self) -> bool:
+    def _reconnect(self) -> bool:
         if self._closed:
             return False
         emit("dispatcher_lost")

@@ -39,9 +39,9 @@ class Conflicts:
     def __iter__(self) -> Iterator[Conflict]:
         return iter(list(self._all.values()))
 
-    def begin(self, dispute: Conflict) -> None:
+    def begin(self, conflict: Conflict) -> None:
         """Add a conflict."""
-        self._all[dispute.opened.run] = dispute
+        self._all[conflict.opened.run] = conflict
 
     def end(self, run: str) -> None:
         """Remove the conflict of an epoch read, if it has one."""
@@ -52,7 +52,7 @@ class Conflicts:
 
         Yields each conflict with the description of its difference from that read.
         """
-        for dispute in self:
-            if run in dispute.objections:
-                self.end(dispute.opened.run)
-                yield dispute, dispute.objections[run]
+        for conflict in self:
+            if run in conflict.objections:
+                self.end(conflict.opened.run)
+                yield conflict, conflict.objections[run]

@@ -50,11 +50,11 @@ class Coordinator:
         self._local_hosts = local_hosts
         self._now = now
         self._metrics = Metrics()
-        self._ledger = LeaseScheduler(part.prefetch_bytes)
-        self._lengths = DatasetInfo(part.datasets)
-        self._readers = RankConsistency()
-        self._disputes = Conflicts()
-        self._troubles = HealthMonitor(self._data_hosts, start_timeout, now())
+        self._scheduler = LeaseScheduler(part.prefetch_bytes)
+        self._dataset_info = DatasetInfo(part.datasets)
+        self._consistency = RankConsistency()
+        self._conflicts = Conflicts()
+        self._health = HealthMonitor(self._data_hosts, start_timeout, now())
         self._workers: dict[str, Peer] = {}
         self._receivers: dict[str, Peer] = {}
         self._addresses: dict[str, tuple[str, int]] = {}
@@ -69,7 +69,7 @@ class Coordinator:
 
     def snapshot(self) -> Snapshot:
         """Return the job's metrics so far."""
-        return self._metrics.snapshot(self._ledger.leases_by_host(), self._ledger.late_leases)
+        return self._metrics.snapshot(self._scheduler.leases_by_host(), self._scheduler.late_leases)
 
     async def close(self) -> None:
         """Send Close to the workers and close their connections."""
@@ -79,58 +79,60 @@ class Coordinator:
 
     # Periodic checks ----------------------------------------------------------------------
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Check for silent workers, late batches and batches that kill workers.
 
         The dispatcher calls this several times a second.
         """
         self._check_poisoned()
-        for dispute in self._disputes:
-            self._look_at(dispute)
-        self._ledger.look(self._now())
+        for conflict in self._conflicts:
+            self._poll_conflict(conflict)
+        self._scheduler.poll(self._now())
         self._note_deaths()
 
     def report(self) -> None:
         """Log how many batches each host has prepared and each rank has received."""
-        total = self._ledger.total()
+        total = self._scheduler.total()
         emit(
             "batches_served",
             by_host=dict.fromkeys(self._data_hosts, 0) | dict(sorted(total.prepared.items())),
             received={str(rank): n for rank, n in sorted(total.received.items())},
         )
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Send a heartbeat to every peer and run the health checks.
 
         The dispatcher calls this once a second.
         """
         for peer in (*self._workers.values(), *self._receivers.values()):
             peer.send(m.Alive())
-        for rank, run in self._troubles.idle(self._ledger, self._now()):
+        for rank, run in self._health.idle(self._scheduler, self._now()):
             emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
-        for late, workers in self._troubles.overdue(self._ledger, self._now()):
+        for late, workers in self._health.overdue(self._scheduler, self._now()):
             plan = m.decode_plan(self._plans[late.name])
             batch = f"{plan.named(late.head)} of {plan.spec.dataset}"
             emit(
                 "batch_overdue", rank=late.rank, batch=batch, workers=workers, seconds=OVERDUE_AFTER
             )
-        for name, message in self._troubles.unreached(self._now()):
-            self._fail_runs(self._ledger.runs_of(name), message)
-        are_building = bool(self._workers and self._lengths.asked)
-        if word := self._troubles.abandoned(self._ledger, self._now(), are_building=are_building):
-            self._fail_runs(self._ledger.runs, word)
-            self._give_up_lengths(word, unavailable=True)
+        for name, message in self._health.unreached(self._now()):
+            self._fail_runs(self._scheduler.runs_of(name), message)
+        are_building = bool(self._workers and self._dataset_info.asked)
+        if reason := self._health.abandoned(
+            self._scheduler, self._now(), are_building=are_building
+        ):
+            self._fail_runs(self._scheduler.runs, reason)
+            self._give_up_descriptions(reason, unavailable=True)
 
     def _note_deaths(self) -> None:
-        for worker, moment in self._ledger.deaths():
-            self._lengths.note_death(worker, moment)
+        for worker, moment in self._scheduler.deaths():
+            self._dataset_info.note_death(worker, moment)
 
-    def _give_up_lengths(self, why: str, *, unavailable: bool = False) -> None:
-        for asker, answer in self._lengths.give_up(why, unavailable=unavailable):
-            self._tell_receiver(asker, answer)
+    def _give_up_descriptions(self, why: str, *, unavailable: bool = False) -> None:
+        for asker, answer in self._dataset_info.give_up(why, unavailable=unavailable):
+            self._send_to_receiver(asker, answer)
 
     def _check_poisoned(self) -> None:
-        for run, step in self._ledger.poisoned():
+        for run, step in self._scheduler.poisoned():
             if run not in self._plans:
                 continue
             plan = m.decode_plan(self._plans[run])
@@ -147,83 +149,83 @@ class Coordinator:
 
     # Connections --------------------------------------------------------------------------
 
-    def hear(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+    def receive(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         """Handle messages from a peer; raises WireError for invalid ones."""
         self._metrics.count("messages", len(messages))
         for message in messages:
-            self._hear(peer, message)
+            self._receive(peer, message)
 
-    def _hear(self, peer: Peer, message: m.Message) -> None:
+    def _receive(self, peer: Peer, message: m.Message) -> None:
         if isinstance(message, m.Report):
-            self._metrics.hear(message)
+            self._metrics.record(message)
         elif self._workers.get(peer.name) is peer:
-            self._hear_worker(peer, message)
+            self._receive_from_worker(peer, message)
         elif self._receivers.get(peer.name) is peer:
-            self._hear_receiver(peer, message)
+            self._receive_from_receiver(peer, message)
         elif isinstance(message, m.RegisterWorker):
-            self._greet_worker(peer, message)
+            self._register_worker(peer, message)
         elif isinstance(message, m.RegisterReceiver):
-            self._greet_receiver(peer, message)
+            self._register_receiver(peer, message)
 
-    def _greet_worker(self, peer: Peer, hello: m.RegisterWorker) -> None:
-        if before := self._workers.get(hello.worker):
+    def _register_worker(self, peer: Peer, registration: m.RegisterWorker) -> None:
+        if before := self._workers.get(registration.worker):
             before.drop()
-        peer.name, peer.pid = hello.worker, hello.pid
+        peer.name, peer.pid = registration.worker, registration.pid
         self._workers[peer.name] = peer
-        self._troubles.had_workers()
+        self._health.had_workers()
         host = host_of(peer.name)
-        self._ledger.add_worker(
+        self._scheduler.add_worker(
             peer.name,
             self._now(),
-            seconds=hello.seconds,
-            holds=hello.holds,
+            seconds=registration.seconds,
+            holds=registration.holds,
             receiver=host if host in self._local_hosts else None,
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
         self._note_deaths()
-        self._lengths.note_return(peer.name)
-        if self._lengths.are_deadly(self._workers.keys(), self._now()):
-            asked = " and ".join(question.dataset for question in self._lengths.asked)
-            self._give_up_lengths(
+        self._dataset_info.note_return(peer.name)
+        if self._dataset_info.are_deadly(self._workers.keys(), self._now()):
+            asked = " and ".join(question.dataset for question in self._dataset_info.asked)
+            self._give_up_descriptions(
                 f"data workers died again and again while they built {asked}; how they ended is in "
                 "the data hosts' logs: worker_died"
             )
-        if hello.runs:
+        if registration.runs:
             loop = asyncio.get_running_loop()
-            loop.call_later(SETTLED_AFTER, self._forget_closed, peer, hello.runs)
-        peer.send(*self._lengths.asked)
+            loop.call_later(SETTLED_AFTER, self._forget_closed, peer, registration.runs)
+        peer.send(*self._dataset_info.asked)
 
-    def _greet_receiver(self, peer: Peer, hello: m.RegisterReceiver) -> None:
-        if before := self._receivers.get(hello.host):
+    def _register_receiver(self, peer: Peer, registration: m.RegisterReceiver) -> None:
+        if before := self._receivers.get(registration.host):
             before.drop()
-        peer.name = hello.host
+        peer.name = registration.host
         if waiting := self._returning.pop(peer.name, None):
             waiting.cancel()
         self._receivers[peer.name] = peer
-        self._addresses[peer.name] = (hello.address[0], hello.address[1])
-        self._ledger.counts[peer.name] = Counts.of(hello.prepared, hello.received)
-        self._readers.forget(peer.name)
-        opened = [m.decode(raw) for raw in hello.runs]
+        self._addresses[peer.name] = (registration.address[0], registration.address[1])
+        self._scheduler.counts[peer.name] = Counts.of(registration.prepared, registration.received)
+        self._consistency.forget(peer.name)
+        opened = [m.decode(raw) for raw in registration.runs]
         runs = [message for message in opened if isinstance(message, m.OpenRun)]
-        for run in set(self._ledger.runs_of(peer.name)) - {message.run for message in runs}:
+        for run in set(self._scheduler.runs_of(peer.name)) - {message.run for message in runs}:
             self._close_run(run)
         for message in runs:
             if message.taken:
-                self._troubles.had_workers()
+                self._health.had_workers()
             self._open_run(peer, message)
 
-    def part_from(self, peer: Peer) -> None:
+    def disconnect(self, peer: Peer) -> None:
         """Clean up after a peer's connection has ended."""
         if self._workers.get(peer.name) is peer:
             del self._workers[peer.name]
             lost_at = None if peer.leaving else self._now()
-            leases = self._ledger.remove_worker(peer.name, lost_at=lost_at)
+            leases = self._scheduler.remove_worker(peer.name, lost_at=lost_at)
             self._metrics.forget_worker(peer.name)
             self._metrics.count("lost_leases", len(leases))
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
         elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
-            self._readers.forget(peer.name)
+            self._consistency.forget(peer.name)
             loop = asyncio.get_running_loop()
             self._returning[peer.name] = loop.call_later(
                 RECEIVER_RETURNS, self._close_runs, peer.name
@@ -231,37 +233,37 @@ class Coordinator:
 
     def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
         closed = [run for run in runs if run not in self._plans]
-        self._ledger.forget_claims(closed)
+        self._scheduler.forget_claims(closed)
         worker.send(*(m.CloseRun(run=run) for run in closed))
 
     def _close_runs(self, receiver: str) -> None:
         """Close the epoch reads of a receiver that has not reconnected in time."""
         del self._returning[receiver]
-        for run in self._ledger.runs_of(receiver):
+        for run in self._scheduler.runs_of(receiver):
             self._close_run(run)
 
     # Messages from workers ----------------------------------------------------------------
 
-    def _hear_worker(self, peer: Peer, message: m.Message) -> None:
+    def _receive_from_worker(self, peer: Peer, message: m.Message) -> None:
         now = self._now()
         if isinstance(message, m.Heartbeat):
             done = [(run, step) for run, steps in message.done.items() for step in steps]
-            self._ledger.beat(peer.name, now, seconds=message.seconds, done=done)
+            self._scheduler.heartbeat(peer.name, now, seconds=message.seconds, done=done)
             return
-        self._ledger.seen(peer.name, now)
+        self._scheduler.seen(peer.name, now)
         if isinstance(message, m.Length):
             if message.error:
                 message = replace(message, error=_with_host(message.error, host_of(peer.name)))
-            for asker in self._lengths.answer(message):
-                self._tell_receiver(asker, message)
+            for asker in self._dataset_info.answer(message):
+                self._send_to_receiver(asker, message)
         elif isinstance(message, m.BatchFailed):
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.PeerUnreachable):
             receiver = self._run_receivers.get(message.run, "?")
-            self._troubles.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
+            self._health.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
         elif isinstance(message, m.Leaving):
             peer.leaving = True
-            self._ledger.drain_worker(peer.name, message.keeps)
+            self._scheduler.drain_worker(peer.name, message.keeps)
 
     def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
         self._fail_run(
@@ -276,20 +278,20 @@ class Coordinator:
 
     def _fail_run(self, failed: m.RunFailed) -> None:
         """Notify the rank that its epoch read cannot continue, and forget the read."""
-        self._tell_receiver(self._run_receivers.get(failed.run, ""), failed)
+        self._send_to_receiver(self._run_receivers.get(failed.run, ""), failed)
         self._close_run(failed.run)
 
-    def _tell_receiver(self, name: str, message: m.Message) -> None:
+    def _send_to_receiver(self, name: str, message: m.Message) -> None:
         if receiver := self._receivers.get(name):
             receiver.send(message)
 
     # Messages from receivers --------------------------------------------------------------
 
-    def _hear_receiver(self, peer: Peer, message: m.Message) -> None:
+    def _receive_from_receiver(self, peer: Peer, message: m.Message) -> None:
         if isinstance(message, m.ProgressUpdate):
             self._note_progress(peer, message)
         elif isinstance(message, m.Damaged):
-            self._ledger.damaged(message.run, message.worker)
+            self._scheduler.damaged(message.run, message.worker)
         elif isinstance(message, m.Describe):
             self._describe(peer, message)
         elif isinstance(message, m.OpenRun):
@@ -298,8 +300,8 @@ class Coordinator:
         elif isinstance(message, m.CloseRun):
             self._close_run(message.run)
         elif isinstance(message, m.Confirmed):
-            for dispute, why in self._disputes.confirmed(message.run):
-                self._refuse(dispute.peer, dispute.opened.run, why)
+            for conflict, why in self._conflicts.confirmed(message.run):
+                self._refuse(conflict.peer, conflict.opened.run, why)
         elif isinstance(message, m.Goodbye):
             peer.send(m.Close())
 
@@ -307,16 +309,16 @@ class Coordinator:
         now = self._now()
         for run, batches in progress.arrived.items():
             for step, worker, size in batches:
-                self._ledger.arrived(run, step, worker, size, now)
+                self._scheduler.arrived(run, step, worker, size, now)
         for run, steps in progress.taken.items():
             for step in steps:
-                self._ledger.taken(run, step, now)
+                self._scheduler.taken(run, step, now)
         if progress.arrived:
-            self._troubles.reached(peer.name)
+            self._health.reached(peer.name)
 
     def _describe(self, peer: Peer, question: m.Describe) -> None:
-        is_asked = question in self._lengths.asked
-        answer = self._lengths.ask(peer.name, question.dataset, self._now())
+        is_asked = question in self._dataset_info.asked
+        answer = self._dataset_info.ask(peer.name, question.dataset, self._now())
         if answer is not None:
             peer.send(answer)
         elif not is_asked:
@@ -326,27 +328,27 @@ class Coordinator:
     def _open_run(self, peer: Peer, opened: m.OpenRun) -> None:
         try:
             plan = m.decode_plan(opened.plan)
-            self._lengths.check(plan.spec.dataset)
+            self._dataset_info.check(plan.spec.dataset)
         except DataError as error:
             self._refuse(peer, opened.run, str(error))
             return
         reader = StreamReader(
             rank=opened.rank, receiver=peer.name, plan=plan, reading=opened.reading
         )
-        if objections := self._readers.objections(reader):
-            self._dispute(peer, opened, objections)
+        if objections := self._consistency.objections(reader):
+            self._begin_conflict(peer, opened, objections)
             return
-        if why := self._readers.apart(reader):
+        if why := self._consistency.apart(reader):
             emit("ranks_begin_apart", stream=plan.spec.name, why=why)
-        self._readers.open(opened.run, reader)
+        self._consistency.open(opened.run, reader)
         self._plans[opened.run] = opened.plan
         self._run_receivers[opened.run] = peer.name
-        self._ledger.open_run(
+        self._scheduler.open_run(
             opened.run,
             receiver=peer.name,
             rank=opened.rank,
             steps=plan.steps,
-            is_lane=isinstance(plan, ShardReaderPlan),
+            is_shard_reader=isinstance(plan, ShardReaderPlan),
             now=self._now(),
             after=opened.after,
             progress=_progress(opened, plan.steps),
@@ -355,28 +357,28 @@ class Coordinator:
     def _refuse(self, peer: Peer, run: str, why: str) -> None:
         peer.send(m.RunFailed(run=run, kind="refused", message=why))
 
-    def _dispute(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
+    def _begin_conflict(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
         """Hold back a conflicting read until the reads it conflicts with close or are confirmed."""
-        self._disputes.begin(
+        self._conflicts.begin(
             Conflict(peer=peer, opened=opened, objections=objections, since=self._now())
         )
         for other in objections:
-            self._tell_receiver(self._run_receivers[other], m.Confirm(run=other))
+            self._send_to_receiver(self._run_receivers[other], m.Confirm(run=other))
 
-    def _look_at(self, dispute: Conflict) -> None:
-        open_still = [run for run in dispute.objections if run in self._readers]
-        if self._receivers.get(dispute.peer.name) is not dispute.peer:
-            self._disputes.end(dispute.opened.run)  # reopened when its host reconnects
-        elif not open_still or self._now() - dispute.since > PATIENCE:
+    def _poll_conflict(self, conflict: Conflict) -> None:
+        open_still = [run for run in conflict.objections if run in self._consistency]
+        if self._receivers.get(conflict.peer.name) is not conflict.peer:
+            self._conflicts.end(conflict.opened.run)  # reopened when its host reconnects
+        elif not open_still or self._now() - conflict.since > PATIENCE:
             for run in open_still:
-                self._readers.close(run)
-            self._disputes.end(dispute.opened.run)
-            self._open_run(dispute.peer, dispute.opened)
+                self._consistency.close(run)
+            self._conflicts.end(conflict.opened.run)
+            self._open_run(conflict.peer, conflict.opened)
 
     def _close_run(self, run: str) -> None:
-        self._readers.close(run)
-        self._disputes.end(run)
-        self._ledger.close_run(run)
+        self._consistency.close(run)
+        self._conflicts.end(run)
+        self._scheduler.close_run(run)
         self._plans.pop(run, None)
         self._run_receivers.pop(run, None)
         for worker in self._workers.values():
@@ -388,21 +390,21 @@ class Coordinator:
 
     def assign(self) -> None:
         """Send the revocations and the leases that are due."""
-        said: dict[str, list[m.Message]] = {}
-        for revoked in self._ledger.revoked():
+        outgoing: dict[str, list[m.Message]] = {}
+        for revoked in self._scheduler.revoked():
             if revoked.worker in self._workers:
-                words = said.setdefault(revoked.worker, [])
-                words.append(m.Revoke(run=revoked.run, steps=list(revoked.steps)))
-        for assignment in self._ledger.assign(self._now()):
-            words = said.setdefault(assignment.worker, [])
+                messages = outgoing.setdefault(revoked.worker, [])
+                messages.append(m.Revoke(run=revoked.run, steps=list(revoked.steps)))
+        for assignment in self._scheduler.assign(self._now()):
+            messages = outgoing.setdefault(assignment.worker, [])
             known = self._workers[assignment.worker].known_runs
             if assignment.run not in known:
                 known.add(assignment.run)
-                words.append(self._definition(assignment.run))
+                messages.append(self._definition(assignment.run))
             self._metrics.count("leases", len(assignment.steps))
-            words.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
-        for name, words in said.items():
-            self._workers[name].send(*words)
+            messages.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
+        for name, messages in outgoing.items():
+            self._workers[name].send(*messages)
 
     def _definition(self, run: str) -> m.DefineRun:
         address = self._addresses[self._run_receivers[run]]

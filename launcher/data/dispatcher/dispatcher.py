@@ -21,7 +21,7 @@ from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
 from launcher.shared import DataPart, Role
 
 _TICK = 0.1
-_BEAT_TICKS = 10
+_HEARTBEAT_TICKS = 10
 _READ_LIMIT = 1 << 18
 #: A tick that is this many seconds late means that this process was stopped.
 _FROZEN = 1.0
@@ -48,8 +48,8 @@ class Dispatcher:
         self._data_group = data_group
         self._metrics_port = part.metrics_port
         self._frozen = 0.0
-        self._is_stirred = False
-        self._desk = Coordinator(
+        self._is_assigning = False
+        self._coordinator = Coordinator(
             part,
             data_hosts=data_hosts,
             local_hosts=local_hosts,
@@ -69,27 +69,29 @@ class Dispatcher:
     async def serve(self, address: tuple[str, int], stop: asyncio.Event) -> None:
         """Serve until `stop` is set and the receivers have sent their last reports."""
         publisher = Publisher(
-            self._desk.snapshot,
+            self._coordinator.snapshot,
             group=self._data_group,
             address=(address[0], self._metrics_port) if self._metrics_port else None,
         )
-        server = await asyncio.start_server(self._attend, *address, limit=_READ_LIMIT, backlog=1024)
+        server = await asyncio.start_server(
+            self._serve_peer, *address, limit=_READ_LIMIT, backlog=1024
+        )
         async with server:
             duties = [asyncio.create_task(each) for each in (self._tick(), publisher.run())]
             await _wait_while(duties, stop)
-            await self._last_words()
+            await self._await_receivers()
             for duty in duties:
                 duty.cancel()
             try:
-                self._desk.report()
-                publisher.last_words()
+                self._coordinator.report()
+                publisher.publish_final()
             finally:
-                await self._desk.close()
+                await self._coordinator.close()
 
-    async def _last_words(self, patience: float = 2.0) -> None:
+    async def _await_receivers(self, patience: float = 2.0) -> None:
         """Wait for the receivers, which close first, to report what their ranks consumed last."""
         deadline = time.monotonic() + patience
-        while self._desk.has_receivers and time.monotonic() < deadline:
+        while self._coordinator.has_receivers and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
 
     async def _tick(self) -> None:
@@ -103,42 +105,42 @@ class Dispatcher:
                 self._frozen += late
                 continue  # first handle the messages that arrived meanwhile
             ticks += 1
-            if ticks % _BEAT_TICKS == 0:
-                self._desk.beat()
-            self._desk.look()
-            self._stir()
+            if ticks % _HEARTBEAT_TICKS == 0:
+                self._coordinator.heartbeat()
+            self._coordinator.poll()
+            self._wake()
 
     # Connections --------------------------------------------------------------------------
 
-    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
         try:
             jsonl_socket.break_in_silence(writer.get_extra_info("socket"))
             await handshake.greet_stream(reader, writer, self._token)
-            async for messages in peer.heard():
-                self._desk.hear(peer, messages)
-                self._stir()
+            async for messages in peer.messages():
+                self._coordinator.receive(peer, messages)
+                self._wake()
         except (AuthenticationError, WireError, OSError) as error:
             address = writer.get_extra_info("peername") or ("?",)
             emit("stranger_refused", peer=address[0], port="dispatcher", why=str(error)[:120])
         except asyncio.CancelledError:
             return  # shutting down; asyncio before 3.12 would log this as an error
         finally:
-            self._desk.part_from(peer)
-            self._stir()
+            self._coordinator.disconnect(peer)
+            self._wake()
             writer.close()
 
     # Leases -------------------------------------------------------------------------------
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         """Schedule one lease assignment for all messages received in this turn of the loop."""
-        if not self._is_stirred:
-            self._is_stirred = True
+        if not self._is_assigning:
+            self._is_assigning = True
             asyncio.get_running_loop().call_soon(self._assign)
 
     def _assign(self) -> None:
-        self._is_stirred = False
-        self._desk.assign()
+        self._is_assigning = False
+        self._coordinator.assign()
 
 
 async def _wait_while(duties: list[asyncio.Task[None]], stop: asyncio.Event) -> None:

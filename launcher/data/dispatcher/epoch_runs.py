@@ -72,9 +72,9 @@ class EpochRun:
     receiver: str
     rank: int
     steps: int
-    shelf: HostBudget
+    host_budget: HostBudget
     touched: float  # when its rank last consumed a batch
-    is_lane: bool = False
+    is_shard_reader: bool = False
     owner: str | None = None
     after: EpochRun | None = None
     follower: EpochRun | None = None
@@ -105,9 +105,9 @@ class EpochRun:
             spare = before.window - (before.fresh - before.taken)
             return max(0, spare) if before.fresh == before.steps else 0
         if self.largest == 0:  # a rank has many shard readers
-            return 1 if self.is_lane else FIRST_WINDOW
-        most = self.shelf.window if self.active else FIRST_WINDOW
-        return max(1, min(most, self.shelf.share // self.largest))
+            return 1 if self.is_shard_reader else FIRST_WINDOW
+        most = self.host_budget.window if self.active else FIRST_WINDOW
+        return max(1, min(most, self.host_budget.share // self.largest))
 
     @property
     def _limit(self) -> int:
@@ -193,11 +193,11 @@ class EpochRun:
         self.holders.pop(step, None)
         return True
 
-    def learn(self, seconds: float) -> None:
+    def note_seconds(self, seconds: float) -> None:
         """Update the usual seconds per batch with a new measurement."""
         self.usual = seconds if not self.usual else 0.9 * self.usual + 0.1 * seconds
 
-    def take(self, step: int, now: float) -> str | None:
+    def consume(self, step: int, now: float) -> str | None:
         """Record that the rank has consumed a batch.
 
         Returns the host that prepared it, or None if that was known already.

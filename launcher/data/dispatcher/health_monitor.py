@@ -40,7 +40,7 @@ class HealthMonitor:
         self._had_workers = True
 
     def abandoned(
-        self, ledger: LeaseScheduler, now: float, *, are_building: bool = False
+        self, scheduler: LeaseScheduler, now: float, *, are_building: bool = False
     ) -> str | None:
         """Return the error for all ranks if no worker prepares batches, else None.
 
@@ -48,7 +48,7 @@ class HealthMonitor:
         one call that holds the interpreter lock.
         """
         # A worker that is connected but silent (a frozen or lost host) serves no rank.
-        self._last_worker = max([self._last_worker, *ledger.signs_of_life])
+        self._last_worker = max([self._last_worker, *scheduler.signs_of_life])
         silence = now - self._last_worker
         patience, word = self._start_timeout, "no data worker has registered"
         if self._had_workers:
@@ -79,20 +79,20 @@ class HealthMonitor:
                 del self._unreached[name]
         return found
 
-    def idle(self, ledger: LeaseScheduler, now: float) -> list[tuple[int, str]]:
+    def idle(self, scheduler: LeaseScheduler, now: float) -> list[tuple[int, str]]:
         """Return (rank, epoch read) for ranks that stopped consuming, each read once."""
-        found = [run for run in ledger.idle(now, IDLE_AFTER) if run.name not in self._named]
+        found = [run for run in scheduler.idle(now, IDLE_AFTER) if run.name not in self._named]
         self._named.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
 
-    def overdue(self, ledger: LeaseScheduler, now: float) -> list[tuple[EpochRun, list[str]]]:
+    def overdue(self, scheduler: LeaseScheduler, now: float) -> list[tuple[EpochRun, list[str]]]:
         """Return the epoch reads whose next batch is overdue, and the workers that hold it.
 
         Each batch is reported once.
         """
         found = [
             (run, workers)
-            for run, workers in ledger.overdue(now, OVERDUE_AFTER)
+            for run, workers in scheduler.overdue(now, OVERDUE_AFTER)
             if self._overdue.get(run.name) != run.head
         ]
         self._overdue.update((run.name, run.head) for run, _ in found)

@@ -37,11 +37,11 @@ class LeaseScheduler:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._fleet = WorkerPool()
-        self._owners = ShardAffinity(self._fleet)
+        self._pool = WorkerPool()
+        self._affinity = ShardAffinity(self._pool)
         self._runs: dict[str, EpochRun] = {}
-        self._shelves: dict[str, HostBudget] = {}
-        self._leases = LeaseTable(self._fleet, self._owners, self._runs)
+        self._budgets: dict[str, HostBudget] = {}
+        self._leases = LeaseTable(self._pool, self._affinity, self._runs)
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
         self._poisoned: list[Lease] = []
         # Workers that may reconnect or have died: when they were lost, and what they worked on.
@@ -64,7 +64,7 @@ class LeaseScheduler:
 
         holds: the steps it is working on, by epoch read. receiver: the only receiver it serves.
         """
-        if self._fleet.get(name) is not None:
+        if self._pool.get(name) is not None:
             self.remove_worker(name)
         self._missing.pop(name, None)  # it had only lost its connection
         for other in [other for other in self._missing if place_of(other) == place_of(name)]:
@@ -72,13 +72,13 @@ class LeaseScheduler:
         worker = WorkerState(
             name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver
         )
-        self._fleet.add(worker)
+        self._pool.add(worker)
         self._set_windows()
-        self._owners.welcome_back(worker, self._runs.values())
+        self._affinity.restore(worker, self._runs.values())
         for run_id, steps in (holds or {}).items():
             for step in steps:
                 self._claim(worker, run_id, step, now)
-        for run in self._owners.share(worker, self._runs.values()):
+        for run in self._affinity.share(worker, self._runs.values()):
             self._leases.want(run)
 
     def _claim(self, worker: WorkerState, run_id: str, step: int, now: float) -> None:
@@ -86,7 +86,7 @@ class LeaseScheduler:
         if (run := self._runs.get(run_id)) is None:
             self._unclaimed.setdefault(run_id, {})[step, worker.name] = None
         elif run.lease(step, worker.name):
-            self._owners.own(worker, run)
+            self._affinity.own(worker, run)
 
     def forget_claims(self, runs: Iterable[str]) -> None:
         """Forget the steps that workers hold of epoch reads that will not be opened."""
@@ -98,7 +98,7 @@ class LeaseScheduler:
 
         lost_at: when its connection ended unannounced; the worker has died or will reconnect.
         """
-        worker = self._fleet.remove(name)
+        worker = self._pool.remove(name)
         if worker is None:
             return []
         if lost_at is not None:
@@ -110,7 +110,7 @@ class LeaseScheduler:
 
     def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
         """Let a leaving worker finish the steps it keeps, and lease the rest to others."""
-        if worker := self._fleet.get(name):
+        if worker := self._pool.get(name):
             worker.leaving = True
             kept = {(run, step) for run, steps in keeps.items() for step in steps}
             self._leases.give_back(worker, worker.leases.keys() - kept)
@@ -136,12 +136,12 @@ class LeaseScheduler:
         found, self._poisoned = self._poisoned, []
         return found
 
-    def beat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
+    def heartbeat(self, name: str, now: float, *, seconds: float, done: Iterable[Lease]) -> None:
         """Record a worker's heartbeat.
 
         done: batches that it has finished since its previous heartbeat.
         """
-        worker = self._fleet.get(name)
+        worker = self._pool.get(name)
         if worker is None:
             return
         worker.seconds = seconds
@@ -150,23 +150,23 @@ class LeaseScheduler:
         self._leases.give_back(worker, lost)
         for lease in lost:
             worker.leases.pop(lease, None)
-        self._fleet.seen(worker, now)
+        self._pool.seen(worker, now)
         self._leases.offer(worker)
 
     def seen(self, name: str, now: float) -> None:
         """Record a sign of life from a worker."""
-        if worker := self._fleet.get(name):
-            self._fleet.seen(worker, now)
+        if worker := self._pool.get(name):
+            self._pool.seen(worker, now)
 
     @property
     def signs_of_life(self) -> list[float]:
         """The time of the latest sign of life of each worker."""
-        return [worker.last_seen for worker in self._fleet]
+        return [worker.last_seen for worker in self._pool]
 
     def leases_by_host(self) -> Counter[str]:
         """Return the number of leases held by each host's workers."""
         leases: Counter[str] = Counter()
-        for worker in self._fleet:
+        for worker in self._pool:
             leases[host_of(worker.name)] += len(worker.leases)
         return leases
 
@@ -189,7 +189,7 @@ class LeaseScheduler:
         rank: int,
         steps: int,
         now: float,
-        is_lane: bool = False,
+        is_shard_reader: bool = False,
         after: str | None = None,
         progress: RunProgress | None = None,
     ) -> None:
@@ -199,15 +199,15 @@ class LeaseScheduler:
         """
         run = self._runs.get(name)
         if run is None:
-            shelf = self._shelves.setdefault(receiver, HostBudget(self._budget))
+            budget = self._budgets.setdefault(receiver, HostBudget(self._budget))
             run = EpochRun(
                 name=name,
                 receiver=receiver,
                 rank=rank,
                 steps=steps,
-                shelf=shelf,
+                host_budget=budget,
                 touched=now,
-                is_lane=is_lane,
+                is_shard_reader=is_shard_reader,
             )
             before = self._runs.get(after or "")
             self._runs[name] = run
@@ -216,10 +216,10 @@ class LeaseScheduler:
         if progress is not None:
             run.set_progress(progress)
         for step, holder in self._unclaimed.pop(name, ()):
-            worker = self._fleet.get(holder)
+            worker = self._pool.get(holder)
             if worker is not None and (name, step) in worker.leases:  # not finished yet
                 self._claim(worker, name, step, now)
-        self._share(run.shelf)
+        self._share(run.host_budget)
 
     def close_run(self, name: str) -> None:
         """Close an epoch read and release its leases."""
@@ -228,13 +228,13 @@ class LeaseScheduler:
             return
         for step, holders in run.holders.items():
             for holder in holders:
-                if worker := self._fleet.get(holder):
+                if worker := self._pool.get(holder):
                     worker.leases.pop((name, step), None)
                     self._leases.offer(worker)
-        self._owners.disown(run)
+        self._affinity.disown(run)
         self._leases.drop(run)
         self._unlink(run)
-        self._share(run.shelf)
+        self._share(run.host_budget)
 
     def _unlink(self, run: EpochRun) -> None:
         if run.after is not None:
@@ -244,25 +244,25 @@ class LeaseScheduler:
             follower.active = follower.active or run.active
             follower.largest = max(follower.largest, run.largest)
 
-    def _share(self, shelf: HostBudget) -> None:
+    def _share(self, budget: HostBudget) -> None:
         """Redistribute a receiver's memory among the epoch reads that are being consumed."""
-        runs = [run for run in self._runs.values() if run.shelf is shelf]
-        shelf.readers = sum(run.active and run.after is None for run in runs)
+        runs = [run for run in self._runs.values() if run.host_budget is budget]
+        budget.readers = sum(run.active and run.after is None for run in runs)
         self._set_windows()
         for run in runs:
             self._leases.want(run)
 
     def _set_windows(self) -> None:
         """Set each window by the number of workers: more workers need more batches to work on."""
-        readers = sum(shelf.readers for shelf in self._shelves.values())
-        for shelf in self._shelves.values():
-            shelf.window = window_for(len(self._fleet), readers)
+        readers = sum(budget.readers for budget in self._budgets.values())
+        for budget in self._budgets.values():
+            budget.window = window_for(len(self._pool), readers)
 
     # Batches ------------------------------------------------------------------------------
 
     def arrived(self, run_id: str, step: int, worker: str, size: int, now: float) -> None:
         """Record that a receiver holds the first copy of a batch."""
-        deliverer = self._fleet.get(worker)
+        deliverer = self._pool.get(worker)
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
         if deliverer:
             self._leases.offer(deliverer)
@@ -270,10 +270,10 @@ class LeaseScheduler:
         if run is None:
             return
         if deliverer and len(run.holders.get(step, ())) > 1:  # the first to deliver goes on
-            self._owners.own(deliverer, run)
+            self._affinity.own(deliverer, run)
         grew = size > run.largest
         if run.arrive(step, worker, size) and seconds is not None:
-            run.learn(seconds)
+            run.note_seconds(seconds)
         if grew:  # the window has changed
             self._leases.want(run)
             self._leases.shrink(run)
@@ -283,7 +283,7 @@ class LeaseScheduler:
 
         What the worker had already sent may not arrive.
         """
-        if holder := self._fleet.get(worker):
+        if holder := self._pool.get(worker):
             lost = [lease for lease in holder.leases if lease[0] == run_id]
             self._leases.give_back(holder, lost)
             for lease in lost:
@@ -293,7 +293,7 @@ class LeaseScheduler:
     def taken(self, run_id: str, step: int, now: float) -> None:
         """Record that a rank has consumed a batch."""
         run = self._runs.get(run_id)
-        host = run.take(step, now) if run else None
+        host = run.consume(step, now) if run else None
         if run is None or host is None:
             return
         counts = self.counts[run.receiver]
@@ -303,7 +303,7 @@ class LeaseScheduler:
             self._leases.want(run)
         else:
             run.active = True
-            self._share(run.shelf)
+            self._share(run.host_budget)
 
     def total(self) -> Counts:
         """Return the counts of all receivers together."""
@@ -318,13 +318,13 @@ class LeaseScheduler:
         waiting = {
             (run.receiver, run.rank)
             for run in self._runs.values()
-            if run.is_lane and run.head not in run.arrived
+            if run.is_shard_reader and run.head not in run.arrived
         }
         return [
             run
             for run in self._runs.values()
             if run.active and run.head in run.arrived and now - run.touched > seconds
-            if not (run.is_lane and (run.receiver, run.rank) in waiting)
+            if not (run.is_shard_reader and (run.receiver, run.rank) in waiting)
         ]
 
     def overdue(self, now: float, seconds: float) -> list[tuple[EpochRun, list[str]]]:
@@ -335,7 +335,7 @@ class LeaseScheduler:
         found = []
         for run in self._runs.values():
             holders = run.holders.get(run.head, set()) if run.after is None else set()
-            workers = [worker for name in holders if (worker := self._fleet.get(name))]
+            workers = [worker for name in holders if (worker := self._pool.get(name))]
             since = [worker.leases.get((run.name, run.head), now) for worker in workers]
             if since and now - min(since) > seconds:
                 found.append((run, sorted(holders)))
@@ -343,17 +343,17 @@ class LeaseScheduler:
 
     # Leases -------------------------------------------------------------------------------
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Check for silent or dead workers and for late batches.
 
         The dispatcher calls this several times a second.
         """
-        for worker in self._fleet.look(now):
+        for worker in self._pool.poll(now):
             self._leases.give_back(worker, worker.leases)
         for name, (since, _) in list(self._missing.items()):
             if now - since > RETURNS_WITHIN:
                 self._note_death(name)
-        self._leases.look(now)
+        self._leases.poll(now)
 
     def revoked(self) -> list[Assignment]:
         """Return the leases revoked since the last call; send them before new leases."""

@@ -35,10 +35,10 @@ class LeaseTable:
     """Match the batches that epoch reads want with workers that have room."""
 
     def __init__(
-        self, fleet: WorkerPool, owners: ShardAffinity, runs: Mapping[str, EpochRun]
+        self, pool: WorkerPool, affinity: ShardAffinity, runs: Mapping[str, EpochRun]
     ) -> None:
-        self._fleet = fleet
-        self._owners = owners
+        self._pool = pool
+        self._affinity = affinity
         self._runs = runs
         self._wanting: PriorityQueue[EpochRun] = PriorityQueue()
         # Collected here because dozens of messages about each arrive between two assignments.
@@ -57,13 +57,13 @@ class LeaseTable:
             if run := self._runs.get(run_id):
                 run.give_back(step, worker.name)
                 self.want(run)
-        self._want_lanes(worker)
+        self._want_shard_readers(worker)
 
     def shrink(self, run: EpochRun) -> None:
         """Revoke the leases that no longer fit an epoch read's window after it has shrunk."""
         beyond = set(run.beyond_window())
         for name in {name for step in beyond for name in run.holders[step]}:
-            if (worker := self._fleet.get(name)) is None:
+            if (worker := self._pool.get(name)) is None:
                 continue
             waiting = itertools.islice(worker.leases, AT_WORK_ON, None)
             steps = [step for of, step in waiting if of == run.name and step in beyond]
@@ -92,12 +92,12 @@ class LeaseTable:
         """Mark an epoch read as possibly wanting other batches than before."""
         self._changed[run] = None
 
-    def _want_lanes(self, worker: WorkerState) -> None:
+    def _want_shard_readers(self, worker: WorkerState) -> None:
         """Mark the shard reads that this worker owns as wanting batches.
 
         They wait for their owner alone, or for any other worker once it has gone.
         """
-        for name in worker.lanes:
+        for name in worker.shard_readers:
             if run := self._runs.get(name):
                 self.want(run)
 
@@ -105,7 +105,7 @@ class LeaseTable:
         """Remove an epoch read from the queue; it wants nothing any more."""
         self._wanting.drop(run)
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Queue the batches that are late to be leased a second time."""
         for run in self._runs.values():
             for step in run.awaited(FORESIGHT):
@@ -117,9 +117,9 @@ class LeaseTable:
 
         Each further holder doubles the time allowed.
         """
-        holders = [w for name in run.holders[step] if (w := self._fleet.get(name))]
+        holders = [w for name in run.holders[step] if (w := self._pool.get(name))]
         usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
-        if run.is_lane:  # another worker would take as long to reach it
+        if run.is_shard_reader:  # another worker would take as long to reach it
             usual += step * run.usual
         patience = usual * 2 ** (len(holders) - 1)
         return all(now - holder.begun((run.name, step)) > patience for holder in holders)
@@ -131,14 +131,14 @@ class LeaseTable:
         for run_id, step in list(self._late):
             self._lease_again(run_id, step, now, grants)
         unserved = []
-        while self._fleet.has_hungry and (run := self._wanting.pop()) is not None:
-            worker = self._owners.worker_for(run)
+        while self._pool.has_hungry and (run := self._wanting.pop()) is not None:
+            worker = self._affinity.worker_for(run)
             if worker is None:
                 if run.owner is None:  # workers with room serve another receiver
                     unserved.append(run)
                 continue  # a shard reader waits until its owner has room
             self._lease_block(worker, run, now, grants)
-            self._fleet.put_back(worker)
+            self._pool.put_back(worker)
             self._rank(run)
         for run in unserved:
             self._rank(run)
@@ -151,9 +151,9 @@ class LeaseTable:
         """Requeue the workers and epoch reads marked since the last call."""
         offering, self._offering = self._offering, {}
         for worker in offering:
-            if self._fleet.get(worker.name) is worker and worker.is_hungry:
-                self._fleet.put_back(worker)
-                self._want_lanes(worker)
+            if self._pool.get(worker.name) is worker and worker.is_hungry:
+                self._pool.put_back(worker)
+                self._want_shard_readers(worker)
         changed, self._changed = self._changed, {}
         for run in changed:
             if self._runs.get(run.name) is run:
@@ -165,12 +165,12 @@ class LeaseTable:
         run = self._runs.get(run_id)
         holders = run.holders.get(step) if run else None
         if run is not None and holders is not None:  # still outstanding
-            worker = self._owners.another_for(run, holders)
+            worker = self._affinity.another_for(run, holders)
             if worker is None:
                 return  # retry when a worker has room
             self._lease(worker, run, step, now, grants)
             self.late += 1
-            self._fleet.put_back(worker)
+            self._pool.put_back(worker)
         del self._late[run_id, step]
 
     def _lease_block(
@@ -194,7 +194,7 @@ class LeaseTable:
         worker.leases[run.name, step] = now
         run.lease(step, worker.name)
         run.turn = next(self._turns)
-        self._owners.own(worker, run)
+        self._affinity.own(worker, run)
         grants.setdefault((worker.name, run.name), []).append(step)
 
     def _rank(self, run: EpochRun) -> None:

@@ -24,7 +24,7 @@ class Peer:
         self.known_runs: set[str] = set()
         self.leaving = False
 
-    async def heard(self) -> AsyncIterator[list[m.Message]]:
+    async def messages(self) -> AsyncIterator[list[m.Message]]:
         """Yield the messages received so far, again and again, until the connection ends.
 
         Raises WireError for data that is not a message.

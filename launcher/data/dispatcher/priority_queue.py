@@ -32,7 +32,7 @@ class PriorityQueue(Generic[_Item]):
         self._entries[item] = number
         heapq.heappush(self._heap, (key, number, item))
         if len(self._heap) > 2 * len(self._entries) + _CLUTTER:
-            self._heap = [entry for entry in self._heap if self._is_true(entry)]
+            self._heap = [entry for entry in self._heap if self._is_current(entry)]
             heapq.heapify(self._heap)
 
     def drop(self, item: _Item) -> None:
@@ -43,10 +43,10 @@ class PriorityQueue(Generic[_Item]):
         """Remove and return the first item; None when empty."""
         while self._heap:
             entry = heapq.heappop(self._heap)
-            if self._is_true(entry):
+            if self._is_current(entry):
                 del self._entries[entry[2]]
                 return entry[2]
         return None
 
-    def _is_true(self, entry: tuple[Any, int, _Item]) -> bool:
+    def _is_current(self, entry: tuple[Any, int, _Item]) -> bool:
         return self._entries.get(entry[2]) == entry[1]

@@ -49,7 +49,7 @@ class RankConsistency:
 
     def __init__(self) -> None:
         self._open: dict[str, StreamReader] = {}
-        self._told: set[frozenset[str]] = set()  # pairs of positions reported
+        self._reported: set[frozenset[str]] = set()  # pairs of positions reported
 
     def __contains__(self, run: str) -> bool:
         return run in self._open
@@ -75,8 +75,8 @@ class RankConsistency:
         for other in self._open.values():
             mine, theirs = _places(reader, other)
             pair = frozenset((reader.plan.spec.name, mine, theirs))
-            if mine != theirs and pair not in self._told:
-                self._told.add(pair)
+            if mine != theirs and pair not in self._reported:
+                self._reported.add(pair)
                 return (
                     f"rank {reader.rank} begins at {mine}, and rank {other.rank} at {theirs}: "
                     "where only some ranks have loaded a state, or were given another number by "

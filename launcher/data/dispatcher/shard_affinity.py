@@ -19,15 +19,15 @@ EARLY = 8
 class ShardAffinity:
     """The workers that own shard readers; other epoch reads have no owner."""
 
-    def __init__(self, fleet: WorkerPool) -> None:
-        self._fleet = fleet
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
 
     def worker_for(self, run: EpochRun) -> WorkerState | None:
         """Return the worker for a read's next batches; None if no eligible one has room."""
-        if not run.is_lane:
-            return self._fleet.soonest(run.receiver)
+        if not run.is_shard_reader:
+            return self._pool.soonest(run.receiver)
         if (owner := self._owner(run)) is None:
-            return self._fleet.least_laden(run.receiver)
+            return self._pool.least_loaded(run.receiver)
         return owner if owner.room > 0 else None
 
     def another_for(self, run: EpochRun, holders: Collection[str]) -> WorkerState | None:
@@ -37,24 +37,24 @@ class ShardAffinity:
         """
         owner = self._owner(run)
         if owner is None or owner.name in holders:
-            return self._fleet.soonest(run.receiver, without=holders)
+            return self._pool.soonest(run.receiver, without=holders)
         return owner if owner.room > 0 else None
 
     def own(self, worker: WorkerState, run: EpochRun) -> None:
         """Make a worker the owner of a shard reader."""
-        if run.is_lane and run.owner != worker.name:
+        if run.is_shard_reader and run.owner != worker.name:
             self.disown(run)
             run.owner = worker.name
-            worker.lanes.add(run.name)
+            worker.shard_readers.add(run.name)
 
-    def welcome_back(self, worker: WorkerState, runs: Iterable[EpochRun]) -> None:
+    def restore(self, worker: WorkerState, runs: Iterable[EpochRun]) -> None:
         """Restore the shard readers of a reconnected worker, which has kept its iterators."""
-        worker.lanes.update(run.name for run in runs if run.owner == worker.name)
+        worker.shard_readers.update(run.name for run in runs if run.owner == worker.name)
 
     def disown(self, run: EpochRun) -> None:
         """Remove the owner of a shard reader."""
-        if owner := self._fleet.get(run.owner or ""):
-            owner.lanes.discard(run.name)
+        if owner := self._pool.get(run.owner or ""):
+            owner.shard_readers.discard(run.name)
         run.owner = None
 
     def share(self, newcomer: WorkerState, runs: Iterable[EpochRun]) -> list[EpochRun]:
@@ -64,16 +64,18 @@ class ShardAffinity:
         """
         given = []
         for run in runs:
-            owner = self._owner(run) if run.is_lane and run.fresh <= EARLY else None
-            laden = owner is not None and len(owner.lanes) > len(newcomer.lanes) + 1
-            if laden and newcomer.serves(run.receiver):
+            owner = self._owner(run) if run.is_shard_reader and run.fresh <= EARLY else None
+            loaded = (
+                owner is not None and len(owner.shard_readers) > len(newcomer.shard_readers) + 1
+            )
+            if loaded and newcomer.serves(run.receiver):
                 self.own(newcomer, run)
                 given.append(run)
         return given
 
     def _owner(self, run: EpochRun) -> WorkerState | None:
         """Return the worker that has the iterator, or None if it cannot continue."""
-        owner = self._fleet.get(run.owner or "")
+        owner = self._pool.get(run.owner or "")
         if owner is None or owner.silent or owner.leaving:
             self.disown(run)
             return None

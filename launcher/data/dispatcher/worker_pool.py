@@ -43,7 +43,9 @@ class WorkerState:
     slow: bool = False
     leaving: bool = False
     receiver: str | None = None
-    lanes: set[str] = field(default_factory=set)  # the epoch reads whose shard readers it owns
+    shard_readers: set[str] = field(
+        default_factory=set
+    )  # the epoch reads whose shard readers it owns
 
     def serves(self, receiver: str) -> bool:
         """Return True if this worker can send to the receiver.
@@ -149,10 +151,12 @@ class WorkerPool:
             self.put_back(other)
         return worker
 
-    def least_laden(self, receiver: str) -> WorkerState | None:
+    def least_loaded(self, receiver: str) -> WorkerState | None:
         """Return the worker with room that owns the fewest shard readers, or None."""
         free = [worker for worker in self if worker.room > 0 and worker.serves(receiver)]
-        return min(free, key=lambda w: (len(w.lanes), len(w.leases) * w.seconds), default=None)
+        return min(
+            free, key=lambda w: (len(w.shard_readers), len(w.leases) * w.seconds), default=None
+        )
 
     def put_back(self, worker: WorkerState) -> None:
         """Return a removed worker to the queue if it still has room."""
@@ -166,7 +170,7 @@ class WorkerPool:
             worker.silent = False
             self.offer(worker)
 
-    def look(self, now: float) -> list[WorkerState]:
+    def poll(self, now: float) -> list[WorkerState]:
         """Update which workers are slow or silent; return those that have just become silent."""
         paces = [worker.seconds for worker in self if worker.seconds]
         usual = statistics.median_low(paces) if paces else 0.0

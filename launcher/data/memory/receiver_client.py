@@ -44,11 +44,11 @@ class ReceiverClient:
         finalize(self, self._socket.close)
         _open.add(self._socket)
 
-    def say(self, *messages: m.Message) -> None:
+    def send(self, *messages: m.Message) -> None:
         """Send messages; raises OSError if the receiver is gone."""
         self._socket.sendall(m.to_lines(*messages))
 
-    def hear(self, patience: float = 0.0) -> m.Message | m.Batch | None:
+    def receive(self, patience: float = 0.0) -> m.Message | m.Batch | None:
         """Return the next message, or None if none arrives within `patience` seconds.
 
         With 0, wait for ever. Raises OSError if the receiver is gone, and DataServiceUnavailable if

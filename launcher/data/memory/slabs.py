@@ -98,7 +98,7 @@ class SlabPool:
             number = self._made
         return self._make(number, least)
 
-    def give(self, slab: Slab) -> None:
+    def release(self, slab: Slab) -> None:
         """Return a slab to the pool; one that a fork may still read is dropped instead."""
         with self._lock:
             if slab.memory[MARK] & FORKED:

@@ -108,12 +108,12 @@ def judge(seen: ObservedRates, group: str) -> Bottleneck:
             f"not input-bound ({seen.wait_share:.1%} waiting for data): {group} was "
             f"{seen.busy:.0%} busy{words}"
         )
-        return _verdict(seen, Bound.NOTHING, text, -spare if spare > 0 else 0)
+        return _bottleneck(seen, Bound.NOTHING, text, -spare if spare > 0 else 0)
     bound, words, more = _cause(seen, group)
-    return _verdict(seen, bound, f"input-bound {seen.wait_share:.0%} of the time: {words}", more)
+    return _bottleneck(seen, bound, f"input-bound {seen.wait_share:.0%} of the time: {words}", more)
 
 
-def _verdict(seen: ObservedRates, bound: Bound, text: str, more: int | None) -> Bottleneck:
+def _bottleneck(seen: ObservedRates, bound: Bound, text: str, more: int | None) -> Bottleneck:
     return Bottleneck(
         bound=bound,
         wait_share=round(seen.wait_share, 4),

@@ -114,9 +114,9 @@ class StreamCounters:
     say: called with the numbers at most once in REPORT_SECONDS, between two batches.
     """
 
-    def __init__(self, past: dict[str, float], say: Callable[[Mapping[str, float]], None]) -> None:
+    def __init__(self, past: dict[str, float], send: Callable[[Mapping[str, float]], None]) -> None:
         self._past = past
-        self._say = say
+        self._send = send
         self.due = 0.0
 
     def begin(self) -> EpochClock:
@@ -127,13 +127,13 @@ class StreamCounters:
     def report(self, clock: EpochClock, now: float) -> None:
         """Report the numbers of the epoch in progress."""
         self.due = now + REPORT_SECONDS
-        self._say(self._with(clock, clock.so_far()))
+        self._send(self._with(clock, clock.so_far()))
 
     def end(self, clock: EpochClock) -> None:
         """Add a finished epoch to the totals, and report them."""
         self._past.update(self._with(clock, clock.total))
         self._past["epochs"] += 1
-        self._say(dict(self._past))
+        self._send(dict(self._past))
 
     def _with(self, clock: EpochClock, total: float) -> dict[str, float]:
         past = self._past

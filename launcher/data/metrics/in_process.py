@@ -18,13 +18,13 @@ class InProcessMetrics:
         self._world = world
         self._figures: dict[str, Mapping[str, float]] = {}
         if rank == 0:
-            atexit.register(self._last_words)
+            atexit.register(self._print_final)
 
-    def hear(self, stream: str, figures: Mapping[str, float]) -> None:
+    def record(self, stream: str, figures: Mapping[str, float]) -> None:
         """Store the latest metrics of a stream."""
         self._figures[stream] = figures
 
-    def _last_words(self) -> None:
+    def _print_final(self) -> None:
         each = self._figures.values()
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
         if (found := bottleneck.judge_alone(total, wait, steps, self._world)) is not None:

@@ -44,7 +44,7 @@ class _Subject:
     away: dict[str, Figures] = field(default_factory=dict)  # the latest last
     most: int = 0  # processes at once
 
-    def hear(self, process: str, figures: Figures) -> None:
+    def record(self, process: str, figures: Figures) -> None:
         self.away.pop(process, None)
         self.living[process] = figures
         self.most = max(self.most, len(self.living))
@@ -107,7 +107,7 @@ class Metrics:
         """Add to one of the dispatcher's own counters."""
         self.dispatcher[what] += number
 
-    def hear(self, report: m.Report) -> None:
+    def record(self, report: m.Report) -> None:
         """Take a report; ignores values that are not metrics of its kind."""
         if report.kind not in _GROWING:
             return
@@ -116,7 +116,7 @@ class Metrics:
         subject = self._subjects[report.kind].setdefault(report.of, _Subject())
         if report.kind != "worker":  # a rank or a receiver has one process at a time
             subject.replace(report.process, _GROWING[report.kind])
-        subject.hear(report.process, figures)
+        subject.record(report.process, figures)
 
     def forget_worker(self, worker: str) -> None:
         """Mark a worker as gone; its totals stay with its host, and it may reconnect."""

@@ -44,7 +44,7 @@ class Publisher:
                 with contextlib.suppress(asyncio.CancelledError):
                     await serving
 
-    def last_words(self) -> None:
+    def publish_final(self) -> None:
         """Log the totals, and the bottleneck where there was enough to judge by."""
         snapshot = self._snapshot()
         self._print(snapshot, final=True)

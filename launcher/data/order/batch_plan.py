@@ -219,7 +219,7 @@ class BatchPlan:
 
     # Resume points ------------------------------------------------------------------------
 
-    def place_after(self, steps: int) -> ResumePoint | None:
+    def resume_point_after(self, steps: int) -> ResumePoint | None:
         """Return where all ranks resume after `steps` steps of each; None at the epoch's end."""
         if steps >= self.steps:
             return None
@@ -230,22 +230,22 @@ class BatchPlan:
             taken -= cut
             if start + cut < stop:
                 holes.append((start + cut, stop))
-        return self._place(self.position + taken, tuple(holes), ())
+        return self._resume_point(self.position + taken, tuple(holes), ())
 
-    def place_with(self, done: StepSet) -> ResumePoint | None:
+    def resume_point_with(self, done: StepSet) -> ResumePoint | None:
         """Return where this rank resumes after steps done in any order; None at the epoch's end.
 
         done: the steps, as numbered by `numbered`.
         """
         if len(done) >= self._all_steps:
             return None
-        return self._place(self.position, self.holes, done.ranges)
+        return self._resume_point(self.position, self.holes, done.ranges)
 
     def numbered(self, step: int) -> int:
         """Return a step's number counted from the resume point, including the steps done before."""
         return self._todo[step]
 
-    def _place(
+    def _resume_point(
         self, position: int, holes: tuple[Range, ...], done: tuple[Range, ...]
     ) -> ResumePoint:
         return ResumePoint(
@@ -270,36 +270,40 @@ def sampled(
 
 
 def make_plan(
-    spec: StreamSpec, dataset_length: int, place: ResumePoint, *, rank: int, world: int
+    spec: StreamSpec, dataset_length: int, resume_point: ResumePoint, *, rank: int, world: int
 ) -> BatchPlan:
     """Plan the batches of a rank from a resume point on; calls the stream's sampler if it has one.
 
     Raises DataError when the epoch differs from the one that the resume point was saved in.
     """
-    if place.taken or spec.shards > 1 or spec.steps is not None:
+    if resume_point.taken or spec.shards > 1 or spec.steps is not None:
         raise DataError(
             f"{spec.dataset} has samples by index; shards=, steps= and the state of an iterable "
             "dataset are not for it"
         )
-    order = sampled(spec, place.epoch, dataset_length) if spec.is_sampled else None
+    order = sampled(spec, resume_point.epoch, dataset_length) if spec.is_sampled else None
     length = dataset_length if order is None else len(order)
     digest = "" if order is None else order.digest
-    if place.length is not None and (place.length, place.digest) != (length, digest):
+    if resume_point.length is not None and (resume_point.length, resume_point.digest) != (
+        length,
+        digest,
+    ):
         what = "dataset" if order is None else "sampler's order"
         raise DataError(
-            f"the state was saved within epoch {place.epoch} of {place.length} samples or batches, "
-            f"which now has {length}: the {what} has changed, and its samples would not continue "
-            f"those before; set_epoch({place.epoch + 1}) begins the next epoch"
+            f"the state was saved within epoch {resume_point.epoch} of {resume_point.length} "
+            f"samples or batches, which now has {length}: the {what} has changed, and its samples "
+            "would not continue "
+            f"those before; set_epoch({resume_point.epoch + 1}) begins the next epoch"
         )
     return BatchPlan(
         spec=spec,
         length=length,
-        epoch=place.epoch,
+        epoch=resume_point.epoch,
         rank=rank,
         world=world,
-        position=place.position,
-        holes=place.holes,
-        done=place.done,
+        position=resume_point.position,
+        holes=resume_point.holes,
+        done=resume_point.done,
         dataset_length=None if order is None else dataset_length,
         digest=digest,
     )

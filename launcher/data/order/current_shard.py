@@ -33,15 +33,15 @@ def shard() -> tuple[int, int]:
     >>> shard()
     (0, 1)
     """
-    in_hand = _current.get()
-    if in_hand is None:
+    as_current = _current.get()
+    if as_current is None:
         return 0, 1
-    in_hand.asked = True
-    return in_hand.index, in_hand.count
+    as_current.asked = True
+    return as_current.index, as_current.count
 
 
 @contextlib.contextmanager
-def in_hand(this: CurrentShard, *, seed: int, dataset: Any) -> Iterator[None]:
+def as_current(this: CurrentShard, *, seed: int, dataset: Any) -> Iterator[None]:
     """Make `shard` and torch's get_worker_info() return this shard."""
     token = _current.set(this)
     # torch has no public API to set it; its own workers assign this attribute.

@@ -77,33 +77,35 @@ class ShardSampleReader(Protocol):
 
 
 #: Starts to read a shard. Each source of batches has its own.
-OpenLane = Callable[[ShardReaderPlan], ShardSampleReader]
+OpenShardReader = Callable[[ShardReaderPlan], ShardSampleReader]
 
 
 def read_parts(
-    plan: ShardPlan, open_lane: OpenLane
+    plan: ShardPlan, open_reader: OpenShardReader
 ) -> Generator[tuple[ShardBatch, Parts], None, None]:
     """Yield the steps of a rank's epoch with their contents."""
-    with closing(read_epoch(plan, open_lane)) as portions:
-        for portion in portions:
-            yield portion, portion.take()
+    with closing(read_epoch(plan, open_reader)) as shard_batches:
+        for shard_batch in shard_batches:
+            yield shard_batch, shard_batch.take()
 
 
-def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[ShardBatch, None, None]:
+def read_epoch(plan: ShardPlan, open_reader: OpenShardReader) -> Generator[ShardBatch, None, None]:
     """Yield the steps of a rank's epoch, from the plan's first.
 
     Starts the shards over when they end before the steps do; raises DataError where the plan does
     not allow that.
     """
     taken = 0
-    for lap in itertools.count():
+    for pass_index in itertools.count():
         before = taken
-        with closing(_read_lap(plan.lanes(lap, max(0, plan.first - taken)), open_lane)) as steps:
-            for portion in steps:
+        with closing(
+            _read_pass(plan.reader_plans(pass_index, max(0, plan.first - taken)), open_reader)
+        ) as steps:
+            for shard_batch in steps:
                 taken += 1
                 if taken > plan.first:
-                    portion.pad = lap > 0
-                    yield portion
+                    shard_batch.pad = pass_index > 0
+                    yield shard_batch
                 if taken == plan.steps:
                     return
         if plan.steps is None:
@@ -112,31 +114,31 @@ def read_epoch(plan: ShardPlan, open_lane: OpenLane) -> Generator[ShardBatch, No
         _check_more(plan, taken, taken - before)
 
 
-def _read_lap(
-    plans: list[ShardReaderPlan], open_lane: OpenLane
+def _read_pass(
+    plans: list[ShardReaderPlan], open_reader: OpenShardReader
 ) -> Generator[ShardBatch, None, None]:
     """Take one batch of each shard in turn, until all shards have ended."""
     with ExitStack() as stack:
         # Open all at once, so that they are prepared in parallel.
-        opened = [stack.enter_context(closing(open_lane(plan))) for plan in plans]
-        turns = deque(_from_the_start(*lane) for lane in zip(plans, opened, strict=True))
+        opened = [stack.enter_context(closing(open_reader(plan))) for plan in plans]
+        turns = deque(_from_the_start(*reader) for reader in zip(plans, opened, strict=True))
         while turns:
-            lane = turns.popleft()
-            if (portion := next(lane, None)) is not None:
-                yield portion
-                turns.append(lane)
+            reader = turns.popleft()
+            if (shard_batch := next(reader, None)) is not None:
+                yield shard_batch
+                turns.append(reader)
 
 
-def _from_the_start(plan: ShardReaderPlan, lane: ShardSampleReader) -> Iterator[ShardBatch]:
+def _from_the_start(plan: ShardReaderPlan, reader: ShardSampleReader) -> Iterator[ShardBatch]:
     """Yield all batches of a shard; those before its first are empty placeholders."""
-    opening = next(lane)
+    opening = next(reader)
     behind = min(plan.first, opening.batches) if isinstance(opening, ShardEnd) else plan.first
     yield from itertools.repeat(ShardBatch(samples=0), behind)
-    for portion in itertools.chain([opening], lane):
-        if isinstance(portion, ShardEnd):
-            lane.close()  # frees its share of the memory for the others
+    for shard_batch in itertools.chain([opening], reader):
+        if isinstance(shard_batch, ShardEnd):
+            reader.close()  # frees its share of the memory for the others
             return
-        yield portion
+        yield shard_batch
 
 
 def _check_resumed(plan: ShardPlan, taken: int) -> None:
@@ -170,18 +172,18 @@ class ShardProgress:
         self.samples = self.pads = 0
         self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
-    def note(self, portion: ShardBatch) -> None:
+    def note(self, shard_batch: ShardBatch) -> None:
         """Count a step that was taken."""
         self._taken += 1
-        self.samples += portion.samples
-        self.pads += portion.samples if portion.pad else 0
+        self.samples += shard_batch.samples
+        self.pads += shard_batch.samples if shard_batch.pad else 0
 
     def end(self) -> None:
         """Mark the epoch as finished."""
         self._is_over = True
 
     @property
-    def place(self) -> ResumePoint | None:
+    def resume_point(self) -> ResumePoint | None:
         """The point to resume from; None when the epoch is over."""
         if self._is_over or self._taken == self._plan.steps:
             return None

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from launcher.data.batches import structure
 from launcher.data.order import samples, seeding
-from launcher.data.order.current_shard import CurrentShard, in_hand
+from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.raised import latest_traceback, text_of
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
@@ -33,7 +33,7 @@ class ShardReader:
 
     def __init__(self, plan: ShardReaderPlan) -> None:
         self._plan = plan
-        self._hand = CurrentShard(plan.shard, plan.spec.shards)
+        self._shard = CurrentShard(plan.shard, plan.spec.shards)
         self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
         self._dataset: Any = None
         self._iterator: Iterator[Any] | None = None
@@ -52,10 +52,10 @@ class ShardReader:
             found = self._advance(index + 1)
             if not found:
                 return ShardEnd(batches=self._next)
-            portion = ShardBatch(samples=len(found), parts=self._batch(found, step))
-        if index == 0 and not self._hand.asked and self._hand.count > 1:
-            self._check_sharding(portion)
-        return portion
+            shard_batch = ShardBatch(samples=len(found), parts=self._batch(found, step))
+        if index == 0 and not self._shard.asked and self._shard.count > 1:
+            self._check_sharding(shard_batch)
+        return shard_batch
 
     def find(self, step: int) -> None:
         """Advance until the batch of `step` is the next one, as `read` would."""
@@ -67,7 +67,7 @@ class ShardReader:
         iterator, self._iterator = self._iterator, None
         if (close := getattr(iterator, "close", None)) is not None:
             try:
-                with seeding.states_kept(), self._in_hand():
+                with seeding.states_kept(), self._as_current():
                     close()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's `finally`
                 emit("iterator_not_closed", dataset=self._plan.spec.dataset, why=repr(error))
@@ -75,8 +75,8 @@ class ShardReader:
 
     # ---------------------------------------------------------------------------------------
 
-    def _in_hand(self) -> contextlib.AbstractContextManager[None]:
-        return in_hand(self._hand, seed=self._seed, dataset=self._dataset)
+    def _as_current(self) -> contextlib.AbstractContextManager[None]:
+        return as_current(self._shard, seed=self._seed, dataset=self._dataset)
 
     def _advance(self, end: int) -> list[Any]:
         """Advance to batch `end` or the end of the shard.
@@ -89,7 +89,7 @@ class ShardReader:
             return []
         had_torch = "torch" in sys.modules
         found: list[Any] = []
-        with self._in_hand(), self._own_states():
+        with self._as_current(), self._own_states():
             while self._next < end and (found := self._pull()):
                 self._next += 1
         if had_torch or "torch" not in sys.modules:
@@ -115,7 +115,7 @@ class ShardReader:
         )
         self._dataset = samples.build_dataset(self._plan.spec.dataset)
         seeding.seed_everything(self._seed)
-        with self._in_hand():
+        with self._as_current():
             self._iterator = self._called(lambda: iter(self._dataset))
         self._states = seeding.RandomStates.now()
 
@@ -126,13 +126,13 @@ class ShardReader:
         while len(found) < size:
             sample = self._called(lambda: next(self._iterator or iter(()), _END))
             if sample is _END:
-                self._let_go()
+                self._release()
                 return [] if self._plan.spec.drop_last else found
             found.append(sample)
             self._taken += 1
         return found
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Release everything of an exhausted shard; later reads find only its end."""
         self._dataset, self._iterator = None, iter(())
 
@@ -143,7 +143,7 @@ class ShardReader:
             self._iterator = None  # a generator that raised is finished: start over
             raise SampleError(
                 f"{self._plan.spec.dataset} raised {type(error).__name__} in shard "
-                f"{self._hand.index} of {self._hand.count}, after {self._taken} samples of it: "
+                f"{self._shard.index} of {self._shard.count}, after {self._taken} samples of it: "
                 f"{text_of(error)}",
                 index=self._taken,
                 remote_traceback=latest_traceback(),
@@ -161,12 +161,12 @@ class ShardReader:
         """Raise when the dataset gives the same samples in another shard."""
         spec, shard = self._plan.spec, self._plan.shard
         other = (shard + 1) % spec.shards
-        lane = ShardReader(replace(self._plan, shard=other))
-        lane._hand.asked = True  # once is enough
+        reader = ShardReader(replace(self._plan, shard=other))
+        reader._shard.asked = True  # once is enough
         try:
-            are_alike = _are_alike(lane.read(0), first)
+            are_alike = _are_alike(reader.read(0), first)
         finally:
-            lane.close()
+            reader.close()
         if are_alike:
             raise DataError(
                 f"{spec.dataset} is read in shards={spec.shards}, and does not ask in which: its "
@@ -181,24 +181,24 @@ class LocalShardReader:
     """Shard reader that runs in the process that asks for the batches."""
 
     def __init__(self, plan: ShardReaderPlan) -> None:
-        self._lane = ShardReader(plan)
+        self._reader = ShardReader(plan)
         self._steps = itertools.count()
 
     def __iter__(self) -> Iterator[ShardBatch | ShardEnd]:
         return self
 
     def __next__(self) -> ShardBatch | ShardEnd:
-        return self._lane.read(next(self._steps))
+        return self._reader.read(next(self._steps))
 
     def close(self) -> None:
         """Close the shard reader."""
-        self._lane.close()
+        self._reader.close()
 
 
 class ShardReaders(dict[str, ShardReader]):
     """The shard readers of this process, keyed by epoch read."""
 
-    def lane(self, run: str, plan: ShardReaderPlan) -> ShardReader:
+    def reader(self, run: str, plan: ShardReaderPlan) -> ShardReader:
         """Return the shard reader of an epoch read, created on first use."""
         if run not in self:
             self[run] = ShardReader(plan)
@@ -206,8 +206,8 @@ class ShardReaders(dict[str, ShardReader]):
 
     def end(self, run: str) -> None:
         """Close and remove the shard reader of an epoch read, if there is one."""
-        if lane := self.pop(run, None):
-            lane.close()
+        if reader := self.pop(run, None):
+            reader.close()
 
 
 def _are_alike(one: ShardBatch | ShardEnd, other: ShardBatch | ShardEnd) -> bool:

@@ -28,11 +28,11 @@ class ShardReaderPlan:
     spec: StreamSpec
     epoch: int
     shard: int
-    lap: int = 0
+    pass_index: int = 0
     first: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shard < self.spec.shards or min(self.lap, self.first) < 0:
+        if not 0 <= self.shard < self.spec.shards or min(self.pass_index, self.first) < 0:
             raise DataError(f"{self.named(0)} is not in {self.spec.name}")
 
     @property
@@ -43,7 +43,7 @@ class ShardReaderPlan:
     @property
     def number(self) -> int:
         """Index of this shard and pass among all of the epoch."""
-        return self.shard + self.lap * self.spec.shards
+        return self.shard + self.pass_index * self.spec.shards
 
     def named(self, step: int) -> str:
         """Describe a batch for a message."""
@@ -126,7 +126,7 @@ class ShardPlan:
             )
         return self.expected_steps
 
-    def lanes(self, lap: int, first: int) -> list[ShardReaderPlan]:
+    def reader_plans(self, pass_index: int, first: int) -> list[ShardReaderPlan]:
         """Plan the shards of a pass after `first` of its steps were taken.
 
         The plans are exact if no shard has ended by then. If one has, the others are further along,
@@ -138,7 +138,7 @@ class ShardPlan:
                 spec=self.spec,
                 epoch=self.epoch,
                 shard=shard,
-                lap=lap,
+                pass_index=pass_index,
                 first=len(range(turn, first, count)),
             )
             for turn, shard in enumerate(self.shards)
@@ -146,18 +146,23 @@ class ShardPlan:
 
 
 def plan_shards(
-    spec: StreamSpec, length: int | None, place: ResumePoint, *, rank: int, world: int
+    spec: StreamSpec, length: int | None, resume_point: ResumePoint, *, rank: int, world: int
 ) -> ShardPlan:
     """Plan the batches of a rank from a resume point on.
 
     Raises DataError when the resume point is of a map-style dataset.
     """
-    if place.position or place.length is not None:
+    if resume_point.position or resume_point.length is not None:
         raise DataError(
             f"{spec.dataset} is iterable, and the state is of a dataset with samples by index"
         )
     return ShardPlan(
-        spec=spec, length=length, epoch=place.epoch, rank=rank, world=world, first=place.taken
+        spec=spec,
+        length=length,
+        epoch=resume_point.epoch,
+        rank=rank,
+        world=world,
+        first=resume_point.taken,
     )
 
 

@@ -36,23 +36,23 @@ class _Arrival:
 class _Held:
     """Held-back batches of one connection, shown to their rank if nothing follows at once."""
 
-    def __init__(self, store: BatchBuffer, connection: socket.socket) -> None:
-        self._store = store
+    def __init__(self, buffer: BatchBuffer, connection: socket.socket) -> None:
+        self._buffer = buffer
         self._counts: dict[str, int] = {}  # by epoch read
         self._more = select.poll()
         self._more.register(connection, select.POLLIN)
 
-    def came(self, run: str) -> None:
+    def arrived(self, run: str) -> None:
         """Record a frame.
 
         Returns at once if nothing is held back or the next frame is already here.
         """
         self._counts.pop(run, None)
-        if count := self._store.held(run):
+        if count := self._buffer.held(run):
             self._counts[run] = count
         if self._counts and not self._more.poll(_PATIENCE):
             for each in self._counts.items():
-                self._store.show_last(*each)
+                self._buffer.show_last(*each)
             self._counts.clear()
 
 
@@ -63,8 +63,8 @@ class Arrivals:
     parts of it, or of a later batch of the same worker.
     """
 
-    def __init__(self, store: BatchBuffer, *, checksums: bool) -> None:
-        self._store = store
+    def __init__(self, buffer: BatchBuffer, *, checksums: bool) -> None:
+        self._buffer = buffer
         self._checksums = checksums
         self._lock = threading.Lock()
         self._in_parts: dict[_Key, _Arrival] = {}
@@ -74,34 +74,34 @@ class Arrivals:
         latest: wire.Header | None = None
         start = bytearray(wire.START_BYTES)
         place = memoryview(start)
-        held = _Held(self._store, connection)
+        held = _Held(self._buffer, connection)
         try:
             while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
-                if not self._store.could_hold(latest):
+                if not self._buffer.could_hold(latest):
                     break
                 receive = self._receive_part if latest.part else self._receive_whole
                 if not receive(connection, start, latest):
                     break
-                held.came(latest.run)
+                held.arrived(latest.run)
         finally:
-            self._store.show_held()
+            self._buffer.show_held()
             if latest is not None and latest.part is not None:
                 self._give_up(latest.worker, latest.part.attempt)
 
     def _receive_whole(
         self, connection: socket.socket, start: bytearray, header: wire.Header
     ) -> bool:
-        slab = self._store.take(header)
+        slab = self._buffer.take(header)
         if slab is None:
             return wire.skip(connection, header.payload_bytes)
         intact = kept = False
         try:
             intact = self._fill(connection, start, header, slab)
-            kept = intact and self._store.keep(header, slab)
+            kept = intact and self._buffer.store(header, slab)
         finally:
             if not kept:
-                self._store.give(slab)
+                self._buffer.release(slab)
         return intact
 
     def _fill(
@@ -114,7 +114,7 @@ class Arrivals:
                 return False
             if not self._checksums or wire.is_intact(start, payload):
                 return True
-        self._store.refuse(header, "its checksum differs")
+        self._buffer.refuse(header, "its checksum differs")
         return False
 
     # Parts --------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Arrivals:
         return arrival
 
     def _begin(self, header: wire.Header, key: _Key) -> _Arrival | None:
-        slab, total = self._store.take(header), header.total_bytes
+        slab, total = self._buffer.take(header), header.total_bytes
         return _Arrival(slab, total, missing=total, key=key) if slab else None
 
     def _leave(self, arrival: _Arrival, header: wire.Header, filled: int | None) -> None:
@@ -163,8 +163,8 @@ class Arrivals:
                 self._drop_if_broken(arrival)
                 return
             del self._in_parts[arrival.key]
-        if not self._store.keep(header, arrival.slab):
-            self._store.give(arrival.slab)
+        if not self._buffer.store(header, arrival.slab):
+            self._buffer.release(arrival.slab)
 
     def _give_up(self, worker: str, latest: int) -> None:
         """Mark a worker's unfinished batches as broken after its connection has ended.
@@ -182,4 +182,4 @@ class Arrivals:
         if not arrival.broken or arrival.writers > 0:
             return
         if self._in_parts.pop(arrival.key, None) is not None:
-            self._store.give(arrival.slab)
+            self._buffer.release(arrival.slab)

@@ -60,8 +60,8 @@ class BatchBuffer:
     account: is notified of arrivals.
     """
 
-    def __init__(self, prefetch_bytes: int, account: ProgressReporter) -> None:
-        self._account = account
+    def __init__(self, prefetch_bytes: int, reporter: ProgressReporter) -> None:
+        self._reporter = reporter
         self._prefetch_bytes = prefetch_bytes
         self._lock = threading.Lock()
         # Used to refuse a batch that this host could never hold before it is received.
@@ -73,7 +73,7 @@ class BatchBuffer:
         self._held: dict[LocalPeer, list[_BufferedRun]] = {}
         self._grouping = Grouping()
         #: Processes that currently share the slabs.
-        self.neighbours: set[LocalPeer] = set()
+        self.peers: set[LocalPeer] = set()
 
     # Batches ------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class BatchBuffer:
             if run is None or not run.wants(header.step):
                 return None
             if run.rank not in self._held:  # otherwise its marks are read when those are shown
-                self._look_at(run.rank)
+                self._poll_peer(run.rank)
         try:
             return self._pool.take(header.total_bytes)
         except OSError as error:  # otherwise the rank would wait for ever
@@ -105,12 +105,12 @@ class BatchBuffer:
             self._fail(header.run, f"the receiver has no memory for a batch: {error}{advice}")
             raise
 
-    def give(self, *slabs: Slab) -> None:
+    def release(self, *slabs: Slab) -> None:
         """Return slabs to the pool."""
         for slab in slabs:
-            self._pool.give(slab)
+            self._pool.release(slab)
 
-    def keep(self, header: wire.Header, slab: Slab) -> bool:
+    def store(self, header: wire.Header, slab: Slab) -> bool:
         """Store a batch that is still wanted; return False for second copies and closed reads.
 
         The batch may be held back so that its rank is shown it together with the next ones. Call
@@ -122,31 +122,31 @@ class BatchBuffer:
                 return False
             self._meter.arrived(header.total_bytes)
             # Report the arrival before the rank can report that it consumed the batch.
-            self._account.arrived(header.run, header.step, header.worker, slab.size)
+            self._reporter.arrived(header.run, header.step, header.worker, slab.size)
             run.waiting[header.step] = (header, slab)
             if run.has_turns:
                 held = self._held.setdefault(run.rank, [])
                 held.append(run)
                 is_quick = run.rank.comes_quickly()
-                self._grouping.came(slab.size, is_quick=is_quick)
+                self._grouping.arrived(slab.size, is_quick=is_quick)
                 if not is_quick or not self._may_wait(run.rank, slab, len(held)):
                     self._show(run.rank)
         return True
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the metrics of what has arrived and how much of it is held."""
         with self._lock:
-            for neighbour in list(self.neighbours):  # a copy, because peers may join meanwhile
-                self._look_at(neighbour)
+            for peer in list(self.peers):  # a copy, because peers may join meanwhile
+                self._poll_peer(peer)
         return self._meter.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
 
-    def _look_at(self, neighbour: LocalPeer) -> None:
+    def _poll_peer(self, peer: LocalPeer) -> None:
         """Record which batches the peer's script has, and take back the slabs it returned."""
-        for loan, new in neighbour.marked():
+        for loan, new in peer.marked():
             if new & TAKEN:
-                self._account.seen_taken(loan.run, loan.step, loan.slab.size)
+                self._reporter.seen_taken(loan.run, loan.step, loan.slab.size)
             if new & RETURNED:
-                self._pool.give(loan.slab)
+                self._pool.release(loan.slab)
 
     def _may_wait(self, rank: LocalPeer, slab: Slab, count: int) -> bool:
         """Return True if the latest of `count` batches, and those before it, can be held back."""
@@ -155,14 +155,14 @@ class BatchBuffer:
             and slab.size <= _SMALL
             and slab.number in rank.seen
             # Held-back batches must not use up the memory of those they wait for.
-            and (count + 1) * slab.size * len(self.neighbours) <= self._prefetch_bytes / 2
+            and (count + 1) * slab.size * len(self.peers) <= self._prefetch_bytes / 2
         )
 
     def _show(self, rank: LocalPeer) -> None:
         """Show a rank the batches held back for it."""
-        self._look_at(rank)
+        self._poll_peer(rank)
         runs = dict.fromkeys(self._held.pop(rank, ()))
-        self._grouping.woke()
+        self._grouping.record_wake()
         rank.show([self._lend(rank, *batch) for run in runs for batch in run.turns()])
 
     def _lend(self, rank: LocalPeer, header: wire.Header, slab: Slab) -> tuple[m.Batch, Slab]:
@@ -173,13 +173,13 @@ class BatchBuffer:
     def held(self, run_id: str) -> int:
         """Return how many batches have arrived for an epoch read's rank; 0 if none is held."""
         run = self._runs.get(run_id)
-        return run.rank.came if run is not None and run.rank in self._held else 0
+        return run.rank.arrived if run is not None and run.rank in self._held else 0
 
-    def show_last(self, run_id: str, came: int) -> None:
+    def show_last(self, run_id: str, arrived: int) -> None:
         """Show the rank what is held back, unless more than `came` batches have arrived for it."""
         with self._lock:
             run = self._runs.get(run_id)
-            if run is not None and run.rank.came == came:
+            if run is not None and run.rank.arrived == arrived:
                 self._show(run.rank)
 
     def show_held(self) -> None:
@@ -216,7 +216,7 @@ class BatchBuffer:
             if run is None:
                 return
             run.damaged += 1
-            self._account.damaged(header.run, header.step, header.worker)
+            self._reporter.damaged(header.run, header.step, header.worker)
         if run.damaged >= _MOST_DAMAGED:
             self._fail(
                 header.run,
@@ -236,8 +236,8 @@ class BatchBuffer:
         with self._lock:
             run = self._runs.pop(run_id, None)
             if run is not None:
-                self._look_at(run.rank)  # what it consumed last
-                self.give(*(slab for _, slab in run.waiting.values()))
+                self._poll_peer(run.rank)  # what it consumed last
+                self.release(*(slab for _, slab in run.waiting.values()))
                 run.waiting.clear()  # some may still be listed in _held
 
     def is_read(self, run_id: str) -> bool:
@@ -246,37 +246,37 @@ class BatchBuffer:
             run = self._runs.get(run_id)
         return run is not None and not run.rank.is_gone
 
-    def tell(self, run_id: str, message: m.Message) -> None:
+    def notify(self, run_id: str, message: m.Message) -> None:
         """Forward a message to the rank of an epoch read, if the read is open."""
         with self._lock:
             if run := self._runs.get(run_id):
                 self._show(run.rank)  # first what arrived before
         if run is not None:
-            run.rank.tell(message)
+            run.rank.notify(message)
 
     def _fail(self, run_id: str, message: str) -> None:
         emit("batch_refused", run=run_id, why=message)
-        self.tell(run_id, m.RunFailed(run=run_id, kind="unavailable", message=message))
+        self.notify(run_id, m.RunFailed(run=run_id, kind="unavailable", message=message))
 
     # Local peers --------------------------------------------------------------------------
 
-    def lend(self, neighbour: LocalPeer, wanted: m.NeedSlab) -> None:
+    def lend(self, peer: LocalPeer, wanted: m.NeedSlab) -> None:
         """Answer a local worker that needs a slab for a batch."""
         header = wire.Header(
             run=wanted.run, step=wanted.step, worker="", payload_bytes=wanted.size, content_bytes=0
         )
         slab = self.take(header)
         if slab is None:
-            neighbour.tell(m.SlabLent(slab=None))
+            peer.notify(m.SlabLent(slab=None))
         else:
             with self._lock:
-                is_new = neighbour.lend(slab, wanted.run, wanted.step)
-            neighbour.show([(m.SlabLent(slab=slab.number, new=is_new), slab)])
+                is_new = peer.lend(slab, wanted.run, wanted.step)
+            peer.show([(m.SlabLent(slab=slab.number, new=is_new), slab)])
 
-    def take_filled(self, neighbour: LocalPeer, filled: m.SlabFilled) -> None:
+    def take_filled(self, peer: LocalPeer, filled: m.SlabFilled) -> None:
         """Store a batch that a local worker has written."""
         with self._lock:
-            loan = neighbour.lent.pop(filled.slab, None)
+            loan = peer.lent.pop(filled.slab, None)
         header = wire.Header(
             run=filled.run,
             step=filled.step,
@@ -284,28 +284,28 @@ class BatchBuffer:
             payload_bytes=filled.size,
             content_bytes=filled.content,
         )
-        if loan is not None and not self.keep(header, loan.slab):
-            self.give(loan.slab)
+        if loan is not None and not self.store(header, loan.slab):
+            self.release(loan.slab)
         self.show_held()
 
-    def forget(self, neighbour: LocalPeer) -> list[str]:
+    def forget(self, peer: LocalPeer) -> list[str]:
         """Clean up after a local peer is gone; return its epoch reads, which end.
 
         Its slabs return to the pool.
         """
         with self._lock:
-            runs = [run_id for run_id, run in self._runs.items() if run.rank is neighbour]
+            runs = [run_id for run_id, run in self._runs.items() if run.rank is peer]
         for run_id in runs:
             self.close_run(run_id)
         with self._lock:
-            lent = [loan.slab for loan in neighbour.lent.values()]
-            neighbour.lent.clear()
-            self.neighbours.discard(neighbour)
-            self._held.pop(neighbour, None)
-        self.give(*lent)
+            lent = [loan.slab for loan in peer.lent.values()]
+            peer.lent.clear()
+            self.peers.discard(peer)
+            self._held.pop(peer, None)
+        self.release(*lent)
         return runs
 
     def _retire(self, slab: Slab) -> None:
         """Notify the local peers that have seen a slab before it is freed."""
-        for neighbour in list(self.neighbours):
-            neighbour.forget(slab)
+        for peer in list(self.peers):
+            peer.forget(slab)

@@ -65,11 +65,11 @@ class Grouping:
         """Return True if one more batch of a size can be shown with `count` others."""
         return count < at_once(size, self._level)
 
-    def woke(self) -> None:
+    def record_wake(self) -> None:
         """Record that a rank was shown something."""
         self._wakes += 1
 
-    def came(self, size: int, *, is_quick: bool) -> None:
+    def arrived(self, size: int, *, is_quick: bool) -> None:
         """Record that a batch has arrived."""
         self._bytes += size
         # If all levels show the same number, there is nothing to compare.

@@ -45,7 +45,7 @@ class LocalPeer:
     connection: socket.socket
     seen: set[int] = field(default_factory=set)  # numbers of the slabs whose descriptors it has
     lent: dict[int, SlabLoan] = field(default_factory=dict)
-    came: int = 0  # number of batches that arrived for it
+    arrived: int = 0  # number of batches that arrived for it
     _latest: float = 0.0  # when the latest of them arrived
     _shown: float = 0.0  # when it was last shown something
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
@@ -65,7 +65,7 @@ class LocalPeer:
         except OSError:
             return True
 
-    def tell(self, message: m.Message) -> None:
+    def notify(self, message: m.Message) -> None:
         """Send a message to the peer."""
         self._put(message.to_line(), None)
 
@@ -102,7 +102,7 @@ class LocalPeer:
         """
         now = time.monotonic()
         before, self._latest = self._latest, now
-        self.came += 1
+        self.arrived += 1
         return now - before < QUICK and now - self._shown < SOON
 
     def show(self, shown: Iterable[tuple[m.Batch | m.SlabLent, Slab]]) -> None:
@@ -124,7 +124,7 @@ class LocalPeer:
         """Notify the peer that the slab will not be used again."""
         if slab.number in self.seen:
             self.seen.discard(slab.number)
-            self.tell(m.Forget(slab=slab.number))
+            self.notify(m.Forget(slab=slab.number))
 
     def end(self) -> None:
         """End the sending thread once everything before is sent."""

@@ -24,7 +24,7 @@ _MUCH = 1 / 2
 
 
 @dataclass
-class _Standing:
+class _RunState:
     """Progress of one epoch read.
 
     arrived: the workers that prepared the steps not consumed yet, by step.
@@ -36,7 +36,7 @@ class _Standing:
     arrived: dict[int, str] = field(default_factory=dict)
     largest: int = 0
 
-    def take(self, step: int) -> str | None:
+    def consume(self, step: int) -> str | None:
         worker = self.arrived.pop(step, None)
         if worker is not None:
             self.early.add(step)
@@ -45,7 +45,7 @@ class _Standing:
             self.taken += 1
         return worker
 
-    def told(self) -> m.OpenRun:
+    def to_message(self) -> m.OpenRun:
         return replace(
             self.opened,
             taken=self.taken,
@@ -62,12 +62,12 @@ class ProgressReporter:
         self._host, self._address = host, address
         self._much = _MUCH * prefetch_bytes
         self._changed = threading.Condition()
-        self._runs: dict[str, _Standing] = {}
+        self._runs: dict[str, _RunState] = {}
         self._asked: dict[str, m.Describe] = {}
         self._prepared: Counter[str] = Counter()
         self._received: Counter[str] = Counter()
         self._reports: dict[str, m.Report] = {}  # the latest report of each rank and stream
-        self._news: list[m.Message] = []
+        self._messages: list[m.Message] = []
         # Queued arrivals (with a worker) and consumed batches (with None). Applying them one by one
         # was measured to take several times as long, because receiving evicts the caches.
         self._events: deque[tuple[str, int, str | None, int]] = deque()
@@ -79,34 +79,34 @@ class ProgressReporter:
         self._largest: dict[str, int] = {}
         self._has_grown = False
         self._is_idle = False  # the reporting thread is waiting
-        self._told = 0.0  # time of the latest report
+        self._reported_at = 0.0  # time of the latest report
         self._is_leaving = False
 
     def open(self, opened: m.OpenRun) -> None:
         """Record a new epoch read."""
         with self._changed:
-            self._runs[opened.run] = _Standing(opened)
-            self._tell(opened)
+            self._runs[opened.run] = _RunState(opened)
+            self._send(opened)
 
     def close(self, run: str) -> None:
         """Record the end of an epoch read."""
         with self._changed:
-            self._enter()
+            self._apply_events()
             self._runs.pop(run, None)
             self._largest.pop(run, None)
-            self._tell(m.CloseRun(run=run))
+            self._send(m.CloseRun(run=run))
 
     def confirm(self, run: str) -> None:
         """Report that an epoch read is still in use, if it is open."""
         with self._changed:
             if run in self._runs:
-                self._tell(m.Confirmed(run=run))
+                self._send(m.Confirmed(run=run))
 
     def ask(self, question: m.Describe) -> None:
         """Send a question to the dispatcher, and again to a restarted one until it is answered."""
         with self._changed:
             self._asked[question.dataset] = question
-            self._tell(question)
+            self._send(question)
 
     def answered(self, dataset: str) -> None:
         """Record that the question about a dataset was answered."""
@@ -126,7 +126,7 @@ class ProgressReporter:
     def damaged(self, run: str, step: int, worker: str) -> None:
         """Record that a batch arrived damaged and its connection was closed."""
         with self._changed:
-            self._tell(m.Damaged(run=run, step=step, worker=worker))
+            self._send(m.Damaged(run=run, step=step, worker=worker))
 
     def seen_taken(self, run: str, step: int, size: int) -> None:
         """Record that a rank has marked a batch as consumed.
@@ -139,9 +139,9 @@ class ProgressReporter:
     def taken(self, run: str, steps: Iterable[int]) -> None:
         """Record a rank's message that it has consumed batches from the loader."""
         with self._changed:
-            self._enter()
-            if standing := self._runs.get(run):
-                self._freed += standing.largest * sum(self._take(standing, step) for step in steps)
+            self._apply_events()
+            if state := self._runs.get(run):
+                self._freed += state.largest * sum(self._consume(state, step) for step in steps)
                 if self._is_idle or self._is_due():
                     self._changed.notify()
 
@@ -149,84 +149,84 @@ class ProgressReporter:
         """Forward a rank's metrics; a restarted dispatcher receives the latest again."""
         with self._changed:
             self._reports[report.of] = report
-            self._tell(report)
+            self._send(report)
 
-    def hello(self) -> list[m.Message]:
+    def registration(self) -> list[m.Message]:
         """Return the registration messages for a new connection: the complete state."""
         with self._changed:
-            self._enter()
-            hello = m.RegisterReceiver(
+            self._apply_events()
+            registration = m.RegisterReceiver(
                 host=self._host,
                 address=self._address,
-                runs=[standing.told().encode() for standing in self._runs.values()],
+                runs=[state.to_message().encode() for state in self._runs.values()],
                 prepared=dict(self._prepared),
                 received=dict(self._received),
             )
-            said = (*self._reports.values(), *self._asked.values())
-            return [hello, *said, *([m.Goodbye()] if self._is_leaving else [])]
+            resent = (*self._reports.values(), *self._asked.values())
+            return [registration, *resent, *([m.Goodbye()] if self._is_leaving else [])]
 
-    def news(self) -> list[m.Message]:
+    def wait_for_messages(self) -> list[m.Message]:
         """Wait for events; return all messages to send, in order.
 
         Progress that follows the previous report closely is delayed and combined with what comes
         next.
         """
         with self._changed:
-            pause = self._told + _PAUSE - time.monotonic()
+            pause = self._reported_at + _PAUSE - time.monotonic()
             self._changed.wait_for(self._is_due, max(0.0, pause))
             self._is_idle = True
-            self._changed.wait_for(lambda: self._news or self._events or self._steps)
+            self._changed.wait_for(lambda: self._messages or self._events or self._steps)
             self._is_idle = False
             self._close_progress()
-            news, self._news = self._news, []
-            self._told = time.monotonic()
-            return news
+            messages, self._messages = self._messages, []
+            self._reported_at = time.monotonic()
+            return messages
 
     def leave(self) -> None:
         """Record that nothing more will happen."""
         with self._changed:
             self._is_leaving = True
-            self._tell(m.Goodbye())
+            self._send(m.Goodbye())
 
     def _is_due(self) -> bool:
         noted = len(self._events) + self._steps
         is_much = noted >= _MANY or self._freed >= self._much
-        return is_much or self._has_grown or bool(self._news)
+        return is_much or self._has_grown or bool(self._messages)
 
-    def _enter(self) -> None:
+    def _apply_events(self) -> None:
         """Apply the queued events, in order."""
         while self._events:
             run, step, worker, size = self._events.popleft()
-            if (standing := self._runs.get(run)) is None:
+            if (state := self._runs.get(run)) is None:
                 continue
             if worker is None:
-                self._take(standing, step)
+                self._consume(state, step)
             else:
-                standing.arrived[step] = worker
-                standing.largest = max(standing.largest, size)
+                state.arrived[step] = worker
+                state.largest = max(state.largest, size)
                 self._progress.arrived.setdefault(run, []).append((step, worker, size))
                 self._steps += 1
 
-    def _take(self, standing: _Standing, step: int) -> bool:
+    def _consume(self, state: _RunState, step: int) -> bool:
         """Record a consumed batch; return False if that was known."""
-        if (worker := standing.take(step)) is None:
+        if (worker := state.consume(step)) is None:
             return False
         self._prepared[host_of(worker)] += 1
-        self._received[str(standing.opened.rank)] += 1
-        self._progress.taken.setdefault(standing.opened.run, []).append(step)
+        self._received[str(state.opened.rank)] += 1
+        self._progress.taken.setdefault(state.opened.run, []).append(step)
         self._steps += 1
         return True
 
-    def _tell(self, message: m.Message) -> None:
+    def _send(self, message: m.Message) -> None:
         self._close_progress()  # keeps the order of events
-        self._news.append(message)
+        self._messages.append(message)
         self._changed.notify()
 
     def _close_progress(self) -> None:
         self._has_grown = False
-        self._enter()
+        self._apply_events()
         self._freed = 0
         if self._steps:
-            self._news.append(self._progress)
+            self._messages.append(self._progress)
             self._progress = m.ProgressUpdate(arrived={}, taken={})
             self._steps = 0

@@ -43,22 +43,22 @@ class Receiver:
         self._asking: dict[str, list[LocalPeer]] = {}
         address = (cluster.address(cluster.host), environment.ports.receiver)
         budget = _prefetch_bytes(environment)
-        self._account = ProgressReporter(cluster.host, address, budget)
-        self._store = BatchBuffer(budget, self._account)
-        self._arrivals = Arrivals(self._store, checksums=bool(part and part.checksums))
+        self._reporter = ProgressReporter(cluster.host, address, budget)
+        self._buffer = BatchBuffer(budget, self._reporter)
+        self._arrivals = Arrivals(self._buffer, checksums=bool(part and part.checksums))
         self._workers = socket.create_server(
             (cluster.bind_address, environment.ports.receiver), backlog=1024
         )
         self._ranks = socket.socket(socket.AF_UNIX)
         self._ranks.bind(f"\0{socket_name}")  # an abstract name: no file to leave behind
         self._ranks.listen(128)
-        self._control = Control(environment, self._account.hello)
+        self._control = Control(environment, self._reporter.registration)
 
     def serve(self) -> None:
         """Start the accepting threads; return if the dispatcher is gone before `leave`."""
-        for duty in (self._accept_workers, self._accept_neighbours, self._report):
+        for duty in (self._accept_workers, self._accept_local_peers, self._report):
             threading.Thread(target=duty, daemon=True).start()
-        report_regularly(self._report_figures)
+        report_regularly(self._report_metrics)
         self._follow_dispatcher()
         if self._leaving.is_set():
             threading.Event().wait()  # `leave` ends the process
@@ -70,10 +70,10 @@ class Receiver:
         """
         self._leaving.set()
         deadline = time.monotonic() + patience
-        while self._store.neighbours and time.monotonic() < deadline:
+        while self._buffer.peers and time.monotonic() < deadline:
             time.sleep(0.01)
-        self._report_figures()  # the final metrics
-        self._account.leave()
+        self._report_metrics()  # the final metrics
+        self._reporter.leave()
         self._dismissed.wait(max(0.0, deadline - time.monotonic()))
         self._control.close()
         os._exit(0)
@@ -81,32 +81,32 @@ class Receiver:
     # The dispatcher -----------------------------------------------------------------------
 
     def _follow_dispatcher(self) -> None:
-        while (message := self._control.hear()) is not None:
+        while (message := self._control.receive()) is not None:
             if isinstance(message, m.Length):
-                self._account.answered(message.dataset)
+                self._reporter.answered(message.dataset)
                 with self._lock:
                     askers = self._asking.pop(message.dataset, [])
                 for rank in askers:
-                    rank.tell(message)
+                    rank.notify(message)
             elif isinstance(message, m.Close):
                 self._dismissed.set()
             elif isinstance(message, m.RunFailed):
-                self._store.tell(message.run, message)
-            elif isinstance(message, m.Confirm) and self._store.is_read(message.run):
-                self._account.confirm(message.run)
+                self._buffer.notify(message.run, message)
+            elif isinstance(message, m.Confirm) and self._buffer.is_read(message.run):
+                self._reporter.confirm(message.run)
 
     def _report(self) -> None:
         """Send the events to the dispatcher as they occur."""
         while True:
-            news = self._account.news()
+            messages = self._reporter.wait_for_messages()
             # Every arrival causes a report, so a stalled worker cannot hold batches back for long.
-            self._store.show_held()
-            for message in news:
-                self._control.say(message)
+            self._buffer.show_held()
+            for message in messages:
+                self._control.send(message)
 
-    def _report_figures(self) -> None:
-        figures, process = self._store.figures(), str(os.getpid())
-        self._control.say(
+    def _report_metrics(self) -> None:
+        figures, process = self._buffer.metrics(), str(os.getpid())
+        self._control.send(
             m.Report(kind="receiver", of=self._host, process=process, figures=figures)
         )
 
@@ -115,10 +115,10 @@ class Receiver:
     def _accept_workers(self) -> None:
         for connection, peer in jsonl_socket.accepted(self._workers, "receiver"):
             threading.Thread(
-                target=self._attend_worker, args=(connection, peer), daemon=True
+                target=self._serve_worker, args=(connection, peer), daemon=True
             ).start()
 
-    def _attend_worker(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+    def _serve_worker(self, connection: socket.socket, peer: tuple[str, int]) -> None:
         with connection:
             try:
                 handshake.greet(connection, self._token)
@@ -130,54 +130,54 @@ class Receiver:
 
     # Local peers --------------------------------------------------------------------------
 
-    def _accept_neighbours(self) -> None:
+    def _accept_local_peers(self) -> None:
         for connection, _ in jsonl_socket.accepted(self._ranks, "unix"):
             if user_of(connection) != os.getuid():
                 emit("stranger_refused", peer="unix", port="receiver", why="another user")
                 connection.close()
                 continue
-            neighbour = LocalPeer(connection)
-            self._store.neighbours.add(neighbour)
-            threading.Thread(target=neighbour.send_all, daemon=True).start()
-            threading.Thread(target=self._attend, args=(neighbour,), daemon=True).start()
+            peer = LocalPeer(connection)
+            self._buffer.peers.add(peer)
+            threading.Thread(target=peer.send_all, daemon=True).start()
+            threading.Thread(target=self._serve_peer, args=(peer,), daemon=True).start()
 
-    def _attend(self, neighbour: LocalPeer) -> None:
-        heard = jsonl_socket.LineConnection(neighbour.connection, polls=True)
+    def _serve_peer(self, peer: LocalPeer) -> None:
+        line_connection = jsonl_socket.LineConnection(peer.connection, polls=True)
         try:
-            while (raw := heard.receive()) is not None:
-                self._hear(neighbour, m.decode(raw))
+            while (raw := line_connection.receive()) is not None:
+                self._receive(peer, m.decode(raw))
         except ConnectionError:
             pass  # the process was killed
         except (WireError, OSError) as error:
             emit("neighbour_dropped", why=str(error)[:120])
-        neighbour.end()
-        for run_id in self._store.forget(neighbour):
-            self._account.close(run_id)
+        peer.end()
+        for run_id in self._buffer.forget(peer):
+            self._reporter.close(run_id)
 
-    def _hear(self, neighbour: LocalPeer, message: m.Message) -> None:
+    def _receive(self, peer: LocalPeer, message: m.Message) -> None:
         if isinstance(message, m.NeedSlab):
-            self._store.lend(neighbour, message)
+            self._buffer.lend(peer, message)
         elif isinstance(message, m.SlabFilled):
-            self._store.take_filled(neighbour, message)
+            self._buffer.take_filled(peer, message)
         else:
-            self._hear_rank(neighbour, message)
+            self._receive_from_rank(peer, message)
 
-    def _hear_rank(self, rank: LocalPeer, message: m.Message) -> None:
+    def _receive_from_rank(self, rank: LocalPeer, message: m.Message) -> None:
         """Handle a rank's message, most of which the dispatcher receives too."""
         if isinstance(message, m.Consumed):
-            self._account.taken(message.run, message.steps)
+            self._reporter.taken(message.run, message.steps)
         elif isinstance(message, m.Report):
-            self._account.pass_on(message)
+            self._reporter.pass_on(message)
         elif isinstance(message, m.OpenRun):
-            self._store.open_run(message, rank)
-            self._account.open(message)
+            self._buffer.open_run(message, rank)
+            self._reporter.open(message)
         elif isinstance(message, m.CloseRun):
-            self._store.close_run(message.run)
-            self._account.close(message.run)
+            self._buffer.close_run(message.run)
+            self._reporter.close(message.run)
         elif isinstance(message, m.Describe):
             with self._lock:
                 self._asking.setdefault(message.dataset, []).append(rank)
-            self._account.ask(message)
+            self._reporter.ask(message)
 
 
 def _prefetch_bytes(environment: Environment) -> int:

@@ -80,14 +80,14 @@ class LeaseState:
         return max(self._seconds.values(), default=0.0)
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """True if the pace has changed so much that the dispatcher should be notified at once."""
         if not self._told:
             return self.pace > 0
         told, pace = (max(_FASTEST, seconds) for seconds in (self._told, self.pace))
         return not told / _NEWS <= pace <= told * _NEWS
 
-    def hello(self) -> list[m.Message]:
+    def registration(self) -> list[m.Message]:
         """Return the registration messages for a new connection to the dispatcher."""
         with self._lock:
             self._done.clear()
@@ -102,7 +102,7 @@ class LeaseState:
                 )
             ]
 
-    def beat(self) -> m.Heartbeat:
+    def heartbeat(self) -> m.Heartbeat:
         """Return the next heartbeat."""
         with self._lock:
             done, self._done = self._done, []

@@ -15,33 +15,33 @@ class SharedMemorySender:
 
     def __init__(self, receiver: str) -> None:
         self._receiver = receiver
-        self._borrower: ReceiverClient | None = None
+        self._client: ReceiverClient | None = None
 
     def send(self, frame: WireFrame) -> None:
         """Hand a frame over if it is wanted; after OSError the next call reconnects."""
         try:
-            if self._borrower is None:
+            if self._client is None:
                 # Released views are not reported: the receiver is notified when a slab is filled.
                 self._views = SlabViews(released=collections.deque(maxlen=0))
-                self._borrower = ReceiverClient(self._receiver, self._views)
-            self._hand_over(frame, self._borrower)
+                self._client = ReceiverClient(self._receiver, self._views)
+            self._hand_over(frame, self._client)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """Close the connection to the receiver."""
-        if self._borrower is not None:
-            self._borrower.close()
-            self._borrower = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
-    def _hand_over(self, frame: WireFrame, borrower: ReceiverClient) -> None:
+    def _hand_over(self, frame: WireFrame, client: ReceiverClient) -> None:
         header = frame.header
-        slab = _borrow(header, borrower)
+        slab = _request_slab(header, client)
         if slab is None:
             return
         frame.copy_to(self._views.payload(slab, header.payload_bytes))
-        borrower.say(
+        client.send(
             m.SlabFilled(
                 run=header.run,
                 step=header.step,
@@ -53,9 +53,9 @@ class SharedMemorySender:
         )
 
 
-def _borrow(header: Header, borrower: ReceiverClient) -> int | None:
+def _request_slab(header: Header, client: ReceiverClient) -> int | None:
     """Return the slab for a batch, or None if the batch is no longer wanted."""
-    borrower.say(m.NeedSlab(run=header.run, step=header.step, size=header.payload_bytes))
-    while not isinstance(answer := borrower.hear(), m.SlabLent):
+    client.send(m.NeedSlab(run=header.run, step=header.step, size=header.payload_bytes))
+    while not isinstance(answer := client.receive(), m.SlabLent):
         pass  # a Forget message, handled by the borrower
     return answer.slab

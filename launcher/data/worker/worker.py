@@ -36,8 +36,8 @@ from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_h
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
 
-_BEAT_SECONDS = 1.0
-_EARLY_BEAT_SECONDS = 0.1
+_HEARTBEAT_SECONDS = 1.0
+_EARLY_HEARTBEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
 #: Niceness of a worker beside a trainer, so that it uses only spare CPU time (sched(7)).
 _BESIDE_TRAINER = 10
@@ -54,33 +54,33 @@ class DataWorker:
         part = environment.document.data
         self._allowed = part.datasets if part else ()
         self._checksums = part.checksums if part else False
-        self._neighbours = (part.workers_per_host if part else None) or environment.cpus
+        self._workers_per_host = (part.workers_per_host if part else None) or environment.cpus
         self._receiver = os.environ.get(RECEIVER_VARIABLE)  # this host's, if it is a train host
-        self._ways: dict[tuple[str, int], StripedSender | SharedMemorySender] = {}
+        self._senders: dict[tuple[str, int], StripedSender | SharedMemorySender] = {}
         self._datasets = samples.Datasets()
-        self._lanes = ShardReaders()
+        self._shard_readers = ShardReaders()
         self._runs: dict[str, tuple[BatchPlan | ShardReaderPlan, tuple[str, int]]] = {}
         self._work: queue.SimpleQueue[m.Message | None] = queue.SimpleQueue()
         # One batch waits while one is sent, so a worker holds at most three batches. The bounded
         # queue.Queue was measured to take twice as long.
         self._outbox: queue.SimpleQueue[wire.WireFrame] = queue.SimpleQueue()
         self._outbox_has_room = threading.Lock()  # released when a batch is taken out
-        self._holdings = LeaseState(name, os.getpid())
+        self._leases = LeaseState(name, os.getpid())
         self._host = environment.cluster.host
         own = part.local_workers if part and self._receiver else environment.cpus
         self._meter = WorkerCounters(cpus=own)
         self._leaving = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early heartbeat
-        self._control = Control(environment, self._holdings.hello)
+        self._control = Control(environment, self._leases.registration)
 
     def work(self) -> int:
         """Prepare batches until the dispatcher closes or `leave` is called.
 
         Returns the exit code: 0, or 1 if the dispatcher is lost.
         """
-        for duty in (self._listen, self._send, self._beat):
+        for duty in (self._receive_messages, self._send, self._send_heartbeats):
             threading.Thread(target=duty, daemon=True).start()
-        report_regularly(self._report_figures)
+        report_regularly(self._report_metrics)
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
                 return self._finish() if self._leaving else 0
@@ -90,7 +90,7 @@ class DataWorker:
                 for step in order.steps:
                     self._prepare(order.run, step)
             elif isinstance(order, m.CloseRun):
-                self._lanes.end(order.run)
+                self._shard_readers.end(order.run)
         return 1
 
     def leave(self) -> None:
@@ -100,9 +100,9 @@ class DataWorker:
         self._wake.put(None)
 
     def _finish(self) -> int:
-        self._holdings.wait_until_sent(_LEAVING_SECONDS)
-        self._report_figures()
-        self._control.say(self._holdings.leave())
+        self._leases.wait_until_sent(_LEAVING_SECONDS)
+        self._report_metrics()
+        self._control.send(self._leases.leave())
         self._control.close()
         return 0
 
@@ -122,51 +122,49 @@ class DataWorker:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
             words = f"{reference}: its length is not known: {name_of(error)}\n{latest_traceback()}"
             answer = m.Length(dataset=reference, length=-1, error=words)
-        self._control.say(answer)
+        self._control.send(answer)
 
     def _prepare(self, run: str, step: int) -> None:
         definition = self._runs.get(run)
         if definition is None or self._leaving:  # closed since, or left to other workers
-            self._holdings.finish(run, step)
+            self._leases.finish(run, step)
             return
         plan, _ = definition
-        if not self._holdings.begin(run, step):
+        if not self._leases.begin(run, step):
             return
         try:
             self._check_served(plan.spec.dataset)
-            prepare = self._at_work_on(run, plan, step)
+            prepare = self._maker(run, plan, step)
             self._meter.begin()
             tree, arrays = prepare()
             frame = wire.WireFrame.pack(
                 run, step, self.name, tree, arrays, checksums=self._checksums
             )
         except DataError as error:
-            self._holdings.finish(run, step)
+            self._leases.finish(run, step)
             self._report(run, step, error)
             return
-        self._holdings.took("prepare", self._meter.prepared())
+        self._leases.took("prepare", self._meter.prepared())
         self._outbox_has_room.acquire()
         self._outbox.put(frame)
         self._meter.handed_over()
 
-    def _at_work_on(
-        self, run: str, plan: BatchPlan | ShardReaderPlan, step: int
-    ) -> Callable[[], Parts]:
+    def _maker(self, run: str, plan: BatchPlan | ShardReaderPlan, step: int) -> Callable[[], Parts]:
         """Return the function that makes the batch.
 
         One-time work, which should not count towards the pace, is done here.
         """
         if isinstance(plan, ShardReaderPlan):
-            lane = self._lanes.lane(run, plan)
-            lane.find(step)
-            return lambda: shard_passes.pack(lane.read(step))
+            reader = self._shard_readers.reader(run, plan)
+            reader.find(step)
+            return lambda: shard_passes.pack(reader.read(step))
         dataset = self._datasets[plan.spec.dataset]
         return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
         sample = error if isinstance(error, SampleError) else None
-        self._control.say(
+        self._control.send(
             m.BatchFailed(
                 run=run,
                 step=step,
@@ -178,29 +176,29 @@ class DataWorker:
 
     # The other threads --------------------------------------------------------------------
 
-    def _listen(self) -> None:
+    def _receive_messages(self) -> None:
         """Handle messages until the dispatcher is gone or sends an invalid one."""
         try:
-            while (message := self._control.hear()) is not None:
-                self._take_order(message)
+            while (message := self._control.receive()) is not None:
+                self._handle(message)
         finally:
             self._work.put(None)
 
-    def _take_order(self, message: m.Message) -> None:
+    def _handle(self, message: m.Message) -> None:
         """Handle one message; definitions are stored here, before the lease that needs them."""
         if isinstance(message, m.DefineRun):
             host, port = message.address
             self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
-            self._holdings.define(message.run)
+            self._leases.define(message.run)
         elif isinstance(message, m.Revoke):
-            self._holdings.revoke(message.run, message.steps)
+            self._leases.revoke(message.run, message.steps)
         elif isinstance(message, m.CloseRun):
             self._runs.pop(message.run, None)
-            self._holdings.forget(message.run)
+            self._leases.forget(message.run)
             self._work.put(message)  # the main thread closes its iterators
         else:
             if isinstance(message, m.Lease):
-                self._holdings.lease(message.run, message.steps)
+                self._leases.lease(message.run, message.steps)
             self._work.put(message)
 
     def _send(self) -> None:
@@ -212,53 +210,53 @@ class DataWorker:
             # Retry until it is sent or no longer wanted: other workers may have no route either.
             while (definition := self._runs.get(batch.run)) is not None:
                 if self._deliver(frame, definition[1]):
-                    self._holdings.took("send", time.perf_counter() - started)
+                    self._leases.took("send", time.perf_counter() - started)
                     break
                 time.sleep(_RETRY_SECONDS)
             self._meter.sent(batch.payload_bytes)
-            self._holdings.finish(batch.run, batch.step)
-            if self._holdings.has_news:
+            self._leases.finish(batch.run, batch.step)
+            if self._leases.has_changes:
                 self._wake.put(None)
             del frame  # free its arrays before the next one arrives
 
     def _deliver(self, frame: wire.WireFrame, address: tuple[str, int]) -> bool:
         try:
-            self._way(address).send(frame)
+            self._sender(address).send(frame)
         except (DataError, OSError) as error:
             emit("batch_not_sent", worker=self.name, run=frame.header.run, why=str(error))
-            self._control.say(m.PeerUnreachable(run=frame.header.run, why=str(error)))
+            self._control.send(m.PeerUnreachable(run=frame.header.run, why=str(error)))
             return False
         return True
 
-    def _way(self, address: tuple[str, int]) -> StripedSender | SharedMemorySender:
+    def _sender(self, address: tuple[str, int]) -> StripedSender | SharedMemorySender:
         """Return the sender for a receiver: shared memory if it is local, else the network."""
-        if address not in self._ways:
-            self._ways[address] = (
+        if address not in self._senders:
+            self._senders[address] = (
                 SharedMemorySender(self._receiver)
                 if self._receiver
-                else StripedSender(address, self._token, workers=self._neighbours)
+                else StripedSender(address, self._token, workers=self._workers_per_host)
             )
-        return self._ways[address]
+        return self._senders[address]
 
-    def _report_figures(self) -> None:
+    def _report_metrics(self) -> None:
         figures = self._meter.numbers()
-        self._control.say(
+        self._control.send(
             m.Report(kind="worker", of=self._host, process=self.name, figures=figures)
         )
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while True:
-            self._control.say(self._holdings.beat())
+            self._control.send(self._leases.heartbeat())
             if self._leaving:
-                self._control.say(self._holdings.leave())
-            time.sleep(_EARLY_BEAT_SECONDS)
+                self._control.send(self._leases.leave())
+            time.sleep(_EARLY_HEARTBEAT_SECONDS)
             with contextlib.suppress(queue.Empty):
-                self._wake.get(timeout=_BEAT_SECONDS - _EARLY_BEAT_SECONDS)
+                self._wake.get(timeout=_HEARTBEAT_SECONDS - _EARLY_HEARTBEAT_SECONDS)
                 while True:  # one heartbeat serves all requests
                     self._wake.get_nowait()
 
 
-def _step_back() -> None:
+def _lower_priority() -> None:
     os.nice(_BESIDE_TRAINER)
     # Where the kernel groups processes by session, only the group's niceness counts.
     with contextlib.suppress(OSError):
@@ -271,7 +269,7 @@ def main() -> int:
     environment = Environment.read(paths)
     os.chdir(paths.code)
     if RECEIVER_VARIABLE in os.environ:
-        _step_back()
+        _lower_priority()
     print_whole_lines()
     sys.path[:1] = [str(paths.library), str(paths.code)]
     name = f"{environment.cluster.host}/{sys.argv[1]}/{os.getpid()}"
