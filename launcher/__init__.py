@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from launcher.client.sessions.aws import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
     from launcher.client.sessions.local import LocalSession
+    from launcher.client.sessions.memory import MemoryRun, MemorySession
     from launcher.client.spec import (
         CapacityRetry,
         DataParallel,
@@ -81,6 +82,8 @@ _HOMES = {
     "Partition": "shared.partitions",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
+    "MemorySession": "client.sessions.memory",
+    "MemoryRun": "client.sessions.memory",
     "Session": "client.sessions.aws.sdk_v2_session",
     "get_execution_role": "client.sessions.aws.sdk_v2_session",
     "LauncherError": "errors",
@@ -129,6 +132,8 @@ __all__ = [
     "Partition",
     "LocalSession",
     "AwsSession",
+    "MemorySession",
+    "MemoryRun",
     "Session",
     "get_execution_role",
     "LauncherError",

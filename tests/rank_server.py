@@ -158,7 +158,7 @@ def _run(arguments: list[str], variables: Mapping[str, str]) -> None:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(arguments[0], run_name="__main__")
-    except Exception:
+    except Exception:  # noqa: BLE001 (an interpreter prints whatever its program raised)
         traceback.print_exc()
         sys.exit(1)
 

@@ -73,12 +73,12 @@ def _job(context: click.Context) -> str | None:
 
 def _groups(job: str | None) -> list[Any]:
     from launcher.client.jobs.group_hosts import host_groups  # imported only for a named job
-    from launcher.client.sessions.local import LocalSession
+    from launcher.client.sessions.resolve import local_session
 
     if not job:
         return []
     try:
-        return list(host_groups(LocalSession().describe_training_job(TrainingJobName=job)))
+        return list(host_groups(local_session().describe_training_job(TrainingJobName=job)))
     except LauncherError:
         return []
 

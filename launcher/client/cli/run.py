@@ -15,7 +15,7 @@ from launcher.client.cli.verb_output import answers, print_json
 from launcher.client.doctor import examine_aws
 from launcher.client.request.prepared import redacted
 from launcher.client.sessions.job_location import new_job_name
-from launcher.client.sessions.local import LocalSession
+from launcher.client.sessions.registry import open_session
 from launcher.client.sessions.resolve import aws_session
 from launcher.client.spec import JobSpec
 from launcher.errors import SpecError
@@ -63,7 +63,7 @@ def run(
     if (resolve or upload) and (local or not dry_run):
         raise click.UsageError("--resolve and --upload go with the --dry-run of a job for AWS")
     launch = JobSender(
-        session=LocalSession(isolation=isolation, host_failure=host_failure)
+        session=open_session("local", isolation=isolation, host_failure=host_failure)
         if local
         else aws_session(),
         is_offline=dry_run and not (local or resolve or upload),

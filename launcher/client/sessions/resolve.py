@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.registry import open_session
 from launcher.errors import CloudError, JobNotFound, PlatformError
 
 
@@ -23,16 +24,12 @@ def session_of(job: str, *, in_cloud: bool = False) -> PlatformSession:
 
 def local_session() -> PlatformSession:
     """Return the session of this machine."""
-    from launcher.client.sessions.local import LocalSession  # does not import boto3
-
-    return LocalSession()
+    return open_session("local")  # does not import boto3
 
 
 def aws_session() -> PlatformSession:
     """Return a SageMaker session with the configuration of this machine."""
-    from launcher.client.sessions.aws import AwsSession
-
-    return AwsSession()
+    return open_session("aws")
 
 
 def _in_cloud(job: str, absent: JobNotFound | PlatformError) -> PlatformSession:

@@ -12,7 +12,7 @@ from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.job_checks import check_groups, check_job, not_done
 from launcher.client.sessions.local.checks.unsupported_fields import check_fields
 from launcher.client.sessions.local.isolation import Isolation
-from launcher.client.sessions.local.local_platform import local_violations
+from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.errors import PlatformError, Problem, RequestRefused
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def find_problems(
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
     said = "\n".join(map(str, own))
-    for found in local_violations(request):
+    for found in THIS_MACHINE.judge(request):
         if not any(isinstance(part, str) and part in said for part in found.path):
             yield problem_of(found)
 

@@ -1,0 +1,63 @@
+"""The sessions by name: Launcher's own, one line each, and those of installed packages.
+
+A package adds a session through the entry point group `launcher.sessions`:
+
+    [project.entry-points."launcher.sessions"]
+    attic = "attic.session:AtticSession"
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.sessions.base import PlatformSession, is_session
+from launcher.errors import PlatformError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+#: The entry point group of other packages' sessions.
+GROUP = "launcher.sessions"
+
+#: Launcher's own: where the class of each is. They take precedence over entry points.
+_OWN = {
+    "local": "launcher.client.sessions.local:LocalSession",
+    "aws": "launcher.client.sessions.aws:AwsSession",
+    "memory": "launcher.client.sessions.memory:MemorySession",
+}
+
+
+def session_names() -> list[str]:
+    """Return the names of all sessions, Launcher's own first."""
+    return list(dict.fromkeys([*_OWN, *(point.name for point in _entry_points())]))
+
+
+def open_session(name: str, **options: Any) -> PlatformSession:
+    """Return a new session by its name in the registry; the options are those of its class.
+
+    Raises PlatformError for an unknown name, and for an entry point that makes no session.
+    """
+    if name in _OWN:
+        module, _, attribute = _OWN[name].partition(":")
+        own: PlatformSession = getattr(import_module(module), attribute)(**options)
+        return own
+    point = next((each for each in _entry_points() if each.name == name), None)
+    if point is None:
+        raise PlatformError(
+            f"there is no session {name!r}: the sessions are {', '.join(session_names())}; another "
+            f"package adds one through the entry point group {GROUP}"
+        )
+    session = point.load()(**options)
+    if not is_session(session):
+        raise PlatformError(
+            f"the entry point {name} = {point.value} makes no session: its `platform` must be a "
+            "launcher.client.sessions.base.Platform"
+        )
+    return session
+
+
+def _entry_points() -> list[EntryPoint]:
+    from importlib.metadata import entry_points  # slow; only for other packages' sessions
+
+    return list(entry_points(group=GROUP))

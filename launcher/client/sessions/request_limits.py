@@ -1,0 +1,35 @@
+"""SageMaker's limits on a request, as they apply to a platform that rents nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from launcher.client.request.validation import Violation, find_violations
+from launcher.client.request.validation.violations import RequestPath
+
+if TYPE_CHECKING:
+    from launcher.client.request.training_job_types import TrainingJobRequest
+
+
+def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple[Violation, ...]:
+    """Return the errors of a request against SageMaker's limits that hold off AWS too.
+
+    There a location may be a URI of the platform's own `scheme`, and any instance type is allowed.
+    """
+    return tuple(
+        found
+        for found in find_violations(request)
+        if not (found.is_warning or _is_allowed(request, found.path, scheme))
+    )
+
+
+def _is_allowed(request: TrainingJobRequest, path: RequestPath, scheme: str) -> bool:
+    if path[-1] == "InstanceType":
+        return True
+    value: Any = request
+    try:
+        for key in path:
+            value = value[key]
+    except (KeyError, IndexError, TypeError):  # a field that is absent
+        return False
+    return isinstance(value, str) and value.startswith(f"{scheme}://")

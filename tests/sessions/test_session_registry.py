@@ -1,0 +1,73 @@
+"""Sessions by name: Launcher's own, and those of other packages."""
+
+import subprocess
+import sys
+
+import pytest
+
+from launcher import Job, MemoryRun, MemorySession, PlatformError, PyTorch
+from launcher.client.sessions.base import is_session
+from launcher.client.sessions.registry import open_session, session_names
+
+
+def test_own_sessions_come_first():
+    assert session_names()[:3] == ["local", "aws", "memory"]
+    assert is_session(open_session("local"))
+    assert open_session("memory", region="mars").region == "mars"
+
+
+def test_a_package_brings_one(attic):
+    assert session_names()[-1] == "attic"
+    session = open_session("attic")
+    assert session.platform.uri_scheme == "attic"
+
+
+def test_a_name_that_nobody_has():
+    with pytest.raises(PlatformError, match="no session 'atic': the sessions are local, aws, memo"):
+        open_session("atic")
+
+
+def test_boto3_is_not_loaded_for_other_sessions():
+    program = (
+        "import sys; from launcher.client.sessions.registry import open_session\n"
+        "open_session('local'); open_session('memory'); print('boto3' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout == "False\n"
+
+
+@pytest.fixture
+def estimator(tmp_path):
+    (tmp_path / "train.py").write_text("print('never run')\n")
+
+    def make(session):
+        return PyTorch(
+            "train.py",
+            source_dir=str(tmp_path),
+            instance_type="ml.c5.xlarge",
+            instance_count=1,
+            hyperparameters={"epochs": 3},
+            sagemaker_session=session,
+        )
+
+    return make
+
+
+def test_a_users_test_needs_no_platform(estimator, tmp_path):
+    run = MemoryRun(lines=["loss=0.25"], metrics={"loss": 0.25}, model=b"weights")
+    session = MemorySession(lambda request: run)
+    job = estimator(session).fit(max_cost=0, logs=False)
+    assert session.requests[job.name]["HyperParameters"] == {"epochs": "3"}
+    assert job.metrics == {"loss": 0.25}
+    assert [line.text for line in job.logs()] == ["loss=0.25"]
+    assert job.cost() is None
+    job.session.download(job.model_data, tmp_path / "model.tar.gz")
+    assert (tmp_path / "model.tar.gz").read_bytes() == b"weights"
+
+
+def test_an_estimator_runs_on_an_outsiders_session(attic, estimator):
+    session = open_session("attic", course=lambda _request: (["hello"], None))
+    job = estimator(session).fit(max_cost=0, logs=False)
+    assert [line.text for line in Job(job.name, session).logs()] == ["hello"]
