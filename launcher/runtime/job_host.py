@@ -18,6 +18,7 @@ from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
 from launcher.runtime.outcome_decider import HostEnd
 from launcher.runtime.services import Service, ServiceFailed
+from launcher.shared.process_table import descendants
 
 #: SageMaker kills 120 s after SIGTERM; the remaining seconds are for our own shutdown.
 STOP_GRACE = 110.0
@@ -219,7 +220,7 @@ class JobHost:
     def _end_workers(self, grace: float) -> None:
         services = {service.pid for service in self._services.values()}
         processes.end_tree(
-            lambda: [pid for pid in processes.descendants(os.getpid()) if pid not in services],
+            lambda: [pid for pid in descendants(os.getpid()) if pid not in services],
             grace=grace,
             spared=self._spared,
         )

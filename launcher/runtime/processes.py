@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from launcher.shared.process_table import signal_all
+
 #: Sent by a host to its services to end them.
 CLOSE_SIGNAL = signal.SIGUSR1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -81,37 +83,6 @@ def start(
         stderr=output,
         start_new_session=True,
     )
-
-
-def descendants(root: int) -> list[int]:
-    """Return every living process below `root`, including those in other sessions."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (parent := _living_parent(entry)) is not None:
-            children.setdefault(parent, []).append(int(entry.name))
-    found: list[int] = []
-    frontier = [root]
-    while frontier:
-        below = children.get(frontier.pop(), [])
-        found += below
-        frontier += below
-    return found
-
-
-def _living_parent(entry: Path) -> int | None:
-    try:
-        # The fields after the command, which is in parentheses and may contain anything.
-        state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-    except (OSError, ValueError):
-        return None
-    return None if state == "Z" else int(parent)
-
-
-def signal_all(pids: Sequence[int], number: signal.Signals) -> None:
-    """Send a signal to each process; those that are already gone are no error."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def end_tree(

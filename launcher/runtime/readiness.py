@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.runtime import processes
 from launcher.shared import Ready
+from launcher.shared.process_table import descendants
 
 #: The state LISTEN in /proc/net/tcp (include/net/tcp_states.h).
 _LISTEN = "0A"
@@ -40,9 +40,7 @@ def sign_of(ready: Ready | None, folder: Path) -> ReadinessProbe:
 def _port_sign(port: int) -> ReadinessProbe:
     def is_shown() -> bool:
         listeners = _listeners(port)
-        return bool(listeners) and not listeners.isdisjoint(
-            _sockets(processes.descendants(os.getpid()))
-        )
+        return bool(listeners) and not listeners.isdisjoint(_sockets(descendants(os.getpid())))
 
     return ReadinessProbe(is_shown=is_shown, lack=f"it does not listen on port {port}")
 

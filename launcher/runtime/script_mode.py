@@ -32,6 +32,7 @@ from launcher.shared import (
     Role,
     TrainerPart,
 )
+from launcher.shared.process_table import descendants, signal_all
 
 #: Characters left for the script's own message, of the 1,024 of a reason.
 _WORDS_LIMIT = FAILURE_REASON_LIMIT - 300
@@ -178,7 +179,7 @@ def _pass_on_signals(child: subprocess.Popen[bytes]) -> list[int]:
 
     def pass_on(number: int, _frame: object) -> None:
         came.append(number)
-        processes.signal_all([child.pid, *processes.descendants(child.pid)], signal.SIGTERM)
+        signal_all([child.pid, *descendants(child.pid)], signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, pass_on)
     return came

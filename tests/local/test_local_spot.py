@@ -9,8 +9,8 @@ from bench import Bench, group, processes_mentioning
 from users import as_nobody, report_of
 from waiting import wait_until
 
-from launcher.client.sessions.local.process_tree import signal_all
 from launcher.errors import PlatformError
+from launcher.shared.process_table import signal_all
 
 SPOT = {
     "EnableManagedSpotTraining": True,

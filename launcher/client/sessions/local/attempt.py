@@ -29,11 +29,12 @@ from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.local_uris import checkpoint_place
 from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
-from launcher.client.sessions.local.process_tree import descendants, kill_until_none
+from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.running import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
 from launcher.client.sessions.local.supervision import Supervision, Terms
 from launcher.client.sessions.local.toolkit_mode import command_of, supply_script
+from launcher.shared.process_table import descendants
 
 if TYPE_CHECKING:
     from launcher.client.request.training_job_types import TrainingJobRequest

@@ -30,17 +30,14 @@ from launcher.client.sessions.local.local_uris import results_place
 from launcher.client.sessions.local.log_metrics import MetricScan
 from launcher.client.sessions.local.model_archive import pack_artifacts
 from launcher.client.sessions.local.object_store import S3Failed
-from launcher.client.sessions.local.process_tree import (
-    become_subreaper,
-    descendants,
-    kill_until_none,
-)
+from launcher.client.sessions.local.process_tree import become_subreaper, kill_until_none
 from launcher.client.sessions.local.running import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.supervision import Supervision
 from launcher.client.sessions.local.watchdog import keep
 from launcher.errors import PlatformError
+from launcher.shared.process_table import descendants
 
 if TYPE_CHECKING:
     from launcher.client.request.training_job_types import TrainingJobRequest

@@ -6,15 +6,15 @@ their subreaper), and every process of a host carries a variable that names its 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from launcher.client.sessions.local import libc
 from launcher.errors import PlatformError
+from launcher.shared.process_table import process_ids, read_process_file, signal_all
 
 #: Environment variable of all processes of a host; its value is the host's folder.
 HOST_VARIABLE = "LAUNCHER_LOCAL_HOST"
@@ -38,47 +38,17 @@ def die_with_parent() -> None:
     libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def living_children() -> dict[int, list[int]]:
-    """Return this machine's living processes by parent; zombies are left out."""
-    children: dict[int, list[int]] = {}
-    for pid in _pids():
-        # The fields after the command, which is in parentheses and may contain anything.
-        fields = _read(pid, "stat").rpartition(b")")[2].split()
-        if fields and fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(pid)
-    return children
-
-
-def descendants(root: int) -> list[int]:
-    """Return every living process below `root`, whatever session or group it moved to."""
-    children = living_children()
-    found: list[int] = []
-    frontier = [root]
-    while frontier:
-        below = children.get(frontier.pop(), [])
-        found += below
-        frontier += below
-    return found
-
-
 def marked(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
     """Return those of `pids` (None: all) whose host's folder is `mark` or below it."""
     exact = f"{HOST_VARIABLE}={mark}".encode()
     return [
         pid
-        for pid in (_pids() if pids is None else pids)
+        for pid in (process_ids() if pids is None else pids)
         if any(
             entry == exact or entry.startswith(exact + b"/")
-            for entry in _read(pid, "environ").split(b"\0")
+            for entry in read_process_file(pid, "environ").split(b"\0")
         )
     ]
-
-
-def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to each process; ignore those that have exited."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def reap_orphans(known: Collection[int]) -> None:
@@ -114,15 +84,3 @@ def how_it_ended(code: int) -> str:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"exit code {code}"
-
-
-def _pids() -> Iterator[int]:
-    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-
-
-def _read(pid: int, file: str) -> bytes:
-    """Return a file of a process; empty when the process has exited or belongs to another user."""
-    try:
-        return Path(f"/proc/{pid}/{file}").read_bytes()
-    except OSError:
-        return b""

@@ -10,13 +10,9 @@ from pathlib import Path
 from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.isolation import StartPlan
 from launcher.client.sessions.local.opt_ml import HostTree
-from launcher.client.sessions.local.process_tree import (
-    descendants,
-    how_it_ended,
-    marked,
-    signal_all,
-)
+from launcher.client.sessions.local.process_tree import how_it_ended, marked
 from launcher.errors import PlatformError
+from launcher.shared.process_table import descendants, signal_all
 
 
 class RunningHost:

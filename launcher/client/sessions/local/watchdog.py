@@ -16,12 +16,12 @@ from launcher.client.sessions.local.local_uris import needs_s3
 from launcher.client.sessions.local.orphan_cleanup import close_abandoned
 from launcher.client.sessions.local.process_tree import (
     become_subreaper,
-    descendants,
     how_it_ended,
     kill_until_none,
 )
 from launcher.client.sessions.local.s3_process import S3Process, hire
 from launcher.errors import PlatformError
+from launcher.shared.process_table import descendants
 
 
 def keep(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:

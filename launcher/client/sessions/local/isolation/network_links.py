@@ -14,8 +14,9 @@ from pathlib import Path
 from launcher.client.sessions.local.isolation import namespaces
 from launcher.client.sessions.local.isolation.namespaces import Namespace
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import living_children, marked
+from launcher.client.sessions.local.process_tree import marked
 from launcher.errors import PlatformError
+from launcher.shared.process_table import living_children
 
 __all__ = ["cut", "mend", "slow"]
 

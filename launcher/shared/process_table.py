@@ -1,0 +1,52 @@
+"""The living processes of this machine, read from /proc, and signals to several of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+
+def process_ids() -> Iterator[int]:
+    """Yield the id of every process, zombies included."""
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def read_process_file(pid: int, file: str) -> bytes:
+    """Return a file of a process; empty when the process has exited or belongs to another user."""
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:
+        return b""
+
+
+def living_children() -> dict[int, list[int]]:
+    """Return this machine's living processes by parent; zombies are left out."""
+    children: dict[int, list[int]] = {}
+    for pid in process_ids():
+        # The fields after the command, which is in parentheses and may contain anything.
+        fields = read_process_file(pid, "stat").rpartition(b")")[2].split()
+        if fields and fields[0] not in (b"Z", b"X"):
+            children.setdefault(int(fields[1]), []).append(pid)
+    return children
+
+
+def descendants(root: int) -> list[int]:
+    """Return every living process below `root`, whatever session or group it moved to."""
+    children = living_children()
+    found: list[int] = []
+    frontier = [root]
+    while frontier:
+        below = children.get(frontier.pop(), [])
+        found += below
+        frontier += below
+    return found
+
+
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to each process; ignore those that have exited."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
