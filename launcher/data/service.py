@@ -23,6 +23,7 @@ from launcher.data.receiver.grouping import TOGETHER
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.wait_marks import wait_for_data, wait_for_first_contact
+from launcher.shared.backoff import backoff
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
 _RECEIVER_PATIENCE = 60.0
@@ -273,16 +274,15 @@ class _ServiceShardReader:
 
 
 def _connect(receiver: str, views: SlabViews) -> ReceiverClient:
-    deadline = time.monotonic() + _RECEIVER_PATIENCE
-    while True:
+    last: OSError | None = None
+    for _ in backoff(first=0.05, longest=0.05, patience=_RECEIVER_PATIENCE):
         try:
             return ReceiverClient(receiver, views)
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise DataServiceUnavailable(
-                    f"the receiver of this host did not come up in {_RECEIVER_PATIENCE:.0f} s"
-                ) from error
-        time.sleep(0.05)
+        except OSError as error:  # noqa: PERF203 - each attempt may fail on its own
+            last = error
+    raise DataServiceUnavailable(
+        f"the receiver of this host did not come up in {_RECEIVER_PATIENCE:.0f} s"
+    ) from last
 
 
 def _as_error(failed: m.RunFailed) -> DataError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 import select
 import socket
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake
 from launcher.runtime.event_log import emit
+from launcher.shared.backoff import backoff
 
 #: A longer message is an attack or a bug.
 MESSAGE_LIMIT = 64 * 1024 * 1024
@@ -26,8 +26,6 @@ SAY_EVERY = 30.0
 #: json.dumps creates an encoder for each call, which doubles the cost.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _DECODER = json.JSONDecoder()
-#: A private generator, since the user's code owns the global one and may use it in another thread.
-_coin = random.Random()
 
 
 class LineConnection:
@@ -116,24 +114,20 @@ def connect(
     waited for.
     """
     began = told = time.monotonic()
-    deadline = began + patience
-    pause = 0.05
-    while True:
+    last: OSError | None = None
+    for _ in backoff(first=0.05, longest=2.0, patience=patience):
         try:
             return _connect_once(address, token)
-        except AuthenticationError as error:
+        except AuthenticationError as error:  # noqa: PERF203 - each attempt may fail on its own
             raise AuthenticationError(f"{what} at {address[0]}:{address[1]}: {error}") from error
         except OSError as error:
-            if time.monotonic() + pause > deadline:
-                raise DataServiceUnavailable(
-                    f"{what} at {address[0]}:{address[1]} could not be reached for "
-                    f"{patience:.0f} s: {error}"
-                ) from error
+            last = error
             if is_told and (now := time.monotonic()) - told >= SAY_EVERY:
                 told = now
                 emit("not_reached_yet", what=what, seconds=round(now - began), why=str(error))
-        time.sleep(pause * _coin.uniform(0.5, 1.0))  # jitter, since many wait for the same host
-        pause = min(pause * 1.5, 2.0)
+    raise DataServiceUnavailable(
+        f"{what} at {address[0]}:{address[1]} could not be reached for {patience:.0f} s: {last}"
+    ) from last
 
 
 def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket, Any]]:

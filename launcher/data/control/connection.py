@@ -13,6 +13,7 @@ from launcher.errors import LauncherError, WireError
 from launcher.runtime import jsonl_socket
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
+from launcher.shared.backoff import backoff
 
 #: Seconds without a message after which the connection is given up, because it may be half open.
 #: The dispatcher sends a heartbeat every second.
@@ -87,13 +88,14 @@ class Control:
             return False
         emit("dispatcher_lost")
         self._lines.close()
-        deadline = time.monotonic() + RETURN_WITHIN
         time.sleep(_coin.uniform(0, _SPREAD))
-        while not self._closed and (left := deadline - time.monotonic()) > 0:
+        for left in backoff(first=_SPREAD, longest=_SPREAD, patience=RETURN_WITHIN):
+            if self._closed:
+                return False
             try:
                 self._connect(left)
-            except OSError:  # noqa: PERF203 - each attempt may fail on its own
-                time.sleep(_SPREAD)  # lost again while registering
+            except OSError:
+                continue  # lost again while registering
             except LauncherError as error:
                 emit("dispatcher_not_back", why=str(error))
                 return False

@@ -35,6 +35,7 @@ from launcher.errors import DataError, SampleError
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.event_log import emit
 from launcher.runtime.output import print_whole_lines
+from launcher.shared.backoff import backoff
 
 _HEARTBEAT_SECONDS = 1.0
 _EARLY_HEARTBEAT_SECONDS = 0.1
@@ -208,11 +209,12 @@ class DataWorker:
             batch = frame.header
             started = time.perf_counter()
             # Retry until it is sent or no longer wanted: other workers may have no route either.
-            while (definition := self._runs.get(batch.run)) is not None:
+            for _ in backoff(first=_RETRY_SECONDS, longest=_RETRY_SECONDS):
+                if (definition := self._runs.get(batch.run)) is None:
+                    break
                 if self._deliver(frame, definition[1]):
                     self._leases.took("send", time.perf_counter() - started)
                     break
-                time.sleep(_RETRY_SECONDS)
             self._meter.sent(batch.payload_bytes)
             self._leases.finish(batch.run, batch.step)
             if self._leases.has_changes:
