@@ -68,7 +68,7 @@ class ParallelContext:
         """
         dist.barrier()
         dist.destroy_process_group()
-        gloo_threads.settle()
+        gloo_threads.wait_for_gloo_threads()
 
 
 def join(

@@ -105,7 +105,7 @@ def _accumulating_shares(model: FSDPModule, *, is_last: bool) -> Iterator[None]:
     yield
     uses = getattr(model, "parameter_uses", None)
     if is_last and isinstance(uses, Uses):
-        uses.settle(model)
+        uses.drop_unused_gradients(model)
 
 
 def average(parameters: Iterable[nn.Parameter], world: ParallelContext) -> None:

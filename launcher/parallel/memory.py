@@ -98,30 +98,30 @@ def of_stage(
 
 
 def need(
-    model: Footprint, degrees: ParallelDims, thrift: MemorySavings, *, simple: bool = False
+    model: Footprint, degrees: ParallelDims, savings: MemorySavings, *, simple: bool = False
 ) -> Need:
     """Return the bytes that a rank needs.
 
     simple: the schedule that keeps the activations of all microbatches.
     """
-    cut, shared = degrees.pipeline, degrees.data if thrift.sharded else 1
+    cut, shared = degrees.pipeline, degrees.data if savings.sharded else 1
     # Replicas exchange gradients in a copy (DDP's buckets), and shards in place. A sharded rank has
     # two blocks gathered at a time: the one that runs and the next one.
-    copies = 2 if degrees.data > 1 and not thrift.sharded else 1
+    copies = 2 if degrees.data > 1 and not savings.sharded else 1
     together = 2 * model.largest if shared > 1 else 0
     return Need(
         parameters=model.parameters // cut // shared + together,
         gradients=copies * model.gradients // cut // shared,
         states=model.states // cut // shared,
-        activations=_activations(model, degrees, thrift, simple=simple),
+        activations=_activations(model, degrees, savings, simple=simple),
     )
 
 
 def _activations(
-    model: Footprint, degrees: ParallelDims, thrift: MemorySavings, *, simple: bool
+    model: Footprint, degrees: ParallelDims, savings: MemorySavings, *, simple: bool
 ) -> int | None:
     """Return the activation bytes of stage 0, which holds the most in-flight microbatches."""
-    kept = model.activations.get((thrift.precision, thrift.recomputed))
+    kept = model.activations.get((savings.precision, savings.recomputed))
     if kept is None or degrees.microbatch is None:
         return None
     waiting = under_way(degrees.microbatches, degrees.pipeline, 0, simple=simple)

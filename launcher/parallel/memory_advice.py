@@ -20,34 +20,38 @@ class MemoryOption:
     need: Need
 
 
-def ladder(model: Footprint, degrees: ParallelDims, thrift: MemorySavings) -> list[MemoryOption]:
+def memory_advice(
+    model: Footprint, degrees: ParallelDims, savings: MemorySavings
+) -> list[MemoryOption]:
     """Return changes that each reduce the need by themselves, the cheapest to try first."""
-    now = need(model, degrees, thrift).total
-    rungs = [
+    now = need(model, degrees, savings).total
+    options = [
         MemoryOption(change=change, need=need(model, other, saving))
-        for change, other, saving in _ways(degrees, thrift)
+        for change, other, saving in _ways(degrees, savings)
     ]
-    return [rung for rung in rungs if rung.need.activations is None or rung.need.total < now]
+    return [
+        option for option in options if option.need.activations is None or option.need.total < now
+    ]
 
 
 def _ways(
-    degrees: ParallelDims, thrift: MemorySavings
+    degrees: ParallelDims, savings: MemorySavings
 ) -> Iterator[tuple[str, ParallelDims, MemorySavings]]:
-    yield from _smaller(degrees, thrift)
-    if not thrift.precision:
-        yield "precision: bf16", degrees, dataclasses.replace(thrift, precision=True)
-    if not thrift.recomputed:
-        yield "recomputed: [its blocks]", degrees, dataclasses.replace(thrift, recomputed=True)
-    if not thrift.sharded and degrees.pipeline == 1:
+    yield from _smaller(degrees, savings)
+    if not savings.precision:
+        yield "precision: bf16", degrees, dataclasses.replace(savings, precision=True)
+    if not savings.recomputed:
+        yield "recomputed: [its blocks]", degrees, dataclasses.replace(savings, recomputed=True)
+    if not savings.sharded and degrees.pipeline == 1:
         wider = _with(degrees, world=max(degrees.world, 2))
         if wider is not None:
-            shards = dataclasses.replace(thrift, sharded=True)
+            shards = dataclasses.replace(savings, sharded=True)
             yield f"sharded: true{_on(degrees, wider)}", wider, shards
-    yield from _deeper(degrees, thrift)
+    yield from _deeper(degrees, savings)
 
 
 def _smaller(
-    degrees: ParallelDims, thrift: MemorySavings
+    degrees: ParallelDims, savings: MemorySavings
 ) -> Iterator[tuple[str, ParallelDims, MemorySavings]]:
     """Yield microbatches of one sample."""
     if not degrees.microbatch or degrees.microbatch == 1:
@@ -55,11 +59,11 @@ def _smaller(
     name = "accumulation" if degrees.pipeline == 1 else "microbatches"
     count = getattr(degrees, name) * degrees.microbatch
     if (smaller := _with(degrees, **{name: count})) is not None:
-        yield f"{name}: {count}", smaller, thrift
+        yield f"{name}: {count}", smaller, savings
 
 
 def _deeper(
-    degrees: ParallelDims, thrift: MemorySavings
+    degrees: ParallelDims, savings: MemorySavings
 ) -> Iterator[tuple[str, ParallelDims, MemorySavings]]:
     """Yield one replica with a stage on each rank, and replicas of two stages."""
     ranks = max(degrees.world, 2)
@@ -73,7 +77,7 @@ def _deeper(
         if deeper is not None:
             change = f"model_parallel: {{partitions: {stages}, microbatches: {many}}}"
             hybrid = f", {replicas} replicas" if replicas > 1 else ""
-            whole = dataclasses.replace(thrift, sharded=False)
+            whole = dataclasses.replace(savings, sharded=False)
             yield f"{change}{hybrid}{_on(degrees, deeper)}", deeper, whole
 
 

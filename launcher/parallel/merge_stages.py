@@ -11,7 +11,7 @@ from torch import fx, nn
 from launcher.parallel.stages import Stage
 
 
-def settle(model: nn.Module, stages: Sequence[Stage]) -> None:
+def assign_unused(model: nn.Module, stages: Sequence[Stage]) -> None:
     """Complete the stages so that together they have exactly the state_dict of the model.
 
     Whatever no stage uses goes to the first one, so that it is saved.
@@ -28,7 +28,7 @@ def settle(model: nn.Module, stages: Sequence[Stage]) -> None:
             _put(stages[0].module, name, value)
 
 
-def united(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
+def merge_stages(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
     """Return a module with all modules and parameters of several stages; it cannot be called.
 
     They are under the model's own names. A single stage is returned as it is.

@@ -23,7 +23,7 @@ from launcher.parallel.cuts import Pins
 from launcher.parallel.dims import ParallelDims, named
 from launcher.parallel.gradients import average, clip
 from launcher.parallel.graph import in_order
-from launcher.parallel.merge_stages import settle, united
+from launcher.parallel.merge_stages import assign_unused, merge_stages
 from launcher.parallel.norms import warn_of_few
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
@@ -77,7 +77,7 @@ class Pipeline:
         with self._autocasting():
             stages = cut(model, starts, example)
         _check_count(len(stages), starts, degrees)
-        settle(model, stages)
+        assign_unused(model, stages)
         self._ties = Ties(stages, world)
         own = [
             Section(
@@ -89,7 +89,7 @@ class Pipeline:
             for number in degrees.stages_of(world.pp_rank)
         ]
         #: This rank's part of the model, under the model's own names.
-        self.module = united(model, [section.stage for section in own])
+        self.module = merge_stages(model, [section.stage for section in own])
         _empty_others(model, self.module)
         self.module.to(world.device)
         self._sections = own
@@ -166,7 +166,7 @@ class Pipeline:
             self._ties.add_gradients()
             average(self.parameters(), self._world)
             self._loss.divide(self.parameters(), self._world)
-        return self._tell_loss()
+        return self._broadcast_loss()
 
     def evaluate(self, *arguments: torch.Tensor, target: Any = None) -> torch.Tensor:
         """Return the mean loss of a batch, on all ranks of this replica, without gradients.
@@ -175,7 +175,7 @@ class Pipeline:
         """
         with torch.no_grad(), self._loss.uncounted():
             self._run(self._schedule.eval, arguments, target, None)
-            return self._tell_loss()
+            return self._broadcast_loss()
 
     def _run(
         self,
@@ -239,7 +239,7 @@ class Pipeline:
                 f"{_words(self._like)}: call expect() on all ranks of the replica first"
             )
 
-    def _tell_loss(self) -> torch.Tensor:
+    def _broadcast_loss(self) -> torch.Tensor:
         sums, degrees = self._sums, self._world.degrees
         mean = torch.zeros((), device=self._world.device)
         if sums.weight:

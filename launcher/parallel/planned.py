@@ -40,9 +40,9 @@ def starts(
         return _of_file(model, world, example)
     if job.auto_partition and world.degrees.stages > 1:
         # Imported here because a job with a file does not need the profiler.
-        from launcher.parallel.partitioning.auto_partition import found
+        from launcher.parallel.partitioning.auto_partition import auto_partition
 
-        return found(model, world, example, loss=loss, target=target, states=states).starts
+        return auto_partition(model, world, example, loss=loss, target=target, states=states).starts
     return job.starts
 
 

@@ -79,7 +79,7 @@ class Uses:
     def _note(self, name: str, parameter: torch.Tensor) -> None:
         self._used.add(name)
 
-    def settle(self, model: nn.Module) -> None:
+    def drop_unused_gradients(self, model: nn.Module) -> None:
         """Remove the gradients of parameters that no replica used. All ranks must call it."""
         named = dict(model.named_parameters())
         device = next(iter(named.values())).device

@@ -56,10 +56,10 @@ def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, An
         the random states are restored. Raises ParallelError.
     """
     graph = trace(model)
-    look = StageInspection(model, graph)
-    values = look.at(arguments)
+    inspection = StageInspection(model, graph)
+    values = inspection.at(arguments)
     stage_of = placed(graph, cuts, values)
-    return list(_Cutter(model, graph, stage_of, look).stages(max(stage_of.values()) + 1))
+    return list(_Cutter(model, graph, stage_of, inspection).stages(max(stage_of.values()) + 1))
 
 
 class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
@@ -145,13 +145,13 @@ class _Cutter:
         model: nn.Module,
         graph: fx.Graph,
         stage_of: dict[fx.Node, int],
-        look: StageInspection,
+        inspection: StageInspection,
     ) -> None:
         self._model = model
         self._graph = graph
         self._stage_of = stage_of
-        self._values = look.values
-        self._drawing = look.drawing
+        self._values = inspection.values
+        self._drawing = inspection.drawing
 
     def stages(self, count: int) -> Iterator[Stage]:
         """Return all stages, the first one first."""

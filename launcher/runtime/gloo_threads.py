@@ -25,7 +25,7 @@ _PAUSE = 0.005
 _PATIENCE = 10.0
 
 
-def settle(tasks: Path = Path("/proc/self/task")) -> None:
+def wait_for_gloo_threads(tasks: Path = Path("/proc/self/task")) -> None:
     """Wait up to 10 s until this process's gloo threads are idle. Has no effect off Linux.
 
     Call it after the last collective.

@@ -45,7 +45,7 @@ def run(program: Callable[[], object]) -> int:
     """Run this rank's program, report how it ended, and return the exit code."""
     print_whole_lines()
     _be_watched()
-    atexit.register(gloo_threads.settle)  # runs after the program's own handlers
+    atexit.register(gloo_threads.wait_for_gloo_threads)  # runs after the program's own handlers
     try:
         program()
     except SystemExit as stop:

@@ -6,7 +6,7 @@
 
 Each rank runs `python -m launcher.trainers`. `task` is what a user describes, and `loop` is the
 training loop. `replicas` and `stages` are the two trainers, `batches` reads their data, and
-`evaluation` and `journal` report results. See docs/trainers.md.
+`evaluation` and `step_logger` report results. See docs/trainers.md.
 """
 
 from __future__ import annotations

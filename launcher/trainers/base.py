@@ -37,7 +37,7 @@ class Trainer(Protocol):
     def train(self, mode: bool) -> None:
         """Set the modules to train mode or eval mode."""
 
-    def evaluate(self, batch: Batch, counted: int, tally: MetricAccumulator) -> None:
+    def evaluate(self, batch: Batch, counted: int, metrics: MetricAccumulator) -> None:
         """Add the metrics of a batch's first `counted` samples to the metric accumulator."""
 
     def state(self) -> dict[str, torch.Tensor]:

@@ -41,9 +41,9 @@ class CheckpointManager:
         """Restore the newest checkpoint; return the steps it had completed, 0 if there is none."""
         return (self._checkpoints and self._checkpoints.load(self._state)) or 0
 
-    def keep(self, step: int, *, is_due: bool = False) -> None:
-        """Save after `step` completed steps if a checkpoint is due. is_due: save in any case."""
-        if self._checkpoints and (is_due or (self._every and step % self._every == 0)):
+    def save_if_due(self, step: int, *, force: bool = False) -> None:
+        """Save after `step` completed steps if a checkpoint is due. force: save in any case."""
+        if self._checkpoints and (force or (self._every and step % self._every == 0)):
             self._checkpoints.save(step, self._state)
 
     def close(self) -> None:

@@ -81,11 +81,11 @@ class DataParallelTrainer:
         """Set train or eval mode."""
         self._model.train(mode)
 
-    def evaluate(self, batch: Batch, counted: int, tally: MetricAccumulator) -> None:
+    def evaluate(self, batch: Batch, counted: int, metrics: MetricAccumulator) -> None:
         """Add the metrics of a batch's first `counted` samples."""
         arguments, target = moved(batch, self._world.device)
         with self._autocasting():
-            tally.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
+            metrics.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return the whole model's state_dict on rank 0, {} elsewhere."""

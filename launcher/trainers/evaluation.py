@@ -53,13 +53,13 @@ def evaluate(
 
     Buffers (running means) are those of the first replica, which are the ones that are saved.
     """
-    tally = MetricAccumulator(task, world.device)
+    metrics = MetricAccumulator(task, world.device)
     trainer.train(False)
     with torch.no_grad(), _buffers_of_first(trainer.module, world):
         for batch, counted in batches:
-            trainer.evaluate(batch, counted, tally)
+            trainer.evaluate(batch, counted, metrics)
     trainer.train(True)
-    return tally.means()
+    return metrics.means()
 
 
 @contextmanager

@@ -40,8 +40,8 @@ def _learned(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[
     optimizer = task.optimizer(list(trainer.module.parameters()))
     scheduler = task.scheduler(optimizer) if task.scheduler else None
     scaler = make_scaler(world, enabled=world.job.precision == "fp16")
-    patience = EarlyStopping(task.patience)
-    keeping = CheckpointManager(
+    early_stopping = EarlyStopping(task.patience)
+    checkpoints = CheckpointManager(
         world,
         task,
         trainer,
@@ -49,14 +49,14 @@ def _learned(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[
         data.loader,
         scheduler=scheduler,
         scaler=scaler,
-        patience=patience,
+        patience=early_stopping,
     )
-    journal = StepLogger(watch, task, steps=task.epochs * data.steps)
-    step = keeping.resume()
+    logger = StepLogger(watch, task, steps=task.epochs * data.steps)
+    step = checkpoints.resume()
     for epoch in range(step // data.steps, task.epochs):
-        if patience.is_over:
+        if early_stopping.is_over:
             break
-        for batches in journal.steps(data.epoch()):
+        for batches in logger.steps(data.epoch()):
             optimizer.zero_grad()
             loss = trainer.step(step, batches, scaler)
             if task.clip_norm is not None:
@@ -68,15 +68,17 @@ def _learned(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[
             if scheduler is not None:
                 scheduler.step()
             step += 1
-            journal.told(epoch=epoch, step=step, loss=loss)
+            logger.log_step(epoch=epoch, step=step, loss=loss)
             if step % data.steps:  # otherwise saved after the evaluation
-                keeping.keep(step)
+                checkpoints.save_if_due(step)
         if validation is not None:
             means = evaluate(trainer, task, validation, world)
-            patience.note(means["loss"])
-            journal.evaluated(epoch=epoch, step=step, means=means, is_last=patience.is_over)
-        keeping.keep(step, is_due=True)
-    keeping.close()
+            early_stopping.note(means["loss"])
+            logger.log_evaluation(
+                epoch=epoch, step=step, means=means, is_last=early_stopping.is_over
+            )
+        checkpoints.save_if_due(step, force=True)
+    checkpoints.close()
     return trainer.state()
 
 

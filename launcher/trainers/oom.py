@@ -11,7 +11,7 @@ import torch
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.memory import Footprint, MemorySavings, Need, need
-from launcher.parallel.memory_advice import ladder
+from launcher.parallel.memory_advice import memory_advice
 
 
 @contextmanager
@@ -42,14 +42,14 @@ def _advice(world: ParallelContext, footprint: Callable[[], Footprint]) -> str:
     except Exception as error:  # noqa: BLE001 - the user's model may raise anything
         return f"what it needs could not be measured: {error!r}"
     job, degrees = world.job, world.degrees
-    thrift = MemorySavings(
+    savings = MemorySavings(
         sharded=job.sharded, precision=job.precision is not None, recomputed=bool(job.recomputed)
     )
-    now = need(model, degrees, thrift, simple=job.schedule == "simple")
+    now = need(model, degrees, savings, simple=job.schedule == "simple")
     lines = [f"a rank needs about {_in_words(now)}, for {degrees.microbatch} samples at once"]
     lines.append("what to try in the job's distribution, each with the bytes of a rank then:")
-    rungs = ladder(model, degrees, thrift)
-    return "\n".join(lines + [f"  {_bytes(r.need.total):>8}  {r.change}" for r in rungs])
+    options = memory_advice(model, degrees, savings)
+    return "\n".join(lines + [f"  {_bytes(r.need.total):>8}  {r.change}" for r in options])
 
 
 def _in_words(found: Need) -> str:

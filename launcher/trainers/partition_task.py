@@ -105,7 +105,9 @@ def answer(request: PartitionJob) -> Partition:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, sample = _made(task, request, kind)
     here = fingerprint.taken(model, sample.arguments)
-    _tell(f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters")
+    _print_progress(
+        f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters"
+    )
     costs = profile(
         model,
         sample,
@@ -114,7 +116,7 @@ def answer(request: PartitionJob) -> Partition:
         precision=request.precision,
         states=states_per_parameter(task),
     )
-    _tell(f"{len(costs.modules)} modules between which it can be cut")
+    _print_progress(f"{len(costs.modules)} modules between which it can be cut")
     return decide(costs, here, _link(request), question)
 
 
@@ -161,17 +163,17 @@ def _link(request: PartitionJob) -> Link:
         return Link(**request.link)
     if request.partitions == 1:
         return Link()
-    _tell("the link between two processes of this machine")
+    _print_progress("the link between two processes of this machine")
     return link_speed.of_this_machine()
 
 
-def _tell(what: str) -> None:
+def _print_progress(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
 def _refuse(error: Exception) -> int:
     name = "" if isinstance(error, LauncherError) else f"{type(error).__name__}: "
-    _tell(f"error: {name}{error}")
+    _print_progress(f"error: {name}{error}")
     return 1
 
 

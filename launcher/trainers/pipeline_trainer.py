@@ -82,11 +82,11 @@ class PipelineTrainer:
         """Set train or eval mode."""
         self._pipeline.train(mode)
 
-    def evaluate(self, batch: Batch, counted: int, tally: MetricAccumulator) -> None:
+    def evaluate(self, batch: Batch, counted: int, metrics: MetricAccumulator) -> None:
         """Add the metrics of a batch's first `counted` samples."""
         size = self._world.degrees.batch or 0
         arguments, target = moved(filled(batch, size), self._world.device)
-        self._counting = _Counting(tally, counted, size // self._world.degrees.microbatches)
+        self._counting = _Counting(metrics, counted, size // self._world.degrees.microbatches)
         self._pipeline.evaluate(*arguments, target=target)
         self._counting = None
 
@@ -121,13 +121,13 @@ class PipelineTrainer:
 class _Counting:
     """Counts the samples of one batch, whose microbatches arrive in order."""
 
-    def __init__(self, tally: MetricAccumulator, counted: int, size: int) -> None:
-        self._tally = tally
+    def __init__(self, metrics: MetricAccumulator, counted: int, size: int) -> None:
+        self._metrics = metrics
         self._left = counted
         self._size = size
 
     def add(self, output: Any, target: Any) -> None:
-        self._tally.add(output, target, counted=self.skip(), of=self._size)
+        self._metrics.add(output, target, counted=self.skip(), of=self._size)
 
     def skip(self) -> int:
         """Skip a microbatch; return how many of its samples count."""

@@ -22,23 +22,23 @@ class StepLogger:
     """The log of one rank. steps: of the whole training. say: prints a line."""
 
     def __init__(
-        self, watch: Stopwatch, task: Task, *, steps: int, say: Callable[..., None] = emit
+        self, watch: Stopwatch, task: Task, *, steps: int, log: Callable[..., None] = emit
     ) -> None:
         self._watch = watch
         self._task = task
         self._steps = steps
-        self._say = say
-        self._begin_lap()
+        self._emit = log
+        self._begin_interval()
         self._due = 0.0
         self._began = 0.0
 
-    def _begin_lap(self) -> None:
-        self._lap, self._waited, self._count = time.perf_counter(), 0.0, 0
+    def _begin_interval(self) -> None:
+        self._interval, self._waited, self._count = time.perf_counter(), 0.0, 0
 
     def steps(self, batches: Iterable[_Item]) -> Iterator[_Item]:
         """Yield the same batches and record how long each was waited for."""
         reading = iter(batches)
-        self._begin_lap()
+        self._begin_interval()
         while True:
             asked = time.perf_counter()
             try:
@@ -52,7 +52,7 @@ class StepLogger:
             self._began = self._watch.now()
             yield batch
 
-    def told(self, *, epoch: int, step: int, loss: torch.Tensor) -> None:
+    def log_step(self, *, epoch: int, step: int, loss: torch.Tensor) -> None:
         """Log a completed step, if one is due. step: the number of steps completed so far."""
         self._count += 1
         if not self._watch.is_on:
@@ -60,7 +60,7 @@ class StepLogger:
         ended = self._watch.now()
         took = ended - self._began
         self._watch.stop()
-        self._say(
+        self._emit(
             "train_step",
             epoch=epoch,
             step=step,
@@ -68,17 +68,19 @@ class StepLogger:
             loss=round(loss.item(), 6),
             data_wait=round(self._waited / self._count, 6),
             **self._watch.shares(took),
-            samples_per_second=round(self._task.batch_size * self._count / (ended - self._lap), 3),
+            samples_per_second=round(
+                self._task.batch_size * self._count / (ended - self._interval), 3
+            ),
         )
-        self._begin_lap()
+        self._begin_interval()
         self._due = ended + _EVERY
 
-    def evaluated(
+    def log_evaluation(
         self, *, epoch: int, step: int, means: Mapping[str, float], is_last: bool
     ) -> None:
         """Log an evaluation of all ranks, on rank 0. is_last: early stopping ends the training."""
         if self._watch.world.rank == 0:
             named = {f"validation_{name}": round(value, 6) for name, value in means.items()}
-            self._say("evaluation", epoch=epoch, step=step, **named)
+            self._emit("evaluation", epoch=epoch, step=step, **named)
             if is_last:
-                self._say("early_stop", epoch=epoch, step=step, patience=self._task.patience)
+                self._emit("early_stop", epoch=epoch, step=step, patience=self._task.patience)

@@ -63,26 +63,26 @@ def compute_on(over: threading.Event) -> None:
 
 def test_who_computes_is_waited_for() -> None:
     with thread(_GLOO, lambda _: compute()) as working:
-        gloo_threads.settle()
+        gloo_threads.wait_for_gloo_threads()
         assert not working.is_alive()
 
 
 def test_who_waits_for_work_is_not_waited_for() -> None:
     with thread(_GLOO, lambda over: over.wait()) as waiting:
-        gloo_threads.settle()
+        gloo_threads.wait_for_gloo_threads()
         assert waiting.is_alive()
 
 
 def test_other_threads_are_not_looked_at() -> None:
     with thread("pt_other", compute_on) as working:
-        gloo_threads.settle()
+        gloo_threads.wait_for_gloo_threads()
         assert working.is_alive()
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gloo_threads, "_PATIENCE", 0.05)
     with thread(_GLOO, compute_on) as working:
-        gloo_threads.settle()
+        gloo_threads.wait_for_gloo_threads()
         assert working.is_alive()
 
 
@@ -101,7 +101,7 @@ def test_a_rank_ends_after_them(tmp_path: Path) -> None:
 
 
 def test_a_system_without_proc_is_left_at_once(tmp_path: Path) -> None:
-    gloo_threads.settle(tmp_path / "missing")
+    gloo_threads.wait_for_gloo_threads(tmp_path / "missing")
 
 
 def test_gloo_names_its_threads_so() -> None:

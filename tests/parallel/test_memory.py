@@ -6,7 +6,7 @@ import pytest
 
 from launcher.parallel.dims import ParallelDims
 from launcher.parallel.memory import Activations, Footprint, MemorySavings, need
-from launcher.parallel.memory_advice import ladder
+from launcher.parallel.memory_advice import memory_advice
 
 #: 1,000 bytes of parameters, AdamW, and four blocks.
 MODEL = Footprint(
@@ -24,7 +24,7 @@ MODEL = Footprint(
 
 
 @pytest.mark.parametrize(
-    ("degrees", "thrift", "simple", "bytes_of_a_rank"),
+    ("degrees", "savings", "simple", "bytes_of_a_rank"),
     [
         ({"world": 1, "global_batch": 8}, {}, False, (1000, 1000, 2000, 800)),
         ({"world": 2, "global_batch": 8}, {}, False, (1000, 2000, 2000, 400)),
@@ -65,18 +65,19 @@ MODEL = Footprint(
 )
 def test_a_rank_needs(
     degrees: dict[str, int],
-    thrift: dict[str, bool],
+    savings: dict[str, bool],
     simple: bool,
     bytes_of_a_rank: tuple[int, int, int, int],
 ) -> None:
-    found = need(MODEL, ParallelDims(**degrees), MemorySavings(**thrift), simple=simple)
+    found = need(MODEL, ParallelDims(**degrees), MemorySavings(**savings), simple=simple)
     assert (found.parameters, found.gradients, found.states, found.activations) == bytes_of_a_rank
     assert found.total == sum(bytes_of_a_rank)
 
 
-def rungs(degrees: ParallelDims, **thrift: bool) -> list[tuple[str, int]]:
+def rungs(degrees: ParallelDims, **savings: bool) -> list[tuple[str, int]]:
     return [
-        (each.change, each.need.total) for each in ladder(MODEL, degrees, MemorySavings(**thrift))
+        (each.change, each.need.total)
+        for each in memory_advice(MODEL, degrees, MemorySavings(**savings))
     ]
 
 

@@ -165,7 +165,7 @@ def test_a_training_that_was_ended_goes_on_as_if_it_had_not_been(
     task = make(**given)
     manifest = tmp_path / "checkpoints" / f"step-{8 if steps else 5}" / manifests.NAME
     monkeypatch.setattr(
-        "launcher.trainers.step_logger.StepLogger.told", ending(step=9, after=manifest)
+        "launcher.trainers.step_logger.StepLogger.log_step", ending(step=9, after=manifest)
     )
     with pytest.raises(KeyboardInterrupt):
         train(task, tmp_path)

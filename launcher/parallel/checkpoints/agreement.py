@@ -22,7 +22,7 @@ def together(act: Callable[[], _Value], group: dist.ProcessGroup, doing: str) ->
         mine = act()
     except Exception as error:  # noqa: BLE001 (it is sent to all ranks, and raised on all)
         cause = error
-    words = gathered(None if cause is None else _said(cause), group)
+    words = gathered(None if cause is None else _message_of(cause), group)
     if any(words):
         failed = [(rank, said) for rank, said in enumerate(words) if said is not None]
         raise ParallelError(f"{doing}: {_by_rank(failed)}") from cause
@@ -36,7 +36,7 @@ def gathered(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
     return found
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return str(error) if isinstance(error, ParallelError) else f"{type(error).__name__}: {error}"
 
 

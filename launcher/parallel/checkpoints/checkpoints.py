@@ -60,15 +60,15 @@ class Checkpoints:
         """
         self._finish()
         # Rank 0 chooses: on a slow file system, files may not appear for all ranks at once.
-        look = folders.newest if self._world.rank == 0 else folders.nothing
-        mine = together(lambda: look(self._root), self._group, "nothing is loaded")
+        find_newest = folders.newest if self._world.rank == 0 else folders.nothing
+        mine = together(lambda: find_newest(self._root), self._group, "nothing is loaded")
         choice = gathered(mine, self._group)[0]
         if choice.step is not None:
             new = fill(state, self._world, folders.folder_of(self._root, choice.step), self._group)
             self._latest = choice.step
-            self._say("checkpoint_loaded", choice, new_ranks=new)
+            self._emit("checkpoint_loaded", choice, new_ranks=new)
         elif choice.passed_over:
-            self._say("checkpoint_absent", choice)
+            self._emit("checkpoint_absent", choice)
         return choice.step
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Checkpoints:
             pending.result()
             self._latest = step
 
-    def _say(self, event: str, choice: folders.CheckpointChoice, **fields: object) -> None:
+    def _emit(self, event: str, choice: folders.CheckpointChoice, **fields: object) -> None:
         if self._world.rank == 0:
             passed_over = "; ".join(choice.passed_over)
             emit(event, step=choice.step, folder=str(self._root), passed_over=passed_over, **fields)

@@ -15,7 +15,7 @@ from launcher.parallel.checkpoints import manifests
 from launcher.parallel.checkpoints.agreement import gathered, together
 from launcher.parallel.checkpoints.targets import Targets
 from launcher.parallel.checkpoints.train_state import TrainState
-from launcher.parallel.checkpoints.writer import said
+from launcher.parallel.checkpoints.writer import message_of
 from launcher.parallel.context import ParallelContext
 
 _MOST = 8  # problems that a message lists
@@ -42,7 +42,7 @@ def fill(
             process_group=group,
         )
     except CheckpointException as error:
-        raise ParallelError(f"{doing}: {said(error)}") from error
+        raise ParallelError(f"{doing}: {message_of(error)}") from error
     together(lambda: targets.take(loaded, step=manifest.step), group, doing)
     return [rank for rank, is_new in enumerate(gathered(targets.is_new, group)) if is_new]
 

@@ -41,7 +41,7 @@ class Writer:
         try:
             self._write_data(folder, staged)
         except CheckpointException as error:
-            raise ParallelError(f"{doing}: {said(error)}") from error
+            raise ParallelError(f"{doing}: {message_of(error)}") from error
         own = together(lambda: self._written(folder), self.group, doing)
         manifest = manifests.Manifest(
             step=step,
@@ -92,7 +92,7 @@ def _merged(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for part in parts for name, value in part.items()}
 
 
-def said(error: CheckpointException) -> str:
+def message_of(error: CheckpointException) -> str:
     """Return torch's errors of the ranks that failed, without the stacks."""
     return "; ".join(
         f"{type(cause).__name__}: {cause} (rank {rank})"

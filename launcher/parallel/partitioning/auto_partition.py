@@ -26,7 +26,7 @@ from launcher.shared.partitions.stage_costs import Link
 KEPT = "partition.json"
 
 
-def found(
+def auto_partition(
     model: nn.Module,
     world: ParallelContext,
     example: Mapping[str, Any],

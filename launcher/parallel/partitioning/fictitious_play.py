@@ -34,7 +34,7 @@ class Outcome:
     ways: tuple[Way, ...]
 
 
-def play(
+def fictitious_play(
     tables: Sequence[Table],
     are_stages: Sequence[npt.NDArray[np.bool_]],
     answer: Callable[[Numbers], Numbers],

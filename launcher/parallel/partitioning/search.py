@@ -16,7 +16,7 @@ import numpy as np
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.fictitious_play import Outcome, play
+from launcher.parallel.partitioning.fictitious_play import Outcome, fictitious_play
 from launcher.parallel.partitioning.layer_paths import bottleneck
 from launcher.parallel.partitioning.optimum import Cuts
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
@@ -175,14 +175,14 @@ def _race(simulation: Simulation, cap: float) -> Outcome:
     fit = [simulation.are_stages & each for each in simulation.fitting(cap)]
     orders = simulation.orders
     first = np.full((orders.stages, len(simulation.times)), orders.microbatches / orders.ranks)
-    return play(simulation.times, fit, simulation.slowest, first)
+    return fictitious_play(simulation.times, fit, simulation.slowest, first)
 
 
 def _squeeze(simulation: Simulation) -> Outcome:
     """Play the game for the least memory, starting from even stages."""
     stages = [simulation.are_stages] * simulation.orders.stages
     first = simulation.fullest(costs_of(simulation.sizes, as_rows([_even(simulation)]))[0])
-    return play(simulation.sizes, stages, simulation.fullest, first)
+    return fictitious_play(simulation.sizes, stages, simulation.fullest, first)
 
 
 def _even(simulation: Simulation) -> Way:

@@ -74,4 +74,4 @@ def _meet(store: Path, rank: int) -> Link:
         return measured(dist.group.WORLD, torch.device("cpu"))
     finally:
         dist.destroy_process_group()
-        gloo_threads.settle()
+        gloo_threads.wait_for_gloo_threads()

@@ -103,7 +103,7 @@ def profile(
         given = tuple(in_order(model, sample.arguments).values())
         passes = Passes(stages=stages, arguments=given, end=sample.end, autocasting=casting)
         _warm(passes, kind)
-        ledger = _count(model, passes, sample)
+        allocations = _count(model, passes, sample)
         watch = StageClock(device) if is_measured else StageEstimate(_rates(device, precision))
         runs = RUNS if is_measured else 1
         for _ in range(runs):
@@ -112,8 +112,8 @@ def profile(
             kind=kind,
             device=_name(device),
             runs=runs,
-            modules=tuple(_costs(model, stages, watch, ledger, states)),
-            joints=(*_tied(stages, states), *ledger.joints()),
+            modules=tuple(_costs(model, stages, watch, allocations, states)),
+            joints=(*_tied(stages, states), *allocations.joints()),
         )
 
 
@@ -154,21 +154,21 @@ def _count(model: nn.Module, passes: Passes, sample: Sample) -> AllocationTracke
     given = [
         leaf for leaf in tree_leaves((sample.arguments, sample.target)) if torch.is_tensor(leaf)
     ]
-    ledger = AllocationTracker([*model.parameters(), *model.buffers(), *given])
+    allocations = AllocationTracker([*model.parameters(), *model.buffers(), *given])
     with ExitStack() as stack:
         for each in model.modules():
             if "forward" in vars(each):  # it recomputes: autograd does not see what it keeps
-                hook = each.register_forward_pre_hook(ledger.take)
+                hook = each.register_forward_pre_hook(allocations.take)
                 stack.callback(hook.remove)
-        passes.run(ledger)
-    return ledger
+        passes.run(allocations)
+    return allocations
 
 
 def _costs(
     model: nn.Module,
     stages: Sequence[Stage],
     watch: StageClock | StageEstimate,
-    ledger: AllocationTracker,
+    allocations: AllocationTracker,
     states: int,
 ) -> Iterator[ModuleCost]:
     used = {id(each) for stage in stages for each in _state(stage.module)}
@@ -185,8 +185,8 @@ def _costs(
             parameters=_bytes((*_state(stage.module), *(() if number else rest))),
             gradients=_bytes(trained),
             states=states * _bytes(trained),
-            kept=ledger.kept(number),
-            passing=ledger.passing[number],
+            kept=allocations.kept(number),
+            passing=allocations.passing[number],
             crossing=_bytes(value.like for value in stage.inputs) if number else None,
             returning=_bytes(value.like for value in stage.inputs if value.like.requires_grad)
             if number

@@ -48,7 +48,7 @@ class StepOutput:
         return f"StepOutput({self.outputs!r})"
 
 
-def tell(returned: Sequence[Any], world: ParallelContext) -> list[Any]:
+def broadcast_outputs(returned: Sequence[Any], world: ParallelContext) -> list[Any]:
     """Return the last stage's return values of all microbatches on all ranks of the replica."""
     found = [tree_map_only(torch.Tensor, lambda tensor: tensor.detach(), each) for each in returned]
     if world.degrees.pipeline == 1:

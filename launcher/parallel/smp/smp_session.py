@@ -83,5 +83,5 @@ def _leave() -> None:
         dist.barrier(async_op=True).wait(_PATIENCE)
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
-    gloo_threads.settle()
+    gloo_threads.wait_for_gloo_threads()
     _sessions.clear()

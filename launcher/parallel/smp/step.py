@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from launcher.errors import ParallelError
 from launcher.parallel.randomness import seeded
 from launcher.parallel.smp.distributed_model import DistributedModel
-from launcher.parallel.smp.outputs import merge, tell
+from launcher.parallel.smp.outputs import broadcast_outputs, merge
 from launcher.parallel.smp.rank_queries import Answer, Arguments, FromCall, Reached, UntilCall
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.splitting import splitting
@@ -102,7 +102,7 @@ class _Step:
         else:
             pipeline.evaluate(*inputs, target=target)
         returned = [self._returned[number] for number in sorted(self._returned)]
-        return merge(self._name, tell(returned, world))
+        return merge(self._name, broadcast_outputs(returned, world))
 
     def _batch(self) -> Iterator[torch.Tensor]:
         for part in self._parts:
