@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch.optim import Optimizer
 
-from launcher.parallel.checkpoints import Checkpoints, TrainState
+from launcher.parallel.checkpoints import Checkpoints, State
 from launcher.parallel.checkpoints.train_state import Stateful
 from launcher.parallel.context import ParallelContext
 from launcher.shared import CHECKPOINT_VARIABLE
@@ -30,7 +30,7 @@ class CheckpointManager:
         folder = os.environ.get(CHECKPOINT_VARIABLE)
         self._checkpoints = Checkpoints(Path(folder), world) if folder else None
         self._every = task.checkpoint_steps
-        self._state = TrainState(
+        self._state = State(
             model=trainer.saved,
             optimizers=[optimizer],
             shared={name: each for name, each in shared.items() if each is not None},

@@ -278,7 +278,7 @@ class Training:
         from compatibility_task import Small
 
         from launcher import parallel
-        from launcher.parallel.checkpoints import Checkpoints, TrainState  # the only deeper import
+        from launcher.parallel.checkpoints import Checkpoints, State  # the only deeper import
 
         self.world = parallel.init()
         torch.manual_seed(11)
@@ -286,7 +286,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.5)
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
         self.loader = DataLoader("compatibility_samples:points", 2, shuffle=True, seed=1)
-        self._state = TrainState(
+        self._state = State(
             model=self.model,
             optimizers=[self.optimizer],
             shared={"scheduler": self.scheduler},

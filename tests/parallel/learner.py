@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from launcher import parallel
 from launcher.data import DataLoader
-from launcher.parallel.checkpoints import Checkpoints, TrainState
+from launcher.parallel.checkpoints import Checkpoints, State
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.dims import ParallelDims
 from launcher.parallel.gradients import replicate
@@ -90,7 +90,7 @@ class Learner:
         )
         self._batches = itertools.chain.from_iterable(itertools.repeat(self._loader))
         self.checkpoints = Checkpoints(folder, self.world)
-        self.state = TrainState(
+        self.state = State(
             model=self.model.module if kind.is_bare else self.model,
             optimizers=[self.optimizer],
             shared={"scheduler": self.scheduler},

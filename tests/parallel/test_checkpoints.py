@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 from launcher import parallel  # noqa: E402 (torch must be there)
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel.checkpoints import Checkpoints, TrainState, export  # noqa: E402
+from launcher.parallel.checkpoints import Checkpoints, State, export  # noqa: E402
 from launcher.parallel.checkpoints.__main__ import main  # noqa: E402
 from launcher.parallel.context import ParallelContext  # noqa: E402
 from launcher.shared import parse_event  # noqa: E402
@@ -44,9 +44,9 @@ class Training:
         self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.5)
 
     @property
-    def state(self) -> TrainState:
+    def state(self) -> State:
         shared = {"scheduler": self.scheduler}
-        return TrainState(model=self.model, optimizers=[self.optimizer], shared=shared)
+        return State(model=self.model, optimizers=[self.optimizer], shared=shared)
 
     def train(self, steps: range) -> list[float]:
         return [self._step(torch.Generator().manual_seed(step)) for step in steps]
@@ -248,16 +248,16 @@ def test_what_goes_wrong_in_the_thread_is_raised_at_the_next_call(
 # ---- What is of another model --------------------------------------------------------------
 
 
-def _refused(folder: Path, world: ParallelContext, state: TrainState) -> str:
+def _refused(folder: Path, world: ParallelContext, state: State) -> str:
     with pytest.raises(ParallelError) as caught:
         Checkpoints(folder, world).load(state)
     return str(caught.value)
 
 
-def _changed(change: Callable[[Any], Any]) -> TrainState:
+def _changed(change: Callable[[Any], Any]) -> State:
     training = Training()
     change(training.model)
-    return TrainState(model=training.model)
+    return State(model=training.model)
 
 
 @pytest.mark.parametrize(
@@ -287,16 +287,14 @@ def _changed(change: Callable[[Any], Any]) -> TrainState:
         ),
         (lambda: Training(kind=torch.optim.SGD).state, "was trained with AdamW, and has SGD here"),
         (
-            lambda: TrainState(
-                model=Training().model, shared={"scaler": torch.amp.GradScaler("cpu")}
-            ),
+            lambda: State(model=Training().model, shared={"scaler": torch.amp.GradScaler("cpu")}),
             "the checkpoint has no shared/scaler",
         ),
     ],
     ids=["missing", "foreign", "type", "shape", "tied", "optimizer", "shared"],
 )
 def test_a_checkpoint_of_another_model_is_refused(
-    tmp_path: Path, world: ParallelContext, state: Callable[[], TrainState], words: str
+    tmp_path: Path, world: ParallelContext, state: Callable[[], State], words: str
 ) -> None:
     saved(tmp_path, world, 2)
     assert words in _refused(tmp_path, world, state())
@@ -316,7 +314,7 @@ def test_an_optimizer_of_other_parameters_is_refused(
     training, other = Training(), Training()
     with pytest.raises(ParallelError, match=r"has a parameter of shape \[6, 6\] that is not the"):
         Checkpoints(tmp_path, world).save(
-            1, TrainState(model=training.model, optimizers=[other.optimizer])
+            1, State(model=training.model, optimizers=[other.optimizer])
         )
 
 
@@ -391,7 +389,7 @@ import resource
 sys.path.append({str(_TESTS)!r})
 from architectures import ARCHITECTURES
 from launcher.errors import ParallelError
-from launcher.parallel.checkpoints import Checkpoints, TrainState
+from launcher.parallel.checkpoints import Checkpoints, State
 from launcher.parallel.pipeline import Pipeline
 
 world = parallel.init(pipeline=2, microbatches=2)
@@ -443,7 +441,7 @@ def test_what_two_stages_save_one_process_loads(
     world = parallel.init()
     try:
         training = Training("gpt, tied")
-        state = TrainState(model=training.model, optimizers=[training.optimizer])
+        state = State(model=training.model, optimizers=[training.optimizer])
         assert Checkpoints(folder, world).load(state) == 2
         losses, _ = outcome.notes[0]
         for step in (2, 3):

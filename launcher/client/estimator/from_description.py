@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.client.request.channel_routing import MODEL_CONTENT
+from launcher.client.request.request_paths import read_paths
 from launcher.client.spec import DataService, InstanceGroup
 from launcher.client.spec.distributions.registry import distribution_from
 from launcher.shared import (
@@ -19,45 +20,6 @@ from launcher.shared import (
     JobDocument,
 )
 
-#: The path of each option in a description.
-_PLACES = {
-    "volume_size": "ResourceConfig.VolumeSizeInGB",
-    "volume_kms_key": "ResourceConfig.VolumeKmsKeyId",
-    "keep_alive_period_in_seconds": "ResourceConfig.KeepAlivePeriodInSeconds",
-    "training_plan": "ResourceConfig.TrainingPlanArn",
-    "instance_placement_config": "ResourceConfig.InstancePlacementConfig",
-    "container_arguments": "AlgorithmSpecification.ContainerArguments",
-    "training_repository_access_mode": "AlgorithmSpecification.TrainingImageConfig"
-    ".TrainingRepositoryAccessMode",
-    "training_repository_credentials_provider_arn": "AlgorithmSpecification.TrainingImageConfig"
-    ".TrainingRepositoryAuthConfig.TrainingRepositoryCredentialsProviderArn",
-    "input_mode": "AlgorithmSpecification.TrainingInputMode",
-    "metric_definitions": "AlgorithmSpecification.MetricDefinitions",
-    "enable_sagemaker_metrics": "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
-    "output_path": "OutputDataConfig.S3OutputPath",
-    "output_kms_key": "OutputDataConfig.KmsKeyId",
-    "max_run": "StoppingCondition.MaxRuntimeInSeconds",
-    "max_wait": "StoppingCondition.MaxWaitTimeInSeconds",
-    "use_spot_instances": "EnableManagedSpotTraining",
-    "checkpoint_s3_uri": "CheckpointConfig.S3Uri",
-    "checkpoint_local_path": "CheckpointConfig.LocalPath",
-    "max_retry_attempts": "RetryStrategy.MaximumRetryAttempts",
-    "tags": "Tags",
-    "subnets": "VpcConfig.Subnets",
-    "security_group_ids": "VpcConfig.SecurityGroupIds",
-    "encrypt_inter_container_traffic": "EnableInterContainerTrafficEncryption",
-    "enable_network_isolation": "EnableNetworkIsolation",
-    "enable_session_tag_chaining": "SessionChainingConfig.EnableSessionTagChaining",
-    "experiment_config": "ExperimentConfig",
-    "tensorboard_output_config": "TensorBoardOutputConfig",
-    "debugger_hook_config": "DebugHookConfig",
-    "rules": "DebugRuleConfigurations",
-    "profiler_config": "ProfilerConfig",
-    "profiler_rules": "ProfilerRuleConfigurations",
-    "enable_remote_debug": "RemoteDebugConfig.EnableRemoteDebug",
-    "enable_infra_check": "InfraCheckConfig.EnableInfraCheck",
-}
-
 
 def constructor_arguments(
     description: Mapping[str, Any], document: JobDocument | None
@@ -68,30 +30,32 @@ def constructor_arguments(
     argument of `fit`; and alternatives and capacity_retry, which are not part of a request.
     """
     resources = description.get("ResourceConfig", {})
-    algorithm = description.get("AlgorithmSpecification", {})
     groups = [_described_group(g, document) for g in resources.get("InstanceGroups", [])]
+    options = read_paths(description)
+    options.pop("inputs", None)
+    command = tuple(options.get("container_entry_point", ()))
+    is_spot = options.get("use_spot_instances", False)
     return {
+        **options,
         "entry_point": document.trainer.entry_point if document else "",
         "task": document and document.trainer.task,
-        "role": description.get("RoleArn"),
-        "image_uri": algorithm.get("TrainingImage"),
-        "algorithm_arn": algorithm.get("AlgorithmName"),
         "instance_groups": groups,
-        "instance_type": resources.get("InstanceType"),
-        "instance_count": resources.get("InstanceCount"),
         "distribution": document and distribution_from(document.trainer),
         "data_service": document and document.data and _data_service_of(document.data),
         "hyperparameters": {
             name: _decoded(value)
-            for name, value in description.get("HyperParameters", {}).items()
+            for name, value in options.get("hyperparameters", {}).items()
             if not name.startswith(TOOLKIT_PREFIX)
         },
         "environment": {
             name: value
-            for name, value in description.get("Environment", {}).items()
+            for name, value in options.get("environment", {}).items()
             if name != TOKEN_VARIABLE
         },
-        **_options(description),
+        **_model(description),
+        "container_entry_point": () if command == CONTAINER_ENTRYPOINT else command,
+        "disable_output_compression": options.get("disable_output_compression") == "NONE",
+        "allow_restart_from_scratch": is_spot and "checkpoint_s3_uri" not in options,
     }
 
 
@@ -123,28 +87,6 @@ def _data_service_of(part: DataPart) -> DataService:
         checksums=part.checksums,
         metrics_port=part.metrics_port,
     )
-
-
-def _options(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a job other than its machines, image and code."""
-    found = {name: _at(description, place) for name, place in _PLACES.items()}
-    options = {name: value for name, value in found.items() if value is not None}
-    command = tuple(_at(description, "AlgorithmSpecification.ContainerEntrypoint") or ())
-    spot = options.get("use_spot_instances", False)
-    return {
-        **options,
-        **_model(description),
-        "container_entry_point": () if command == CONTAINER_ENTRYPOINT else command,
-        "disable_output_compression": _at(description, "OutputDataConfig.CompressionType")
-        == "NONE",
-        "allow_restart_from_scratch": spot and "checkpoint_s3_uri" not in options,
-    }
-
-
-def _at(description: Any, place: str) -> Any:
-    for name in place.split("."):
-        description = (description or {}).get(name)
-    return description
 
 
 def _model(description: Mapping[str, Any]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from launcher.client.request.channel_routing import build_channels
 from launcher.client.request.extra import add_extra
-from launcher.client.request.request_options import build_options, present
+from launcher.client.request.request_options import options_of_request
+from launcher.client.request.request_paths import fill_paths
 from launcher.client.request.toolkit import build_hyperparameters
 from launcher.client.request.validation import find_violations
 from launcher.client.request.validation.violations import RequestJudge
@@ -64,19 +65,19 @@ def build_request(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
 
     Raises SpecError if `extra_request` contradicts the job.
     """
-    request: dict[str, Any] = {
-        "TrainingJobName": placement.job_name,
-        "AlgorithmSpecification": _algorithm(spec, placement),
-        "RoleArn": placement.role_arn,
-        "InputDataConfig": build_channels(spec, placement.code_uri),
-        "OutputDataConfig": _output(spec, placement),
-        "ResourceConfig": _resources(spec),
-        "StoppingCondition": _stopping_condition(spec),
-        "HyperParameters": _hyperparameters(spec, placement),
-        "Environment": _environment(spec, placement),
+    made = {
+        **_algorithm(spec, placement),
+        **_machines(spec),
+        **options_of_request(spec, placement.output_uri, placement.checkpoint_uri),
+        "role": placement.role_arn,
+        "inputs": build_channels(spec, placement.code_uri),
+        "output_path": placement.output_uri,
+        "disable_output_compression": "NONE" if spec.disable_output_compression else None,
+        "hyperparameters": _hyperparameters(spec, placement),
+        "environment": _environment(spec, placement),
     }
-    request.update(build_options(spec, placement.output_uri, placement.checkpoint_uri))
-    return add_extra(present(request), spec)
+    request = {"TrainingJobName": placement.job_name, **fill_paths(spec, made)}
+    return add_extra(request, spec)
 
 
 def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
@@ -116,64 +117,21 @@ def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocu
 
 
 def _algorithm(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
-    """Build the AlgorithmSpecification: it runs Launcher, the user's command, or the image's."""
+    """Return what runs: Launcher, the user's command, or the image's own."""
     command = CONTAINER_ENTRYPOINT if spec.starts_launcher else spec.container_entry_point
-    metrics = [{"Name": metric.name, "Regex": metric.regex} for metric in spec.metric_definitions]
-    image = "TrainingImage" if spec.algorithm_arn is None else "AlgorithmName"
-    return present(
-        {
-            image: placement.image_uri,
-            "TrainingInputMode": spec.input_mode,
-            "ContainerEntrypoint": list(command),
-            "ContainerArguments": list(spec.container_arguments),
-            "MetricDefinitions": metrics,
-            "EnableSageMakerMetricsTimeSeries": spec.enable_sagemaker_metrics,
-            "TrainingImageConfig": _registry(spec),
-        }
-    )
-
-
-def _registry(spec: JobSpec) -> dict[str, Any] | None:
-    """Build the TrainingImageConfig, which gives access to a private registry in a VPC."""
-    if spec.training_repository_access_mode is None:
-        return None
-    provider = spec.training_repository_credentials_provider_arn
-    credentials = provider and {"TrainingRepositoryCredentialsProviderArn": provider}
-    return present(
-        {
-            "TrainingRepositoryAccessMode": spec.training_repository_access_mode,
-            "TrainingRepositoryAuthConfig": credentials,
-        }
-    )
-
-
-def _output(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
-    return present(
-        {
-            "S3OutputPath": placement.output_uri,
-            "KmsKeyId": spec.output_kms_key,
-            "CompressionType": "NONE" if spec.disable_output_compression else None,
-        }
-    )
-
-
-def _resources(spec: JobSpec) -> dict[str, Any]:
-    return present(
-        {
-            **_machines(spec),
-            "VolumeSizeInGB": spec.volume_size,
-            "VolumeKmsKeyId": spec.volume_kms_key,
-            "KeepAlivePeriodInSeconds": spec.keep_alive_period_in_seconds,
-            "TrainingPlanArn": spec.training_plan,
-            "InstancePlacementConfig": spec.instance_placement_config,
-        }
-    )
+    is_image = spec.algorithm_arn is None
+    return {
+        "image_uri": placement.image_uri if is_image else None,
+        "algorithm_arn": None if is_image else placement.image_uri,
+        "container_entry_point": list(command),
+        "metric_definitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions],
+    }
 
 
 def _machines(spec: JobSpec) -> dict[str, Any]:
     if not spec.instance_groups:
         (group,) = spec.groups
-        return {"InstanceType": group.instance_type, "InstanceCount": group.instance_count}
+        return {"instance_type": group.instance_type, "instance_count": group.instance_count}
     groups = [
         {
             "InstanceGroupName": group.instance_group_name,
@@ -182,18 +140,13 @@ def _machines(spec: JobSpec) -> dict[str, Any]:
         }
         for group in spec.groups
     ]
-    return {"InstanceGroups": groups}
+    return {"instance_groups": groups, "instance_type": None, "instance_count": None}
 
 
 def _environment(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     hosts = sum(group.instance_count for group in spec.groups)
     secret = {TOKEN_VARIABLE: placement.token} if hosts > 1 and spec.starts_launcher else {}
     return {**spec.environment, **secret}
-
-
-def _stopping_condition(spec: JobSpec) -> dict[str, int]:
-    limits = {"MaxRuntimeInSeconds": spec.max_run, "MaxWaitTimeInSeconds": spec.max_wait}
-    return present(limits)
 
 
 def _train_group(spec: JobSpec, roles: Mapping[str, Role]) -> InstanceGroup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.client.spec.spec_names import names
@@ -21,7 +22,7 @@ class DataService:
     metrics_port: port of the Prometheus endpoint on the first train host; None disables it.
     """
 
-    datasets: tuple[str, ...] = ()
+    datasets: Sequence[str] = ()
     workers_per_host: int | None = None
     prefetch_bytes: int = 256 * 1024 * 1024
     start_timeout: int = 60 * 60

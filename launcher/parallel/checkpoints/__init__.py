@@ -1,7 +1,7 @@
 """Checkpoints of parallel training, over torch.distributed.checkpoint.
 
     checkpoints = Checkpoints(folder, world)
-    state = TrainState(model=pipeline, optimizers=[optimizer], loaders={"train": loader})
+    state = State(model=pipeline, optimizers=[optimizer], loaders={"train": loader})
     step = checkpoints.load(state) or 0
     ...
     checkpoints.save(step, state)      # written while training goes on
@@ -14,6 +14,6 @@ the model's own names. A folder counts as complete once its manifest exists and 
 
 from launcher.parallel.checkpoints.checkpoints import Checkpoints
 from launcher.parallel.checkpoints.exporting import export
-from launcher.parallel.checkpoints.train_state import TrainState
+from launcher.parallel.checkpoints.train_state import State
 
-__all__ = ["Checkpoints", "TrainState", "export"]
+__all__ = ["Checkpoints", "State", "export"]

@@ -13,7 +13,7 @@ from launcher.parallel.checkpoints import folders
 from launcher.parallel.checkpoints.agreement import gathered, together
 from launcher.parallel.checkpoints.contents import contents, tied
 from launcher.parallel.checkpoints.loading import fill
-from launcher.parallel.checkpoints.train_state import TrainState
+from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.checkpoints.writer import Writer
 from launcher.parallel.context import ParallelContext
 from launcher.runtime.event_log import emit
@@ -38,7 +38,7 @@ class Checkpoints:
         self._pending: Future[None] | None = None
         self._latest: int | None = None  # step that was saved or loaded
 
-    def save(self, step: int, state: TrainState, wait: bool = False) -> None:
+    def save(self, step: int, state: State, wait: bool = False) -> None:
         """Copy the state to CPU memory and write it in a thread while training goes on.
 
         Waits for the previous save and raises its error. A step that was just saved or loaded is
@@ -52,7 +52,7 @@ class Checkpoints:
         if wait:
             self._finish()
 
-    def load(self, state: TrainState) -> int | None:
+    def load(self, state: State) -> int | None:
         """Fill a state from the newest complete checkpoint; return its step, or None.
 
         Raises ParallelError when checkpoints exist but all are damaged, or when it is one of

@@ -20,7 +20,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.checkpoints.optimizers import optimizer_contents
 from launcher.parallel.checkpoints.parameter_names import named
 from launcher.parallel.checkpoints.random_states import random_states
-from launcher.parallel.checkpoints.train_state import TrainState
+from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 
@@ -42,7 +42,7 @@ def random_key(rank: int) -> str:
     return f"random/{rank}"
 
 
-def contents(state: TrainState, world: ParallelContext) -> dict[str, Any]:
+def contents(state: State, world: ParallelContext) -> dict[str, Any]:
     """Return what this rank saves, by key.
 
     Ranks with the same key have equal values, of which one is written. Buffers are saved by the
@@ -69,7 +69,7 @@ def contents(state: TrainState, world: ParallelContext) -> dict[str, Any]:
     return found | {random_key(world.rank): random_states(world.device)}
 
 
-def tied(state: TrainState) -> dict[str, str]:
+def tied(state: State) -> dict[str, str]:
     """Map the other names of tied parameters to the name that each is saved under."""
     return {other: each.names[0] for each in named(state.model) for other in each.names[1:]}
 

@@ -14,16 +14,14 @@ from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import manifests
 from launcher.parallel.checkpoints.agreement import gathered, together
 from launcher.parallel.checkpoints.targets import Targets
-from launcher.parallel.checkpoints.train_state import TrainState
+from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.checkpoints.writer import message_of
 from launcher.parallel.context import ParallelContext
 
 _MOST = 8  # problems that a message lists
 
 
-def fill(
-    state: TrainState, world: ParallelContext, folder: Path, group: dist.ProcessGroup
-) -> list[int]:
+def fill(state: State, world: ParallelContext, folder: Path, group: dist.ProcessGroup) -> list[int]:
     """Load on all ranks; return those for which the checkpoint has no random states.
 
     Raises ParallelError on all ranks when one cannot load it.
@@ -48,7 +46,7 @@ def fill(
 
 
 def _targets(
-    state: TrainState, world: ParallelContext, folder: Path
+    state: State, world: ParallelContext, folder: Path
 ) -> tuple[manifests.Manifest, Targets]:
     manifest = manifests.read_manifest(folder)
     saved = checkpoint.FileSystemReader(folder).read_metadata()

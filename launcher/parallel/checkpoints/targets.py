@@ -22,7 +22,7 @@ from launcher.parallel.checkpoints.contents import (
 from launcher.parallel.checkpoints.optimizers import OptimizerTargets
 from launcher.parallel.checkpoints.parameter_names import NamedParameters, module_of, named
 from launcher.parallel.checkpoints.random_states import begin_anew, restore
-from launcher.parallel.checkpoints.train_state import Stateful, TrainState
+from launcher.parallel.checkpoints.train_state import State, Stateful
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 
@@ -36,7 +36,7 @@ class Targets:
 
     def __init__(
         self,
-        state: TrainState,
+        state: State,
         world: ParallelContext,
         saved: Metadata,
         *,

@@ -25,7 +25,7 @@ class Stateful(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainState:
+class State:
     """Everything that is saved of a rank and loaded into it.
 
     model: this rank's Pipeline, or a module: bare, replicated by DDP, or sharded by FSDP2. Combine
