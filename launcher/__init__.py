@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from launcher.client.sessions.aws import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
     from launcher.client.sessions.local import LocalSession
-    from launcher.client.sessions.memory import MemoryRun, MemorySession
+    from launcher.client.sessions.memory_session import MemoryRun, MemorySession
     from launcher.client.spec import (
         CapacityRetry,
         DataParallel,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         PlatformError,
         Problem,
         Refused,
+        RequestRefused,
         RuntimeFault,
         SampleError,
         SpecError,
@@ -82,14 +83,15 @@ _HOMES = {
     "Partition": "shared.partitions",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
-    "MemorySession": "client.sessions.memory",
-    "MemoryRun": "client.sessions.memory",
+    "MemorySession": "client.sessions.memory_session",
+    "MemoryRun": "client.sessions.memory_session",
     "Session": "client.sessions.aws.sdk_v2_session",
     "get_execution_role": "client.sessions.aws.sdk_v2_session",
     "LauncherError": "errors",
     "Problem": "errors",
     "SpecError": "errors",
     "PlatformError": "errors",
+    "RequestRefused": "errors",
     "JobNotFound": "errors",
     "JobFailed": "errors",
     "JobStopped": "errors",
@@ -140,6 +142,7 @@ __all__ = [
     "Problem",
     "SpecError",
     "PlatformError",
+    "RequestRefused",
     "JobNotFound",
     "JobFailed",
     "JobStopped",

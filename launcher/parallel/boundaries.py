@@ -14,7 +14,7 @@ from launcher.parallel.graph import holds_tensors, trace
 from launcher.parallel.stages import StageInspection
 
 
-def boundaries(model: nn.Module, arguments: Mapping[str, Any]) -> list[str]:
+def boundaries(model: nn.Module, arguments: Mapping[str, object]) -> list[str]:
     """Return the modules, in order, at which a stage can begin.
 
     The first module that the model calls is not among them, nor any that it calls several times.
@@ -42,7 +42,7 @@ def _candidates(graph: fx.Graph) -> Iterator[str]:
 
 
 def _reach(
-    graph: fx.Graph, stage_of: Mapping[fx.Node, int], values: Mapping[fx.Node, Any]
+    graph: fx.Graph, stage_of: Mapping[fx.Node, int], values: Mapping[fx.Node, object]
 ) -> dict[fx.Node, int]:
     """Return the last stage that needs each node's value, if all candidates were cuts."""
     last = dict(stage_of)
@@ -54,7 +54,7 @@ def _reach(
     return last
 
 
-def _is_sent(node: fx.Node, values: Mapping[fx.Node, Any]) -> bool:
+def _is_sent(node: fx.Node, values: Mapping[fx.Node, object]) -> bool:
     return node.op in ("placeholder", "output") or holds_tensors(values[node])
 
 

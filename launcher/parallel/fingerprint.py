@@ -15,7 +15,7 @@ from launcher.parallel.graph import in_order, trace
 from launcher.shared.partitions.partition_file import Fingerprint
 
 
-def taken(model: nn.Module, arguments: Mapping[str, Any]) -> Fingerprint:
+def taken(model: nn.Module, arguments: Mapping[str, object]) -> Fingerprint:
     """Return the fingerprint of a model.
 
     arguments: of one microbatch, by name. Raises ParallelError.

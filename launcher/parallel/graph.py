@@ -123,7 +123,7 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
         self._whole = whole
         self._outside = _mode()
 
-    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+    def create_node(self, *args: object, **kwargs: object) -> fx.Node:
         """Create a node, unless a context that a graph would lose surrounds it."""
         if _mode() != self._outside:  # a graph would lose it
             raise fx.proxy.TraceError("torch.no_grad or torch.autocast is about a part of it")
@@ -142,10 +142,10 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
     def call_module(
         self,
         m: nn.Module,
-        forward: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+        forward: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
         """Trace into a module, or record it as one call if that fails or draws random numbers."""
         before = next(iter(reversed(self.graph.nodes)), None)
         with contextlib.suppress(*_UNTRACEABLE), undrawn() as has_drawn:
@@ -162,7 +162,7 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
             self.graph.erase_node(node)
 
 
-def _mode() -> tuple[Any, ...]:
+def _mode() -> tuple[object, ...]:
     """Return the state that torch.no_grad and torch.autocast change for operations within them."""
     devices = ("cpu", "cuda")
     return (
@@ -177,7 +177,7 @@ def holds_tensors(value: Any) -> bool:
     return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
 
 
-def in_order(model: nn.Module, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def in_order(model: nn.Module, arguments: Mapping[str, object]) -> dict[str, object]:
     """Return a model's arguments in the order of its forward's parameters."""
     return {
         name: arguments[name] for name in signature(model.forward).parameters if name in arguments

@@ -84,8 +84,8 @@ class StageEnds:
 
 
 def of_stage(
-    held: Any, kept: Any, passing: Any, ends: StageEnds, *, waiting: int, microbatches: int
-) -> Any:
+    held: object, kept: object, passing: object, ends: StageEnds, *, waiting: int, microbatches: int
+) -> object:
     """Return the bytes of a stage.
 
     held: parameters, gradients, optimizer state. kept: activations of one in-flight microbatch.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import fx, nn
@@ -48,7 +47,7 @@ def merge_stages(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
     return container
 
 
-def _put(module: nn.Module, name: str, value: Any, *, persistent: bool = True) -> None:
+def _put(module: nn.Module, name: str, value: object, *, persistent: bool = True) -> None:
     """Set a module's parameter or buffer by its dotted name; create modules that are missing."""
     *path, leaf = name.split(".")
     for part in path:

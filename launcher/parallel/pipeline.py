@@ -59,7 +59,7 @@ class Pipeline:
         world: ParallelContext,
         *,
         starts: Sequence[str] | Pins | None = None,
-        example: Mapping[str, Any],
+        example: Mapping[str, object],
         loss: Loss,
         valid: Valid | None = None,
         schedule: Schedule | str | None = None,
@@ -196,7 +196,7 @@ class Pipeline:
             return_outputs=False,
         )
 
-    def _weigh(self, output: Any, target: Any) -> torch.Tensor:
+    def _weigh(self, output: object, target: object) -> torch.Tensor:
         """Return a microbatch's share of the loss, for the backward pass."""
         with self._autocasting():
             loss, weight = self._loss(self._sections[-1].whole(output), target)

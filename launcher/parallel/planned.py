@@ -47,7 +47,7 @@ def starts(
 
 
 def _of_file(
-    model: nn.Module, world: ParallelContext, example: Mapping[str, Any]
+    model: nn.Module, world: ParallelContext, example: Mapping[str, object]
 ) -> tuple[str, ...]:
     path = Path(os.environ.get("SM_MODULE_DIR", "."), world.job.partition_file)
     partition = Partition.read(path)

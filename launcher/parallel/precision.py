@@ -28,7 +28,7 @@ class Precision(str, enum.Enum):
 
 def autocasting(
     precision: Precision | str | None, device: torch.device
-) -> Callable[[], AbstractContextManager[Any]]:
+) -> Callable[[], AbstractContextManager[object]]:
     """Return a factory of contexts for forward passes and losses.
 
     None: contexts that change nothing. Raises ParallelError for an unknown precision.

@@ -57,7 +57,7 @@ class Randomness:
 
         return enter
 
-    def _leave(self, module: nn.Module, arguments: Any, output: Any) -> None:
+    def _leave(self, module: nn.Module, arguments: object, output: object) -> None:
         self._outside.pop().restore()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch.distributed.pipelining import (
     PipelineStage,
@@ -17,13 +17,17 @@ from launcher.parallel.dims import ParallelDims
 from launcher.shared import Schedule
 from launcher.shared.partitions.schedule_orders import Orders
 
+PipelineSchedule: TypeAlias = (
+    ScheduleGPipe | Schedule1F1B | ScheduleInterleaved1F1B | ScheduleInterleavedZeroBubble
+)
+
 
 def scheduled(
     schedule: Schedule,
     stages: Sequence[PipelineStage],
     degrees: ParallelDims,
-    loss: Callable[[Any, Any], Any],
-) -> Any:
+    loss: Callable[[object, object], object],
+) -> PipelineSchedule:
     """Return a schedule over this rank's stages; gradients are sums over the microbatches.
 
     loss: of a last stage's output and the targets of one microbatch. Raises ParallelError.

@@ -29,7 +29,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
         number: int,
         *,
         is_split: bool = False,
-        autocasting: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        autocasting: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         super().__init__()
         self._is_split = is_split

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,7 +18,7 @@ from launcher.parallel.stages import Stage, Value, on_meta
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
 
 
-def shapes(arguments: Iterable[Any]) -> Shapes:
+def shapes(arguments: Iterable[object]) -> Shapes:
     """Return the shapes and dtypes that identify microbatches of this kind."""
     return tuple((each.shape, each.dtype) for each in arguments if isinstance(each, torch.Tensor))
 

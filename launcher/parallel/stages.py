@@ -48,7 +48,9 @@ class Stage:
     drawing: Mapping[str, int]
 
 
-def cut(model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, Any]) -> list[Stage]:
+def cut(
+    model: nn.Module, cuts: Sequence[str] | Pins, arguments: Mapping[str, object]
+) -> list[Stage]:
     """Cut a model into stages.
 
     cuts: the module at which each stage but the first begins, or modules that are pinned.
@@ -72,7 +74,7 @@ class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any
         #: The modules that draw random numbers in train mode.
         self.drawing: set[str] = set()
 
-    def at(self, arguments: Mapping[str, Any]) -> dict[fx.Node, Any]:
+    def at(self, arguments: Mapping[str, object]) -> dict[fx.Node, object]:
         """Return the values of all nodes for these arguments."""
         given = list(self._in_order(arguments))
         buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
@@ -96,7 +98,7 @@ class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any
         self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
         return value
 
-    def _refusal(self, arguments: Mapping[str, Any], error: TypeError) -> Exception:
+    def _refusal(self, arguments: Mapping[str, object], error: TypeError) -> Exception:
         """Return the error to raise; explain it if the model was called without some arguments."""
         names = [str(node.target) for node in self.module.graph.find_nodes(op="placeholder")]
         if not (missing := [name for name in names if name not in arguments]):
@@ -109,7 +111,7 @@ class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any
             "for them into a module of its own"
         )
 
-    def _in_order(self, arguments: Mapping[str, Any]) -> Iterator[Any]:
+    def _in_order(self, arguments: Mapping[str, object]) -> Iterator[object]:
         for node in self.module.graph.find_nodes(op="placeholder"):
             if str(node.target) in arguments:
                 yield arguments[str(node.target)]

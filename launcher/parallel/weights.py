@@ -38,7 +38,7 @@ class MeanLoss:
         self._loss = loss
         self._parts = parts
 
-    def __call__(self, output: Any, target: Any) -> tuple[torch.Tensor, float]:
+    def __call__(self, output: object, target: object) -> tuple[torch.Tensor, float]:
         """Return the loss times its weight, and the weight."""
         return self._loss(output, target) / self._parts, 1 / self._parts
 
@@ -61,7 +61,7 @@ class WeightedLoss:
         self._valid = valid
         self._count = 0.0
 
-    def __call__(self, output: Any, target: Any) -> tuple[torch.Tensor, float]:
+    def __call__(self, output: object, target: object) -> tuple[torch.Tensor, float]:
         """Return the loss times its weight, and the weight."""
         weight = float(self._valid(target))
         self._count += weight

@@ -59,12 +59,13 @@ class DataPart:
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields as JSON holds them."""
-        newer = {
+        newer: dict[str, Any] = {
             "local_workers": self.local_workers,
             "checksums": self.checksums,
             "metrics_port": self.metrics_port,
-            "engine": self.engine,
         }
+        if self.engine != DEFAULT_ENGINE:
+            newer["engine"] = self.engine
         return {
             "datasets": list(self.datasets),
             "workers_per_host": self.workers_per_host,

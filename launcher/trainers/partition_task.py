@@ -143,7 +143,7 @@ def _made(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Modu
     return model, replace(sample, arguments=named)
 
 
-def _microbatch(task: Task, request: PartitionJob) -> tuple[tuple[Any, ...], Any]:
+def _microbatch(task: Task, request: PartitionJob) -> tuple[tuple[object, ...], object]:
     degrees = ParallelDims(
         world=request.partitions * request.replicas,
         pipeline=request.partitions,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
-from typing import Any
 
 from launcher.errors import ParallelError
 from launcher.trainers.task import Task
 
 
-def make_task(reference: str, hyperparameters: Mapping[str, Any]) -> Task:
+def make_task(reference: str, hyperparameters: Mapping[str, object]) -> Task:
     """Return the Task that "module:function" names or returns for these hyperparameters.
 
     The hyperparameter batch-size becomes the argument batch_size. Raises whatever the module or the
@@ -37,7 +36,7 @@ def make_task(reference: str, hyperparameters: Mapping[str, Any]) -> Task:
     return task
 
 
-def _check(reference: str, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
+def _check(reference: str, signature: inspect.Signature, arguments: Mapping[str, object]) -> None:
     try:
         signature.bind(**arguments)
     except TypeError as error:

@@ -43,7 +43,10 @@ def asked(s3_bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **f
     }
     request = s3_bench.request("pass", **fields)
     del request["AlgorithmSpecification"]["ContainerEntrypoint"]
-    request["InputDataConfig"] = fields.get("channels", [])
+    if channels := fields.get("channels"):
+        request["InputDataConfig"] = channels
+    else:
+        request.pop("InputDataConfig", None)
     given = {name: json.dumps(value) for name, value in values.items() if value is not None}
     return request | {
         "HyperParameters": given,

@@ -283,7 +283,7 @@ def refused(name, call, *arguments):
         words[name] = str(error)
 
 def modelled(net):
-    smp.session.session().models.clear()
+    smp.smp_session.session().models.clear()
     global model
     model = smp.DistributedModel(net.double())
 
@@ -388,7 +388,7 @@ words = {}
 smp.init(microbatches=2)
 
 def refused(name, step=None, *, train=True, options={}, given=(torch.ones(4, 6),), **decorated):
-    smp.session.session().models.clear()
+    smp.smp_session.session().models.clear()
     global model
     torch.manual_seed(0)
     try:

@@ -13,7 +13,7 @@ from launcher.client.cli.verb_output import answers, print_json, tell
 from launcher.client.sessions.resolve import aws_session, local_session
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobSummary
+    from launcher.shared.training_job_types import TrainingJobSummary
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 

@@ -17,12 +17,12 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 def _values(
     _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the hyperparameters by name, as a job file would hold them."""
     return dict(map(_value, given))
 
 
-def _value(text: str) -> tuple[str, Any]:
+def _value(text: str) -> tuple[str, object]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise click.BadParameter(f"{text!r} is not NAME=VALUE")

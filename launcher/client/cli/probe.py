@@ -60,7 +60,7 @@ def probe(
     return 0
 
 
-def _store(found: Mapping[str, Any], path: Path) -> None:
+def _store(found: Mapping[str, object], path: Path) -> None:
     try:
         path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     except OSError as error:

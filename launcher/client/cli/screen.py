@@ -13,7 +13,7 @@ from launcher.client.cli.verb_output import print_json
 _COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
 
 
-def summary_screen(summary: Mapping[str, Any]) -> str:
+def summary_screen(summary: Mapping[str, object]) -> str:
     """Return status, hosts per group, cost, data, metrics, model, and the next commands as text."""
     return "\n".join(_lines(summary))
 
@@ -85,7 +85,7 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield _row("Spot", f"{cost['spot_saving']:.1%} saved")
 
 
-def _data_lines(data: Mapping[str, Any] | None) -> Iterator[str]:
+def _data_lines(data: Mapping[str, object] | None) -> Iterator[str]:
     if data is None:
         return
     for number, text in enumerate(_data_texts(data)):

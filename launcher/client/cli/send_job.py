@@ -23,7 +23,7 @@ from launcher.client.spec import JobSpec
 from launcher.client.submit import create, send, upload
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 @dataclass(kw_only=True)

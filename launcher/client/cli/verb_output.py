@@ -89,7 +89,7 @@ def group_prefix(group: str, host: str, groups: list[str], width: int) -> str:
     return click.style(f"{group}/{host}".ljust(width) + " |", fg=colour)
 
 
-def _described(error: LauncherError) -> dict[str, Any]:
+def _described(error: LauncherError) -> dict[str, object]:
     described: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, SpecError):
         described["problems"] = [

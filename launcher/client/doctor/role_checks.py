@@ -60,7 +60,7 @@ def _judged(named: str, role: Mapping[str, Any]) -> CheckResult:
     )
 
 
-def _trusts_sagemaker(statement: Mapping[str, Any]) -> bool:
+def _trusts_sagemaker(statement: Mapping[str, object]) -> bool:
     principal = statement.get("Principal", {})
     services = _listed(principal.get("Service", [])) if isinstance(principal, Mapping) else []
     actions = _listed(statement.get("Action", []))

@@ -14,13 +14,15 @@ from launcher.client.request.validation.model_limits import find_violations_of
 from launcher.client.request.validation.service_model import service_model
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from botocore.model import OperationModel, Shape
+
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 #: Required by the model, but AWS omits it until there are any (observed in AWS's responses).
 _OFTEN_ABSENT = 'Missing required parameter in input: "ModelArtifacts"'
 
 
-def operation_model(name: str) -> Any:
+def operation_model(name: str) -> OperationModel:
     """Return botocore's model of an operation."""
     return service_model().operation_model(name)
 
@@ -40,7 +42,7 @@ def answered(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _shaped(value: Any, shape: Any) -> Any:
+def _shaped(value: Any, shape: Shape) -> Any:
     if shape.type_name == "structure":
         return {
             name: _shaped(value[name], member)
@@ -76,12 +78,12 @@ def taken(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _complaints(value: Any, shape: Any) -> list[str]:
+def _complaints(value: object, shape: Shape) -> list[str]:
     report: str = ParamValidator().validate(value, shape).generate_report()
     return report.splitlines()
 
 
-def _known(value: Any, shape: Any) -> Any:
+def _known(value: Any, shape: Shape) -> Any:
     """Return the parts of a value that a shape defines, in the order in which they were sent."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         return {

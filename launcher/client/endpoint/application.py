@@ -54,7 +54,7 @@ class Application:
         self._objects = objects
         self._moto = moto
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def __call__(self, environ: dict[str, object], start_response: object) -> Iterable[bytes]:
         """Answer one request."""
         request = Request(environ)
         service = ""
@@ -88,7 +88,7 @@ class Application:
             return self._s3(request)
         return self._ask_moto(request.environ)
 
-    def _ask_moto(self, environ: dict[str, Any]) -> Response:
+    def _ask_moto(self, environ: dict[str, object]) -> Response:
         try:
             return Response.from_app(self._moto, environ)
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
@@ -126,7 +126,7 @@ class Application:
         return response
 
 
-def _arguments(request: Request) -> dict[str, Any]:
+def _arguments(request: Request) -> dict[str, object]:
     body = request.environ["wsgi.input"].read(request.content_length or 0)
     try:
         arguments = json.loads(body or b"{}")
@@ -137,7 +137,7 @@ def _arguments(request: Request) -> dict[str, Any]:
     return arguments
 
 
-def _with_body(request: Request, body: bytes) -> dict[str, Any]:
+def _with_body(request: Request, body: bytes) -> dict[str, object]:
     return {
         **request.environ,
         "wsgi.input": io.BytesIO(body),

@@ -12,11 +12,14 @@ import io
 import time
 from calendar import timegm
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.endpoint.api_error import Refusal
 from launcher.client.endpoint.credential import Credential
 from launcher.client.endpoint.signature import SignedRequest
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Request
 
 LOOPBACK = "127.0.0.1"
 _UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -48,7 +51,7 @@ class Gate:
         self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
         self._secrets = secrets
 
-    def admit(self, request: Any, credential: Credential) -> None:
+    def admit(self, request: Request, credential: Credential) -> None:
         """Raise Refusal for a request (werkzeug's) from elsewhere, or not as it was signed."""
         self._check_origin(request)
         service = credential.scope.service
@@ -67,7 +70,7 @@ class Gate:
                 403,
             )
 
-    def _check_origin(self, request: Any) -> None:
+    def _check_origin(self, request: Request) -> None:
         if request.headers.get("Host") not in self._hosts:
             raise Refusal("AccessDenied", f"this is {' or '.join(sorted(self._hosts))}", 403)
         if "Origin" in request.headers:
@@ -84,7 +87,7 @@ def _check_time(credential: Credential) -> None:
         raise Refusal("RequestExpired", f"Signature expired: {credential.time}", 403)
 
 
-def _check_headers(request: Any, credential: Credential) -> None:
+def _check_headers(request: Request, credential: Credential) -> None:
     """Refuse unsigned headers, which could extend a presigned URL (X-Amz-Copy-Source)."""
     present = {name.lower() for name, _ in request.headers}
     meant = {"host"} | {name for name in present if name.startswith("x-amz-")} - _ALWAYS_COVERED
@@ -97,7 +100,7 @@ def _check_headers(request: Any, credential: Credential) -> None:
         )
 
 
-def _covered(request: Any, credential: Credential) -> SignedRequest:
+def _covered(request: Request, credential: Credential) -> SignedRequest:
     return SignedRequest(
         scope=credential.scope,
         time=credential.time,
@@ -109,7 +112,7 @@ def _covered(request: Any, credential: Credential) -> SignedRequest:
     )
 
 
-def _payload_hash(request: Any, credential: Credential) -> str:
+def _payload_hash(request: Request, credential: Credential) -> str:
     """Return the payload's hash: from a header for S3's large bodies, else computed here."""
     if credential.scope.service == "s3":
         return str(request.headers.get("X-Amz-Content-Sha256", _UNSIGNED))

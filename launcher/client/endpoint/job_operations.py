@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.endpoint.api_error import Refusal, invalid
 from launcher.client.endpoint.running_endpoints import Entry, Registry
@@ -22,6 +22,9 @@ from launcher.client.sessions.local.job_description import job_arn
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.storage_folder import StorageFolder
 from launcher.errors import JobNotFound, PlatformError
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobSummary
 
 #: AWS's values for fields that the request left out.
 _DEFAULTS = {
@@ -79,7 +82,7 @@ class Jobs:
                 raise invalid(str(error)) from error
         return self.arn(name, region)
 
-    def describe(self, name: str, region: str) -> dict[str, Any]:
+    def describe(self, name: str, region: str) -> dict[str, object]:
         """Return a job's document; raise Refusal if this region has no job of that name."""
         entry = self.registry.read(name)
         try:
@@ -92,7 +95,7 @@ class Jobs:
             raise not_found()
         return self._presented(document, entry)
 
-    def summaries(self, region: str) -> Iterator[dict[str, Any]]:
+    def summaries(self, region: str) -> Iterator[TrainingJobSummary]:
         """Yield the list entries of a region's jobs, newest first."""
         names = set(self.registry.names(region))
         for summary in self._open_session(region).list_training_jobs()["TrainingJobSummaries"]:
@@ -149,7 +152,7 @@ class Jobs:
         return True
 
     @staticmethod
-    def _presented(document: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+    def _presented(document: Mapping[str, object], entry: Entry) -> dict[str, object]:
         tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
         return {
             **_DEFAULTS,

@@ -85,15 +85,15 @@ def _sortable(value: Any) -> Any:
     return value.timestamp() if isinstance(value, datetime) else value
 
 
-def _is_after(place: list[Any], last: list[Any], is_descending: bool) -> bool:
+def _is_after(place: list[object], last: list[object], is_descending: bool) -> bool:
     return place < last if is_descending else place > last
 
 
-def _sealed(place: list[Any]) -> str:
+def _sealed(place: list[object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
-def _opened(token: str) -> list[Any]:
+def _opened(token: str) -> list[object]:
     try:
         key, name = json.loads(base64.urlsafe_b64decode(token))
     except ValueError as error:

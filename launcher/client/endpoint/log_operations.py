@@ -127,5 +127,5 @@ def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
     return str(arguments.get("logStreamNamePrefix") or "")
 
 
-def _put(event: LogEvent) -> dict[str, Any]:
+def _put(event: LogEvent) -> dict[str, object]:
     return {"timestamp": int(event.time * 1000), "message": event.text}

@@ -49,7 +49,7 @@ class Operations:
             )
         return answered(name, operation(taken(name, arguments), region) or {})
 
-    def _create(self, arguments: Arguments, region: str) -> dict[str, Any]:
+    def _create(self, arguments: Arguments, region: str) -> dict[str, object]:
         self._jobs.check_name(arguments["TrainingJobName"], region)
         check_places(arguments, region, self._objects)
         return {"TrainingJobArn": self._jobs.create(arguments, region)}
@@ -57,10 +57,10 @@ class Operations:
     def _describe(self, arguments: Arguments, region: str) -> dict[str, Any]:
         return self._jobs.describe(arguments["TrainingJobName"], region)
 
-    def _list(self, arguments: Arguments, region: str) -> dict[str, Any]:
+    def _list(self, arguments: Arguments, region: str) -> dict[str, object]:
         return listed(self._jobs.summaries(region), arguments)
 
-    def _search(self, arguments: Arguments, region: str) -> dict[str, Any]:
+    def _search(self, arguments: Arguments, region: str) -> dict[str, object]:
         return searched(self._jobs.all(region), arguments)
 
     def _stop(self, arguments: Arguments, region: str) -> None:
@@ -80,13 +80,13 @@ class Operations:
 
     # tags --------------------------------------------------------------------------------------
 
-    def _add_tags(self, arguments: Arguments, region: str) -> dict[str, Any]:
+    def _add_tags(self, arguments: Arguments, region: str) -> dict[str, object]:
         name, entry = self._tagged(arguments, region)
         added = {tag["Key"]: tag["Value"] for tag in arguments["Tags"]}
         self._jobs.registry.write(name, Entry(region=region, tags={**entry.tags, **added}))
         return self._list_tags(arguments, region)
 
-    def _list_tags(self, arguments: Arguments, region: str) -> dict[str, Any]:
+    def _list_tags(self, arguments: Arguments, region: str) -> dict[str, object]:
         _, entry = self._tagged(arguments, region)
         return {"Tags": [{"Key": key, "Value": value} for key, value in entry.tags.items()]}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import Any
 from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Response
@@ -26,7 +25,7 @@ _XML_FORMS = {
 _XML_FORMS["sts"] = _XML_FORMS["iam"]
 
 
-def document(content: Mapping[str, Any]) -> Response:
+def document(content: Mapping[str, object]) -> Response:
     """Return the response for an operation's output."""
     return _answer(json.dumps(content), 200, _JSON, str(uuid.uuid4()))
 

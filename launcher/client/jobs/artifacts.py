@@ -10,7 +10,7 @@ from launcher.client.sessions.base import PlatformSession
 from launcher.errors import LauncherError, PlatformError, Refused
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: Called with a file's name, the bytes copied so far, and its size (None: unknown).
 FileProgress = Callable[[str, int, "int | None"], None]

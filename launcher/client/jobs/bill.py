@@ -10,7 +10,7 @@ from launcher.client.catalogue.cost import CostEstimate, dollars_text, estimate,
 from launcher.client.jobs.group_hosts import host_groups
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 
 @dataclass(frozen=True, kw_only=True)

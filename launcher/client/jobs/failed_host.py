@@ -6,7 +6,6 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from launcher.client.jobs.log_line import LogLine
 
@@ -44,7 +43,7 @@ def find_failed_host(lines: Iterable[LogLine]) -> FailedHost | None:
     return None if failed is None else _of(last[failed])
 
 
-def to_plain(failed: FailedHost | None) -> dict[str, Any] | None:
+def to_plain(failed: FailedHost | None) -> dict[str, object] | None:
     """Convert to plain values, as `-o json` prints them."""
     if failed is None:
         return None

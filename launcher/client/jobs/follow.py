@@ -15,7 +15,7 @@ from launcher.client.jobs.merged_log import MergedLog
 from launcher.client.sessions.base import TERMINAL_STATUSES
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: After this long without a line or a state change, send a notice that the job still runs.
 IDLE_SECONDS = 60.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from launcher.shared import HOMOGENEOUS_GROUP
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import (
+    from launcher.shared.training_job_types import (
         GroupFields,
         ResourceFields,
         TrainingJobDescription,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from launcher.client.spec.spec_findings import choice_fix
 from launcher.errors import Problem, SpecError
@@ -40,7 +39,7 @@ def training_hosts(
     return frozenset(host for host, group in groups.items() if roles.get(group) is Role.TRAIN)
 
 
-def _unknown(kind: str, given: str | None, known: Mapping[str, Any]) -> Iterator[Problem]:
+def _unknown(kind: str, given: str | None, known: Mapping[str, object]) -> Iterator[Problem]:
     if given is not None and given not in known:
         yield Problem(
             what=f"the job has no {kind} {given!r}; it has {', '.join(known)}",

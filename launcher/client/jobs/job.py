@@ -23,7 +23,7 @@ from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: How long a platform may not answer before waiting for a job ends with an error.
 GIVE_UP_SECONDS = 30 * 60.0

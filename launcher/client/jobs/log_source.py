@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from launcher.client.sessions.base import LogEvent, LogStream
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 
 class LogSource(Protocol):

@@ -13,7 +13,7 @@ from launcher.client.sessions.base import LogEvent, LogStream
 from launcher.errors import CapacityError, CloudError
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 Answer = TypeVar("Answer")
 

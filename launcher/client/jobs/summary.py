@@ -12,7 +12,7 @@ from launcher.errors import JobFailed, JobStopped
 from launcher.shared import JobDocument, parse_event
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: The command line's exit code for each terminal status.
 EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
@@ -20,7 +20,7 @@ EXIT_CODES = {"Completed": 0, "Failed": JobFailed.exit_code, "Stopped": JobStopp
 
 def summarise(
     description: TrainingJobDescription, document: JobDocument | None, lines: Iterable[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the outcome as plain values.
 
     exit_code: None while the job runs. billable_seconds: summed over the group's hosts, None until

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from launcher.client.spec import CapacityRetry, JobSpec
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 _ONCE = CapacityRetry(attempts=1, wait_seconds=0)
 #: The beginning of DescribeTrainingJob's FailureReason, and the text that follows it.

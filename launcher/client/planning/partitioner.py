@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from launcher.client.planning.partition_process import answer
 from launcher.client.planning.partition_request import PartitionRequest
@@ -32,7 +32,7 @@ def partition(
     precision: str | None = None,
     recomputed: Sequence[str] = (),
     replicas: int = 1,
-    hyperparameters: Mapping[str, Any] | None = None,
+    hyperparameters: Mapping[str, object] | None = None,
     source_dir: str | PathLike[str] = ".",
     bandwidth: float | str | None = None,
     latency: float | str | None = None,

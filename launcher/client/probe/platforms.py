@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.jobs.job import Job
 from launcher.client.probe.probe_answers import collect
@@ -16,7 +16,7 @@ from launcher.client.submit import send
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
     pass
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE_HERE = {"wait_seconds": 60, "linger_seconds": 1}
 
 
-def ask_this_machine(tell: Callable[[str], None]) -> dict[str, Any]:
+def ask_this_machine(tell: Callable[[str], None]) -> dict[str, object]:
     """Return the answers of the local session by isolation, for those that work here."""
     return {
         isolation.value: _ask(isolation.value, tell)
@@ -47,7 +47,7 @@ def request_for_aws(role: str | None, image: str | None, output: str | None) -> 
     return redacted(build_probe(spec, placement).request)
 
 
-def _ask(isolation: str, tell: Callable[[str], None]) -> dict[str, Any]:
+def _ask(isolation: str, tell: Callable[[str], None]) -> dict[str, object]:
     session = LocalSession(isolation=isolation)
     spec = probe_spec(_PATIENCE_HERE)
     job = Job(new_job_name(spec), session)

@@ -13,12 +13,12 @@ from launcher.client.jobs.job import Job
 from launcher.errors import LauncherError
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 _ARCHIVES = ("model.tar.gz", "output.tar.gz")
 
 
-def collect(job: Job) -> dict[str, Any]:
+def collect(job: Job) -> dict[str, object]:
     """Read the results of a finished probe from its artifacts, on any platform.
 
     Raises LauncherError when no host left an answer.

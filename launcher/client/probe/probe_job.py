@@ -6,7 +6,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from launcher.client.request.builder import JobLocation, build_request
 from launcher.client.request.prepared import Submission
@@ -14,7 +14,7 @@ from launcher.client.spec import JobSpec, TrainingInput
 from launcher.shared import CODE_CHANNEL
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 _FOLDER = Path(__file__).parent
 _PROGRAM = "probe.pyz"
@@ -28,7 +28,7 @@ _ROUTES = {
 _SHARDS = ("a.txt", "b.txt", "c.txt", "d.txt")
 
 
-def probe_spec(changes: Mapping[str, Any]) -> JobSpec:
+def probe_spec(changes: Mapping[str, object]) -> JobSpec:
     """Return the packaged job file's spec, with some hyperparameters changed."""
     spec = JobSpec.from_yaml(_FOLDER / "job.yaml")
     return spec.replace(hyperparameters={**spec.hyperparameters, **changes})

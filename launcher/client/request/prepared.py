@@ -26,7 +26,7 @@ from launcher.shared import (
 from launcher.shared.partitions import Partition
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import (
+    from launcher.shared.training_job_types import (
         TrainingJobDescription,
         TrainingJobRequest,
     )

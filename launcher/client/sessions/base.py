@@ -28,19 +28,20 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from launcher.client.request.training_job_types import (
-        TrainingJobCreated,
-        TrainingJobDescription,
-        TrainingJobRequest,
-    )
     from launcher.client.request.validation.violations import RequestJudge
     from launcher.client.spec import JobSpec
     from launcher.errors import CloudError
+    from launcher.shared.training_job_types import (
+        TrainingJobCreated,
+        TrainingJobDescription,
+        TrainingJobList,
+        TrainingJobRequest,
+    )
 
 #: Final values of TrainingJobStatus.
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
@@ -145,7 +146,7 @@ class PlatformSession(Protocol):
         CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
 
     # storage -----------------------------------------------------------------------------------

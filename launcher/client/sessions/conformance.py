@@ -29,10 +29,12 @@ from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared import TOKEN_VARIABLE
 
+__all__ = ["CLAUSES", "ClauseBroken", "SessionUnderTest", "check_session"]
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: The environment variable with the task of a clause's job: COMPLETE, FAIL or WAIT.
 TASK_VARIABLE = "LAUNCHER_CONFORMANCE_TASK"
@@ -57,7 +59,7 @@ class ClauseBroken(AssertionError):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionUnderTest:
-    """What the clauses need to know.
+    """Facts about a session that the clauses need.
 
     open: returns a session; each call another session of the same platform, where it can have two.
     fields: of the specs of the clauses' jobs: role, image_uri, instance_type, ...

@@ -24,7 +24,7 @@ GROUP = "launcher.sessions"
 _OWN = {
     "local": "launcher.client.sessions.local:LocalSession",
     "aws": "launcher.client.sessions.aws:AwsSession",
-    "memory": "launcher.client.sessions.memory:MemorySession",
+    "memory": "launcher.client.sessions.memory_session:MemorySession",
 }
 
 

@@ -8,7 +8,7 @@ from launcher.client.request.validation import Violation, find_violations
 from launcher.client.request.validation.violations import RequestPath
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple[Violation, ...]:

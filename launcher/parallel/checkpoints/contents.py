@@ -42,7 +42,7 @@ def random_key(rank: int) -> str:
     return f"random/{rank}"
 
 
-def contents(state: State, world: ParallelContext) -> dict[str, Any]:
+def contents(state: State, world: ParallelContext) -> dict[str, object]:
     """Return what this rank saves, by key.
 
     Ranks with the same key have equal values, of which one is written. Buffers are saved by the
@@ -79,7 +79,7 @@ def detached(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 
-def namer(named: Iterable[tuple[Any, str]]) -> Callable[[nn.Parameter], str]:
+def namer(named: Iterable[tuple[object, str]]) -> Callable[[nn.Parameter], str]:
     """Return a function that returns the name of a parameter."""
     names = {id(value): name for value, name in named}
 

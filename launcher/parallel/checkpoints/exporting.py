@@ -57,7 +57,7 @@ def _chosen(folder: Path) -> Path:
     return folders.folder_of(folder, choice.step)
 
 
-def _model_in(folder: Path) -> dict[str, Any]:
+def _model_in(folder: Path) -> dict[str, object]:
     saved = checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata
     room = {key: _room(each) for key, each in saved.items() if key.startswith(MODEL)}
     with warnings.catch_warnings():

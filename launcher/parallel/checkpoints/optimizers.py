@@ -23,7 +23,7 @@ _STATE, _OPTIONS = "optimizer/", "options/"
 NameOf = Callable[[nn.Parameter], str]
 
 
-def optimizer_contents(optimizer: Optimizer, name_of: NameOf) -> Iterator[tuple[str, Any]]:
+def optimizer_contents(optimizer: Optimizer, name_of: NameOf) -> Iterator[tuple[str, object]]:
     """Yield what is saved of an optimizer, by key."""
     packed = optimizer.state_dict()
     for number, group in enumerate(packed["param_groups"]):
@@ -68,7 +68,7 @@ class OptimizerTargets:
             if _OPTIONS + name not in self._saved:
                 yield f"the checkpoint has nothing of an optimizer for {name}"
 
-    def targets(self) -> Iterator[tuple[str, Any]]:
+    def targets(self) -> Iterator[tuple[str, object]]:
         """Yield the values to be filled, by key."""
         for name, parameter in self._parameters():
             yield _OPTIONS + name, None
@@ -76,7 +76,7 @@ class OptimizerTargets:
                 key = f"{_STATE}{name}/{field}"
                 yield key, _room(self._saved[key], parameter)
 
-    def take(self, loaded: Mapping[str, Any]) -> None:
+    def take(self, loaded: Mapping[str, object]) -> None:
         """Load the filled values into the optimizer."""
         packed = self._optimizer.state_dict()
         state, groups = {}, []
@@ -112,7 +112,7 @@ class OptimizerTargets:
                 yield self._name_of(parameter), parameter
 
 
-def _room(saved: Any, parameter: nn.Parameter) -> Any:
+def _room(saved: object, parameter: nn.Parameter) -> object:
     """Return an empty tensor for a saved one, sharded like its parameter; None for other values."""
     if not isinstance(saved, TensorStorageMetadata):
         return None

@@ -12,7 +12,7 @@ import torch
 from launcher.parallel.randomness import seed_at
 
 
-def random_states(device: torch.device) -> dict[str, Any]:
+def random_states(device: torch.device) -> dict[str, object]:
     """Return the states of Python, numpy and torch in this process, and of its GPU."""
     return {
         "python": random.getstate(),

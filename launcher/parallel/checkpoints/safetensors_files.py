@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from launcher.errors import ParallelError
 
 
-def write(model: dict[str, Any], tied: Mapping[str, str], file: Path) -> None:
+def write(model: dict[str, object], tied: Mapping[str, str], file: Path) -> None:
     """Write a .safetensors file. tied: further names, each with that of the tensor that it shares.
 
     The format has no shared tensors. Like safetensors.torch.save_model, this writes one of the

@@ -103,7 +103,7 @@ class Targets:
                 name, *here, *there
             )
 
-    def room(self) -> dict[str, Any]:
+    def room(self) -> dict[str, object]:
         """Return the values to fill, by key: the model's own tensors, and places for the rest."""
         wanted = [BATCHES, random_key(self._world.rank), *map(shared_key, self._state.shared)]
         found: dict[str, Any] = dict.fromkeys(key for key in wanted if key in self._saved)
@@ -142,7 +142,7 @@ class Targets:
             for replica in range(self._replicas)
         ]
 
-    def _place(self, name: str, loader: Stateful, loaded: Mapping[str, Any]) -> None:
+    def _place(self, name: str, loader: Stateful, loaded: Mapping[str, object]) -> None:
         """Load a loader's resume point; with another number of replicas, give it those of all."""
         places = [loaded[loader_key(name, replica)] for replica in range(self._replicas)]
         same = self._replicas == self._world.degrees.data

@@ -52,7 +52,7 @@ def rates(device: torch.device, dtype: torch.dtype) -> Rates:
     )
 
 
-def _seconds(what: Callable[[], Any], device: torch.device) -> float:
+def _seconds(what: Callable[[], object], device: torch.device) -> float:
     found = []
     for _ in range(_RUNS + 1):
         began = time.perf_counter()

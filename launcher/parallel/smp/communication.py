@@ -55,14 +55,14 @@ def dp_barrier() -> None:
     barrier(DP_GROUP)
 
 
-def allgather(obj: Any, group: CommGroup) -> list[Any]:
+def allgather(obj: object, group: CommGroup) -> list[Any]:
     """Return the objects of all ranks of a group, by rank; all of them call it."""
     found: list[Any] = [None] * dist.get_world_size(_group(group))
     dist.all_gather_object(found, obj, group=_group(group))
     return found
 
 
-def send(obj: Any, dest_rank: int, rank_type: RankType) -> None:
+def send(obj: object, dest_rank: int, rank_type: RankType) -> None:
     """Send an object to a rank, which calls `recv_from`."""
     dist.send_object_list(
         [obj], group=_group(rank_type), group_dst=dest_rank, device=session().world.device
@@ -78,7 +78,7 @@ def recv_from(src_rank: int, rank_type: RankType) -> Any:
     return found[0]
 
 
-def broadcast(obj: Any, group: CommGroup) -> None:
+def broadcast(obj: object, group: CommGroup) -> None:
     """Send an object to all other ranks of a group, which call `recv_from`."""
     members = _group(group)
     for each in range(dist.get_world_size(members)):

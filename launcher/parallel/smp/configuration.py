@@ -89,7 +89,7 @@ def configured(
     return found
 
 
-def _unknown(given: Mapping[str, Any], known: set[str]) -> Iterator[str]:
+def _unknown(given: Mapping[str, object], known: set[str]) -> Iterator[str]:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -97,7 +97,7 @@ def _unknown(given: Mapping[str, Any], known: set[str]) -> Iterator[str]:
             yield f"there is no {name!r}: {mend}"
 
 
-def _missing(config: Mapping[str, Any]) -> Iterator[str]:
+def _missing(config: Mapping[str, object]) -> Iterator[str]:
     for name, value in config.items():
         if name in _MISSING and value is not None and value != _MISSING[name][0]:
             yield f"{name} is {value!r}, which is not there: {_MISSING[name][1]}"

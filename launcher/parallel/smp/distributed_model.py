@@ -88,7 +88,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
             )
         return self._answer
 
-    def begin(self, loss: Callable[[Any, int], torch.Tensor]) -> int:
+    def begin(self, loss: Callable[[object, int], torch.Tensor]) -> int:
         """Start a step and return its number.
 
         loss: of the model's output and a microbatch's number.
@@ -150,7 +150,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         for each in self._waiting:
             each()
 
-    def _loss_of(self, output: Any, microbatch: torch.Tensor) -> torch.Tensor:
+    def _loss_of(self, output: object, microbatch: torch.Tensor) -> torch.Tensor:
         assert self._loss is not None  # the pipeline calls this within a step
         return self._loss(output, int(microbatch))
 
@@ -178,7 +178,9 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
 
     # Contents ---------------------------------------------------------------------------------
 
-    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+    def named_parameters(
+        self, *args: object, **kwargs: object
+    ) -> Iterator[tuple[str, nn.Parameter]]:
         """Yield the parameters of the whole model.
 
         Raises ParallelError once the model is partitioned.
@@ -247,7 +249,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         own = {name: whole[name] for name in target.state_dict() if name in whole}
         target.load_state_dict(own, strict=strict)
 
-    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+    def _apply(self, *args: object, **kwargs: object) -> object:
         if self._pipeline is not None:
             raise ParallelError(
                 "the model is moved or converted after its first step: do it before; "

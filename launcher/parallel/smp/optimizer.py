@@ -75,7 +75,7 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
         """Clear the gradients."""
         self.optimizer.zero_grad(set_to_none)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, object]) -> None:
         """Add a group of parameters to the wrapped optimizer."""
         self.optimizer.add_param_group(param_group)
 

@@ -62,7 +62,7 @@ def broadcast_outputs(returned: Sequence[Any], world: ParallelContext) -> list[A
     return list(here)
 
 
-def merge(name: str, returned: Sequence[Any]) -> Any:
+def merge(name: str, returned: Sequence[object]) -> object:
     """Return the common structure of all microbatches, with a StepOutput for each tensor.
 
     name: of the step function. Raises ParallelError for other values that differ.

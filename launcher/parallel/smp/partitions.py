@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from torch import nn
 
@@ -23,7 +22,7 @@ def partition(index: int) -> Iterator[None]:
     _check(index)
     make = nn.Module.__init__
 
-    def make_here(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+    def make_here(module: nn.Module, *args: object, **kwargs: object) -> None:
         make(module, *args, **kwargs)
         setattr(module, _PIN, index)
 

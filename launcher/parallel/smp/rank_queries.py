@@ -22,7 +22,7 @@ _Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"
 class Answer(Protocol):
     """The object behind a DistributedModel while a step function runs."""
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Handle a call of the model."""
         ...
 
@@ -53,7 +53,7 @@ class UntilCall:
         self._device = device
         self._is_mixed = is_mixed
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Raise Reached with the arguments; raise ParallelError for those that cannot be sent."""
         if torch.is_autocast_enabled(self._device.type) and not self._is_mixed:
             raise ParallelError(
@@ -66,7 +66,7 @@ class UntilCall:
         """Raise ParallelError: the model must be called first."""
         raise ParallelError(f"{self._name} calls model.backward before the model: swap them")
 
-    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+    def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Arguments:
         given = self._signature.bind(*args, **kwargs).arguments
         expected = list(self._signature.parameters)[: len(given)]
         if list(given) != expected:
@@ -99,7 +99,7 @@ class FromCall:
     loss: None until model.backward.
     """
 
-    def __init__(self, name: str, output: Any, *, training: bool) -> None:
+    def __init__(self, name: str, output: object, *, training: bool) -> None:
         self._name = name
         self._output = output
         self._training = training
@@ -108,7 +108,7 @@ class FromCall:
         self._origins = {each.grad_fn or each for each in leaves if each.requires_grad}
         self.loss: torch.Tensor | None = None
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Return the model's output. Raises ParallelError for a second call."""
         if self._is_called:
             raise ParallelError(
@@ -155,7 +155,7 @@ def _scalar(tensors: _Tensors, gradients: _Tensors | None) -> torch.Tensor:
     )
 
 
-def _comes_from(loss: torch.Tensor, origins: set[Any]) -> bool:
+def _comes_from(loss: torch.Tensor, origins: set[object]) -> bool:
     waiting: list[Any] = [loss.grad_fn or loss]
     seen: set[Any] = set()
     while waiting:

@@ -9,7 +9,7 @@ import torch
 from launcher.parallel.smp.smp_session import session
 
 
-def save(obj: Any, f: str, partial: bool = True, **options: Any) -> None:
+def save(obj: object, f: str, partial: bool = True, **options: object) -> None:
     """Write a file for this rank's stage (`f` and its number), or one file from the first stage.
 
     Called by all ranks of one replica. options: of torch.save.
@@ -18,7 +18,7 @@ def save(obj: Any, f: str, partial: bool = True, **options: Any) -> None:
         torch.save(obj, _file(f, partial), **options)
 
 
-def load(f: str, map_location: Any = "cpu", partial: bool = True, **options: Any) -> Any:
+def load(f: str, map_location: object = "cpu", partial: bool = True, **options: object) -> Any:
     """Read what `save` has written. options: of torch.load."""
     return torch.load(_file(f, partial), map_location=map_location, **options)
 

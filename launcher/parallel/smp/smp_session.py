@@ -36,7 +36,7 @@ class SmpSession:
 _sessions: list[SmpSession] = []
 
 
-def init(config: Mapping[str, Any] | None = None, **named: Any) -> None:
+def init(config: Mapping[str, object] | None = None, **named: object) -> None:
     """Join the other ranks.
 
     The settings are those of the job (its ModelParallel). config: smp's own `parameters`, which

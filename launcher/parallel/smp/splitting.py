@@ -79,7 +79,7 @@ class Splitting:
 
 
 def splitting(
-    function: Callable[..., Any], whole: Collection[str], axes: Mapping[str, int]
+    function: Callable[..., object], whole: Collection[str], axes: Mapping[str, int]
 ) -> Splitting:
     """Return the splitting rules of a function. Raises ParallelError for unknown arguments."""
     signature = inspect.signature(function)

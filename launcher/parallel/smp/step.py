@@ -52,7 +52,7 @@ def step(
     inputs = splitting(function, non_split_inputs, input_split_axes or {})
 
     @functools.wraps(function)
-    def stepped(*args: Any, **kwargs: Any) -> Any:
+    def stepped(*args: object, **kwargs: object) -> object:
         model = _model(function)
         count = session().part.microbatches
         return _Step(function, inputs.microbatches(args, kwargs, count), model).run()
@@ -75,7 +75,7 @@ class _Step:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         parts: list[inspect.BoundArguments],
         model: DistributedModel,
     ) -> None:

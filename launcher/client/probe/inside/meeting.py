@@ -34,7 +34,7 @@ class Patience:
     linger: float
 
 
-def leave_first(host: str, patience: Patience) -> dict[str, Any]:
+def leave_first(host: str, patience: Patience) -> dict[str, object]:
     """Act as the helper; its host ends as soon as this returns."""
     with ExitStack() as stack:
         wildcard = _bind_wildcard(stack)
@@ -52,7 +52,7 @@ def leave_first(host: str, patience: Patience) -> dict[str, Any]:
     return {"bound_wildcard_port": wildcard, "met": True}
 
 
-def stay(host: str, other: str, patience: Patience) -> dict[str, Any]:
+def stay(host: str, other: str, patience: Patience) -> dict[str, object]:
     """Act as the main host."""
     with ExitStack() as stack:
         wildcard = _bind_wildcard(stack)

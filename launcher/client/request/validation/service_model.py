@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from botocore.model import ServiceModel, StructureShape
 
 
 @functools.cache
-def service_model() -> Any:
+def service_model() -> ServiceModel:
     """Return the botocore.model.ServiceModel; it is read once, which takes 0.1 seconds.
 
     botocore's own loader finds it, so models that a user added below ~/.aws/models are used.
@@ -20,7 +23,7 @@ def service_model() -> Any:
 
 
 @functools.cache
-def input_shape() -> Any:
+def input_shape() -> StructureShape:
     """Return the shape (botocore.model.StructureShape) of a CreateTrainingJob request."""
     return service_model().operation_model("CreateTrainingJob").input_shape
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 #: A field of a request: ("ResourceConfig", "InstanceGroups", 0, "InstanceCount").
 RequestPath = tuple[str | int, ...]

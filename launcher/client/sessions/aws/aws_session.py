@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.request.images import image_of
 from launcher.client.request.prepared import redacted
@@ -27,14 +27,16 @@ from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
 
 if TYPE_CHECKING:
+    import boto3
     from typing_extensions import Unpack
 
-    from launcher.client.request.training_job_types import (
+    from launcher.client.spec import JobSpec
+    from launcher.shared.training_job_types import (
         TrainingJobCreated,
         TrainingJobDescription,
+        TrainingJobList,
         TrainingJobRequest,
     )
-    from launcher.client.spec import JobSpec
 
 
 def _tell_on_stderr(line: str) -> None:
@@ -59,7 +61,7 @@ class AwsSession:
         self,
         region: str | None = None,
         *,
-        boto_session: Any = None,
+        boto_session: boto3.Session | None = None,
         default_bucket: str | None = None,
         tell: Callable[[str], None] = _tell_on_stderr,
     ) -> None:
@@ -151,7 +153,7 @@ class AwsSession:
         CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
         filters = {
             "NameContains": NameContains,

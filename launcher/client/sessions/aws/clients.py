@@ -6,12 +6,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from launcher.client.sessions.aws.error_translation import no_region, translated
 from launcher.client.sessions.aws.foreign_jobs import refuse_foreign
 from launcher.errors import CredentialsExpired
+
+if TYPE_CHECKING:
+    import boto3
 
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
 #: Connections that a client keeps open; additional threads open more.
@@ -29,10 +32,10 @@ class Clients:
     read again once the credentials have expired, so that a renewal by another program is noticed.
     """
 
-    def __init__(self, region: str | None, given: Any = None) -> None:
+    def __init__(self, region: str | None, given: boto3.Session | None = None) -> None:
         self._given = given
         self._region = region
-        self._session: Any = given
+        self._session = given
         self._made: dict[str, Any] = {}
         self._lock = threading.RLock()
 

@@ -23,7 +23,7 @@ from launcher.client.sessions.aws.retries import (
 from launcher.errors import CloudError, JobNotFound, Refused, Unreachable
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import (
+    from launcher.shared.training_job_types import (
         TrainingJobDescription,
         TrainingJobRequest,
     )

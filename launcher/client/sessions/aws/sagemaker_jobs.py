@@ -13,7 +13,11 @@ from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.errors import JobNotFound, Refused
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobDescription
+    from launcher.shared.training_job_types import (
+        TrainingJobDescription,
+        TrainingJobList,
+        TrainingJobSummary,
+    )
 
 Answer = TypeVar("Answer")
 
@@ -51,7 +55,9 @@ def stop(clients: Clients, name: str) -> None:
             raise
 
 
-def summaries(clients: Clients, filters: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
+def summaries(
+    clients: Clients, filters: Mapping[str, object], limit: int | None
+) -> TrainingJobList:
     """Return the entries of ListTrainingJobs that pass the filters, newest first."""
     given = {name: value for name, value in filters.items() if value is not None}
     order = {"SortBy": "CreationTime", "SortOrder": "Descending"}
@@ -65,7 +71,7 @@ def summaries(clients: Clients, filters: Mapping[str, Any], limit: int | None) -
     return {"TrainingJobSummaries": list(islice(_entries(page), limit))}
 
 
-def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[TrainingJobSummary]:
     token: str | None = None
     while True:
         answer = retry(partial(page, token), _PATIENCE, is_throttled)

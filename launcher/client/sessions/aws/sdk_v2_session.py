@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.aws.aws_session import AwsSession
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    import boto3
 
 #: Files that `upload_data` stores in parallel.
 _UPLOADS = 10
@@ -18,7 +21,9 @@ _UPLOADS = 10
 class Session(AwsSession):
     """An AwsSession with the data methods of SDK v2's `sagemaker.Session`."""
 
-    def __init__(self, boto_session: Any = None, default_bucket: str | None = None) -> None:
+    def __init__(
+        self, boto_session: boto3.Session | None = None, default_bucket: str | None = None
+    ) -> None:
         super().__init__(boto_session=boto_session, default_bucket=default_bucket)
 
     @property

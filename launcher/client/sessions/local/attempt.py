@@ -37,7 +37,7 @@ from launcher.client.sessions.local.toolkit_mode import command_of, supply_scrip
 from launcher.shared.process_table import descendants
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)

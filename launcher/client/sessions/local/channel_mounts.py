@@ -19,7 +19,7 @@ from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 class DownloadFailed(PlatformError):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from launcher.shared import HOMOGENEOUS_GROUP
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.host_network import HostNetwork
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 @dataclass(frozen=True, kw_only=True)

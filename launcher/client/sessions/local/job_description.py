@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TypedDict, cast
 
-from launcher.client.request.training_job_types import (
+from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
+from launcher.shared.training_job_types import (
     ModelFields,
     TrainingJobDescription,
     TrainingJobRequest,
     TrainingJobSummary,
 )
-from launcher.client.sessions.base import TERMINAL_STATUSES
-from launcher.shared import FAILURE_REASON_LIMIT, REDACTED, TOKEN_VARIABLE
 
 ACCOUNT = "000000000000"
 #: The region of jobs on this machine, for sessions that name none.

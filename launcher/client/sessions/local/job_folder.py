@@ -31,8 +31,8 @@ from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.job_description import LocalJobRecord
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 __all__ = ["JobFolder", "Settings", "LOG_SUFFIX"]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
 from launcher.client.sessions.local import host_logs, job_description, local_storage
@@ -27,12 +27,13 @@ from launcher.shared import HostFailure
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from launcher.client.request.training_job_types import (
+    from launcher.client.spec import JobSpec
+    from launcher.shared.training_job_types import (
         TrainingJobCreated,
         TrainingJobDescription,
+        TrainingJobList,
         TrainingJobRequest,
     )
-    from launcher.client.spec import JobSpec
 
 
 class LocalSession:
@@ -179,7 +180,7 @@ class LocalSession:
         CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
         statuses = []
         for folder in self._store.all():

@@ -17,8 +17,8 @@ from launcher.client.sessions.local.toolkit_mode import is_script_mode, source_o
 from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.s3_process import S3Process
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 def uris_of(request: TrainingJobRequest) -> Iterator[tuple[str, str]]:

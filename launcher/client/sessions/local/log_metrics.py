@@ -14,7 +14,7 @@ from launcher.client.sessions.local.job_description import RecordedMetric
 from launcher.client.sessions.local.job_folder import JobFolder
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 _PERIOD_SECONDS = 1.0
 #: A pattern that takes longer for one line (catastrophic backtracking) is dropped.

@@ -16,7 +16,7 @@ from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.client.sessions.local.opt_ml import HostTree
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 #: Fast: weights hardly compress, and the user is waiting.
 _GZIP_LEVEL = 1

@@ -17,7 +17,7 @@ from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.shared import MlPaths
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import CheckpointFields, TrainingJobRequest
+    from launcher.shared.training_job_types import CheckpointFields, TrainingJobRequest
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def checkpoint_config(request: TrainingJobRequest) -> CheckpointFields | None:
     return {"LocalPath": str(MlPaths().checkpoints), **config}
 
 
-def resource_config(host: LocalHost, hosts: Sequence[LocalHost]) -> dict[str, Any]:
+def resource_config(host: LocalHost, hosts: Sequence[LocalHost]) -> dict[str, object]:
     """Return resourceconfig.json: the host's own name and group, and all other hosts.
 
     Host names are in alphabetical order, as on SageMaker: "algo-10" before "algo-2".

@@ -40,7 +40,7 @@ from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 
 class LocalJob:

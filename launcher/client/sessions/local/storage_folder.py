@@ -15,8 +15,8 @@ from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.job_description import LocalJobRecord
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 ROOT_VARIABLE = "LAUNCHER_HOME"
 

@@ -22,8 +22,8 @@ from launcher.errors import Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
     from launcher.client.sessions.local.s3_process import S3Process
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 _PROGRAM = "sagemaker_program"
 _SOURCE = "sagemaker_submit_directory"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from launcher.client.request.training_job_types import TrainingJobRequest
 from launcher.client.request.validation.rules import (
     channel_violations,
     machine_violations,
@@ -16,6 +15,7 @@ from launcher.client.request.validation.rules import (
     waiting_violations,
 )
 from launcher.client.request.validation.violations import Violation
+from launcher.shared.training_job_types import TrainingJobRequest
 
 Rule = Callable[[TrainingJobRequest], Iterator[Violation]]
 

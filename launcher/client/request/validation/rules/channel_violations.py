@@ -15,7 +15,7 @@ from launcher.client.request.validation.violations import RequestPath, Violation
 from launcher.client.spec.spec_findings import choice_fix
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import ChannelFields, TrainingJobRequest
+    from launcher.shared.training_job_types import ChannelFields, TrainingJobRequest
 
 _SOURCES = ("S3DataSource", "FileSystemDataSource", "DatasetSource")
 

@@ -18,7 +18,7 @@ from launcher.client.request.validation.rules.serverless_violations import SERVE
 from launcher.client.request.validation.violations import RequestPath, Violation, constraint_message
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import (
+    from launcher.shared.training_job_types import (
         GroupFields,
         PreferenceFields,
         ResourceFields,

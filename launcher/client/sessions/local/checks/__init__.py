@@ -16,7 +16,7 @@ from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.errors import PlatformError, Problem, RequestRefused
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 #: The channel with SDK v3's programs; the name is reserved for them.
 _DRIVERS = "sm_drivers"

@@ -10,7 +10,7 @@ from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import Problem
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 _KEY = "AWS_ACCESS_KEY_ID"
 

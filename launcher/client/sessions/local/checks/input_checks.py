@@ -13,7 +13,7 @@ from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import (
+    from launcher.shared.training_job_types import (
         ChannelFields,
         S3SourceFields,
         TrainingJobRequest,

@@ -17,7 +17,7 @@ from launcher.errors import PlatformError, Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import (
+    from launcher.shared.training_job_types import (
         CheckpointFields,
         LimitFields,
         MetricFields,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.errors import Problem
 
 if TYPE_CHECKING:
-    from launcher.client.request.training_job_types import TrainingJobRequest
+    from launcher.shared.training_job_types import TrainingJobRequest
 
 _REQUEST = (
     "TrainingJobName",
@@ -33,7 +33,7 @@ def check_fields(request: TrainingJobRequest) -> Iterator[Problem]:
 
 
 def _absent(
-    parts: Iterable[Mapping[str, Any]] | None, fields: Iterable[str], where: str
+    parts: Iterable[Mapping[str, object]] | None, fields: Iterable[str], where: str
 ) -> Iterator[Problem]:
     for number, part in enumerate(parts or (), start=1):
         for field in fields:

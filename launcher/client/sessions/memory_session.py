@@ -29,12 +29,12 @@ from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from launcher.client.request.training_job_types import (
+    from launcher.client.spec import JobSpec
+    from launcher.shared.training_job_types import (
         TrainingJobCreated,
         TrainingJobDescription,
         TrainingJobRequest,
     )
-    from launcher.client.spec import JobSpec
 
 MEMORY = Platform(
     name="memory",
