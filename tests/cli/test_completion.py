@@ -36,9 +36,14 @@ def home_with_jobs(tmp_path_factory):
     ):
         session.create_training_job(
             TrainingJobName=name,
-            AlgorithmSpecification={"ContainerEntrypoint": ["true"]},
+            RoleArn="arn:aws:iam::000000000000:role/local",
+            AlgorithmSpecification={
+                "TrainingImage": "local",
+                "TrainingInputMode": "File",
+                "ContainerEntrypoint": ["true"],
+            },
             OutputDataConfig={"S3OutputPath": f"file://{home}/output"},
-            ResourceConfig=resources,
+            ResourceConfig={"VolumeSizeInGB": 30, **resources},
             StoppingCondition={"MaxRuntimeInSeconds": 60},
         )
         Job(name, session).wait()
