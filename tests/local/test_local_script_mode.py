@@ -43,10 +43,9 @@ def asked(s3_bench: Bench, hyperparameters: Mapping[str, Any] | None = None, **f
     }
     request = s3_bench.request("pass", **fields)
     del request["AlgorithmSpecification"]["ContainerEntrypoint"]
-    if channels := fields.get("channels"):
-        request["InputDataConfig"] = channels
-    else:
-        request.pop("InputDataConfig", None)
+    del request["InputDataConfig"]
+    if "channels" in fields:
+        request["InputDataConfig"] = fields["channels"]
     given = {name: json.dumps(value) for name, value in values.items() if value is not None}
     return request | {
         "HyperParameters": given,

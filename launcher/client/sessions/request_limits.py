@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.request.validation import Violation, find_violations
-from launcher.client.request.validation.violations import RequestPath
-
 if TYPE_CHECKING:
+    from launcher.client.request.validation.violations import RequestPath, Violation
     from launcher.shared.training_job_types import TrainingJobRequest
 
 
@@ -16,6 +14,8 @@ def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple
 
     There a location may be a URI of the platform's own `scheme`, and any instance type is allowed.
     """
+    from launcher.client.request.validation import find_violations  # not for shell completion
+
     return tuple(
         found
         for found in find_violations(request)

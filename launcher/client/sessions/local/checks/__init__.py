@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from launcher.client.request.prepared import problem_of
 from launcher.client.sessions.local.checks.credential_checks import check_credentials
 from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.job_checks import check_groups, check_job, not_done
@@ -56,6 +55,8 @@ def find_problems(
 
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
+    from launcher.client.request.prepared import problem_of  # not loaded for shell completion
+
     said = "\n".join(map(str, own))
     for found in THIS_MACHINE.judge(request):
         if not any(isinstance(part, str) and part in said for part in found.path):
