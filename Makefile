@@ -9,13 +9,15 @@ WORKERS ?= 4
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
-.PHONY: help demo test test-full soak check mutants bench
+.PHONY: help demo test test-full coverage matrix soak check mutants bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
 	@echo "make test       run the tests (minutes)"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
+	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
+	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
 	@echo "make check      formatting, lint, types, import layers"
 	@echo "make mutants    the mutation score of rules, order and wire (an hour of one CPU)"
@@ -26,10 +28,18 @@ demo: $(READY)
 	$(BIN)/launcher run $(DIGITS)/job.yaml --local
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-full: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow or not slow"
+
+coverage: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= $(TESTS)
+	$(BIN)/python tests/coverage_by_room.py
+
+# PYTHONS="3.10 3.13" takes some; TESTS="tests/spec" takes some tests.
+matrix:
+	tests/matrix.sh
 
 soak: $(READY)
 	$(BIN)/python tests/soak.py

@@ -36,6 +36,7 @@ def run_ranks(
     Raises:
         subprocess.TimeoutExpired: After `patience` seconds; the ranks have been killed.
     """
+    output.unlink(missing_ok=True)
     server = _server()
     assert server.stdin is not None
     assert server.stdout is not None

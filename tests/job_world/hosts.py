@@ -99,14 +99,15 @@ class Hosts:
         """Start the named hosts, or all."""
         for name in hosts or self.hosts:
             host = self.hosts[name]
-            host.process = subprocess.Popen(
-                [self.python, str(host.paths.channels / "code" / LAUNCH_SCRIPT)],
-                env=self._variables(host),
-                stdout=host.log.open("ab"),
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            with host.log.open("ab") as log:
+                host.process = subprocess.Popen(
+                    [self.python, str(host.paths.channels / "code" / LAUNCH_SCRIPT)],
+                    env=self._variables(host),
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
 
     def wait(self, seconds: float = 90.0) -> dict[str, int]:
         """The exit codes of all started hosts."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from forked_ranks import run_ranks
 
 from launcher.shared import parse_event
 
@@ -109,32 +109,30 @@ def run(
     name: str = "job",
     **variables: str,
 ) -> Outcome:
-    """Run a task on so many ranks under torchrun; on one, as plain Python."""
+    """Run a task on so many forked ranks, as torchrun does; on one, as plain Python."""
     job = folder / name
     job.mkdir(parents=True, exist_ok=True)
     (job / "pipeline.py").write_text(PIPELINE)
     (job / "task.py").write_text(task)
-    under = ["-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={ranks}"]
-    under += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
-    done = subprocess.run(
-        [sys.executable, *(under if ranks > 1 else []), "-m", "launcher.trainers"],
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "SM_MODULE_DIR": str(job),
-            "SM_MODEL_DIR": str(job / "model"),
-            "SM_HPS": json.dumps(hyperparameters or {}),
-            "LAUNCHER_TASK": "task:make",
-            "LAUNCHER_PARALLEL": json.dumps(parallel or {}),
-            **variables,
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=PATIENCE,
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "OMP_NUM_THREADS": "1",
+        "SM_MODULE_DIR": str(job),
+        "SM_MODEL_DIR": str(job / "model"),
+        "SM_HPS": json.dumps(hyperparameters or {}),
+        "LAUNCHER_TASK": "task:make",
+        "LAUNCHER_PARALLEL": json.dumps(parallel or {}),
+        **variables,
+    }
+    code, output = run_ranks(
+        *("-m", "launcher.trainers"),
+        ranks=ranks,
+        variables=environment,
+        output=job / "output.log",
+        patience=PATIENCE,
     )
-    return Outcome(code=done.returncode, output=done.stdout, folder=job)
+    return Outcome(code=code, output=output, folder=job)
 
 
 def alone(task: Any) -> tuple[dict[str, Any], list[dict[str, float]]]:
