@@ -163,7 +163,7 @@ def test_the_first_word_of_the_data_service_may_take_as_long_as_hosts_start_apar
 
         def is_there() -> bool:
             here = frame()
-            return here is not None and here.f_code.co_name in ("hear", "_read_more", "backoff")
+            return here is not None and here.f_code.co_name in ("receive", "_read_more", "backoff")
 
         wait_until(is_there)
         here = frame()

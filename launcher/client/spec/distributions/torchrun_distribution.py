@@ -1,4 +1,4 @@
-"""What the distributions that torchrun starts have in common."""
+"""Base of the distributions that torchrun starts."""
 
 from __future__ import annotations
 
