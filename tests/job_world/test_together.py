@@ -160,16 +160,16 @@ def test_one_that_nothing_follows_is_shown(host: Host) -> None:
 
 
 def test_one_is_shown_though_the_next_stays_on_its_way(host: Host) -> None:
-    control = SimpleNamespace(said=[])
-    control.say = control.said.append
-    receiver = SimpleNamespace(_account=host.account, _store=host.store, _control=control)
+    control = SimpleNamespace(sent=[])
+    control.send = control.sent.append
+    receiver = SimpleNamespace(_reporter=host.account, _buffer=host.store, _control=control)
     threading.Thread(target=Receiver._report, args=(receiver,), daemon=True).start()
     frames = host.frames(2)
     host.worker.sendall(frames[:-1])
     assert host.shown(1) == [[8]]
     host.worker.sendall(frames[-1:])
     assert host.shown(1) == [[9]]
-    wait_until(lambda: control.said)
+    wait_until(lambda: control.sent)
 
 
 def test_one_is_shown_though_the_next_breaks_off(host: Host) -> None:

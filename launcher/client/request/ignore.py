@@ -8,8 +8,10 @@ earlier one, `!` negates a pattern, and ignored folders are not entered. In one 
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 IGNORE_FILES = (".gitignore", ".launcherignore")
 
@@ -84,6 +86,8 @@ class IgnoreRules:
                 if (folder / name).is_file()
                 for line in (folder / name).read_text("utf-8", "replace").splitlines()
             ]
+            from pathspec import GitIgnoreSpec  # only packing needs it
+
             self._specs[folder] = GitIgnoreSpec.from_lines(lines) if lines else None
         return self._specs[folder]
 
