@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -55,6 +56,8 @@ def find_problems(
 
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
+    if importlib.util.find_spec("botocore") is None:
+        return  # SageMaker's limits are read from its model; local jobs run without it
     from launcher.client.request.prepared import problem_of  # not loaded for shell completion
 
     said = "\n".join(map(str, own))
