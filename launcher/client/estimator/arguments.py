@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from launcher.client.estimator.job_keywords import DEFAULTS, JobKeywords
 from launcher.client.estimator.sdk_v2_types import (
-    GroupLike,
-    RequestPart,
-    Rule,
     as_groups,
     as_hook,
-    as_metrics,
     as_request_part,
     as_rules,
     as_tags,
 )
 from launcher.client.estimator.unknown_arguments import refusing_unknown
-from launcher.client.spec import CapacityRetry, DataService, JobSpec, MetricDefinition
+from launcher.client.spec import JobSpec
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.sdk_v2_distribution import as_distribution
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # mypy brings it; in `typing` from Python 3.11
+
+#: The arguments that SDK v2 takes in another form than a JobSpec.
+_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
+    "entry_point": str,
+    "source_dir": str,
+    "dependencies": lambda paths: tuple(map(str, paths)),
+    "distribution": as_distribution,
+    "tags": as_tags,
+    "tensorboard_output_config": as_request_part,
+    "debugger_hook_config": as_hook,
+    "profiler_config": as_request_part,
+}
 
 
 class JobArguments:
@@ -32,7 +44,7 @@ class JobArguments:
     Source: https://sagemaker.readthedocs.io/en/v2.257.0/api/training/estimators.html
     """
 
-    @refusing_unknown
+    @refusing_unknown(JobKeywords)
     def __init__(
         self,
         image_uri: str | None = None,
@@ -41,63 +53,13 @@ class JobArguments:
         instance_type: str | None = None,
         *,
         entry_point: str | os.PathLike[str] = "",
-        task: str | None = None,
         source_dir: str | os.PathLike[str] | None = None,
-        dependencies: Sequence[str | os.PathLike[str]] | None = None,
         hyperparameters: Mapping[str, object] | None = None,
-        environment: Mapping[str, str] | None = None,
-        instance_groups: Sequence[GroupLike] | None = None,
-        volume_size: int = 30,
-        volume_kms_key: str | None = None,
-        keep_alive_period_in_seconds: int | None = None,
-        training_plan: str | None = None,
-        instance_placement_config: Mapping[str, object] | None = None,
-        capacity_retry: CapacityRetry | None = None,
         distribution: Distribution | Mapping[str, object] | None = None,
-        data_service: DataService | None = None,
-        algorithm_arn: str | None = None,
         framework: str | None = None,
         framework_version: str | None = None,
         py_version: str | None = None,
-        container_entry_point: Sequence[str] | None = None,
-        container_arguments: Sequence[str] | None = None,
-        container_log_level: int = 20,
-        training_repository_access_mode: str | None = None,
-        training_repository_credentials_provider_arn: str | None = None,
-        input_mode: str = "File",
-        model_uri: str | None = None,
-        model_channel_name: str = "model",
-        output_path: str | None = None,
-        output_kms_key: str | None = None,
-        disable_output_compression: bool = False,
-        code_location: str | None = None,
-        max_run: int = 24 * 60 * 60,
-        use_spot_instances: bool = False,
-        max_wait: int | None = None,
-        checkpoint_s3_uri: str | None = None,
-        checkpoint_local_path: str | None = None,
-        allow_restart_from_scratch: bool = False,
-        max_retry_attempts: int | None = None,
-        base_job_name: str | None = None,
-        sagemaker_session: object = None,
-        tags: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
-        subnets: Sequence[str] | None = None,
-        security_group_ids: Sequence[str] | None = None,
-        encrypt_inter_container_traffic: bool | None = None,
-        enable_network_isolation: bool | None = None,
-        enable_session_tag_chaining: bool | None = None,
-        metric_definitions: Sequence[MetricDefinition | Mapping[str, str]] | None = None,
-        enable_sagemaker_metrics: bool | None = None,
-        experiment_config: Mapping[str, object] | None = None,
-        tensorboard_output_config: RequestPart = None,
-        debugger_hook_config: RequestPart | bool = None,
-        rules: Sequence[Rule] | None = None,
-        profiler_config: RequestPart = None,
-        profiler_rules: Sequence[Mapping[str, object]] | None = None,
-        disable_profiler: bool | None = None,
-        enable_remote_debug: bool | None = None,
-        enable_infra_check: bool | None = None,
-        extra_request: Mapping[str, object] | None = None,
+        **more: Unpack[JobKeywords],
     ) -> None:
         """Describe a job; nothing is sent.
 
@@ -203,72 +165,22 @@ class JobArguments:
             TypeError: An argument is unknown; a similar one is suggested.
             SpecError: An argument of SDK v2 that Launcher does not accept, or a wrong value.
         """
-        debugger_rules, more_profiler_rules = as_rules(rules or ())
-        self.sagemaker_session = sagemaker_session
+        self.sagemaker_session = more.pop("sagemaker_session", None)
         self.spec = JobSpec(
-            entry_point=str(entry_point or ""),
-            task=task,
-            source_dir=None if source_dir is None else str(source_dir),
-            dependencies=tuple(map(str, dependencies or ())),
-            hyperparameters=hyperparameters or {},
-            environment=environment or {},
-            instance_groups=as_groups(instance_groups or (), distribution),
-            instance_type=instance_type,
-            instance_count=instance_count,
-            volume_size=volume_size,
-            volume_kms_key=volume_kms_key,
-            keep_alive_period_in_seconds=keep_alive_period_in_seconds,
-            training_plan=training_plan,
-            instance_placement_config=instance_placement_config,
-            capacity_retry=capacity_retry,
-            distribution=as_distribution(distribution),
-            data_service=data_service,
-            image_uri=image_uri,
-            algorithm_arn=algorithm_arn,
-            framework=framework,
-            framework_version=framework_version,
-            py_version=py_version,
-            container_entry_point=tuple(container_entry_point or ()),
-            container_arguments=tuple(container_arguments or ()),
-            container_log_level=container_log_level,
-            training_repository_access_mode=training_repository_access_mode,
-            training_repository_credentials_provider_arn=(
-                training_repository_credentials_provider_arn
-            ),
-            input_mode=input_mode,
-            model_uri=model_uri,
-            model_channel_name=model_channel_name,
-            output_path=output_path,
-            output_kms_key=output_kms_key,
-            disable_output_compression=disable_output_compression,
-            code_location=code_location,
-            max_run=max_run,
-            use_spot_instances=use_spot_instances,
-            max_wait=max_wait,
-            checkpoint_s3_uri=checkpoint_s3_uri,
-            checkpoint_local_path=checkpoint_local_path,
-            allow_restart_from_scratch=allow_restart_from_scratch,
-            max_retry_attempts=max_retry_attempts,
-            role=role,
-            base_job_name=base_job_name,
-            tags=as_tags(tags or {}),
-            subnets=tuple(subnets or ()),
-            security_group_ids=tuple(security_group_ids or ()),
-            encrypt_inter_container_traffic=encrypt_inter_container_traffic or False,
-            enable_network_isolation=enable_network_isolation or False,
-            enable_session_tag_chaining=enable_session_tag_chaining,
-            metric_definitions=as_metrics(metric_definitions or ()),
-            enable_sagemaker_metrics=enable_sagemaker_metrics,
-            experiment_config=experiment_config,
-            tensorboard_output_config=as_request_part(tensorboard_output_config),
-            debugger_hook_config=as_hook(debugger_hook_config),
-            rules=debugger_rules,
-            profiler_config=as_request_part(profiler_config),
-            profiler_rules=(*(profiler_rules or ()), *more_profiler_rules),
-            disable_profiler=disable_profiler or False,
-            enable_remote_debug=enable_remote_debug,
-            enable_infra_check=enable_infra_check,
-            extra_request=extra_request or {},
+            **_fields(
+                image_uri=image_uri,
+                role=role,
+                instance_count=instance_count,
+                instance_type=instance_type,
+                entry_point=entry_point,
+                source_dir=source_dir,
+                hyperparameters=hyperparameters,
+                distribution=distribution,
+                framework=framework,
+                framework_version=framework_version,
+                py_version=py_version,
+                **more,
+            )
         )
 
     def set_hyperparameters(self, **hyperparameters: Any) -> None:
@@ -279,3 +191,17 @@ class JobArguments:
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters, with their types."""
         return dict(self.spec.hyperparameters)
+
+
+def _fields(**given: Any) -> dict[str, Any]:
+    """Return the arguments as fields of a JobSpec; None stands for the field's empty default."""
+    fields = {
+        name: _CONVERSIONS[name](value) if name in _CONVERSIONS else value
+        for name, value in given.items()
+        if value is not None or DEFAULTS.get(name)
+    }
+    groups = fields.get("instance_groups", ())
+    fields["instance_groups"] = as_groups(groups, given["distribution"])
+    fields["rules"], profiler_rules = as_rules(fields.get("rules", ()))
+    fields["profiler_rules"] = (*fields.get("profiler_rules", ()), *profiler_rules)
+    return fields

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
+from launcher.client.estimator.job_keywords import full_signature
 from launcher.client.spec.spec_findings import did_you_mean
 from launcher.errors import Problem, SpecError
 
@@ -22,25 +22,26 @@ NOT_TAKEN = {
 }
 
 
-def refusing_unknown(constructor: Constructor) -> Constructor:
-    """Wrap a constructor so that an unknown argument raises TypeError with a similar name.
+def refusing_unknown(keywords: type[Mapping[str, Any]]) -> Callable[[Constructor], Constructor]:
+    """Return a decorator of a constructor; an unknown argument then raises TypeError.
 
-    Unsupported arguments of SDK v2 are ignored if they are empty, and raise SpecError otherwise.
-    The signature stays the constructor's own.
+    The error names a similar argument. Unsupported arguments of SDK v2 are ignored if they are
+    empty, and raise SpecError otherwise. The constructor's signature names every keyword.
     """
-    known = inspect.signature(constructor).parameters.keys() - {"self"}
 
-    def checked(*given: object, **named: object) -> None:
-        _refuse({name: value for name, value in named.items() if name not in known}, known)
-        constructor(*given, **{name: named[name] for name in named if name in known})
+    def decorate(constructor: Constructor) -> Constructor:
+        signature = full_signature(constructor, keywords)
+        known = signature.parameters.keys() - {"self"}
 
-    functools.update_wrapper(checked, constructor)
-    return cast(Constructor, checked)
+        def checked(*given: object, **named: object) -> None:
+            _refuse({name: value for name, value in named.items() if name not in known}, known)
+            constructor(*given, **{name: named[name] for name in named if name in known})
 
+        functools.update_wrapper(checked, constructor)
+        vars(checked)["__signature__"] = signature
+        return cast(Constructor, checked)
 
-def passed_on(names: Mapping[str, Any], *, but: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a constructor's own arguments, from its locals(), to pass on to its base class."""
-    return {n: value for n, value in names.items() if n not in ("self", "__class__", *but)}
+    return decorate
 
 
 def _refuse(others: Mapping[str, object], known: Iterable[str]) -> None:
