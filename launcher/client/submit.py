@@ -1,14 +1,72 @@
-"""Send a prepared job: upload its objects, then create it. CLI and Estimator both end here."""
+"""The one way from a spec to a job, for CLI and Estimator: draft it, look at it, send it.
+
+draft = draft_job(spec, session, name)
+draft.request, draft.warnings   # the dry run
+job = draft.send()
+"""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
+from launcher.client.doctor.host_needs import unmet_needs
+from launcher.client.jobs.job import Job
 from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.placed_job import PlacedJob, place_job
 from launcher.client.sessions.s3_uris import bucket_and_key
+from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, JobNotFound, Problem, SpecError
 from launcher.shared import BUNDLE_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDraft(PlacedJob):
+    """A job that is not sent yet; what a dry run shows of it is what `send` sends.
+
+    unmet_needs: warnings of what the job's hosts will miss on this machine.
+    """
+
+    unmet_needs: tuple[str, ...] = ()
+
+    @property
+    def job(self) -> Job:
+        """The job that this draft becomes."""
+        return Job(self.name, self.session)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Messages for the user to read before the job is sent."""
+        return (*super().warnings, *self.unmet_needs)
+
+    def upload(self) -> None:
+        """Store what the request refers to; afterwards any client may send it. See `upload`."""
+        upload(self.submission, self.session)
+
+    def create(self) -> Job:
+        """Create the job, whose objects are stored. See `create`."""
+        create(self.submission, self.session)
+        return self.job
+
+    def send(self) -> Job:
+        """Upload, then create. See `send`."""
+        send(self.submission, self.session)
+        return self.job
+
+
+def draft_job(
+    spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
+) -> JobDraft:
+    """Draft the job of a spec on a session, and check all that needs no network.
+
+    offline: do not call the session, which is SageMaker's; the spec must then name everything.
+
+    Raises SpecError with every problem.
+    """
+    placed = place_job(spec, session, name, offline=offline)
+    needs = unmet_needs(spec) if session.platform.runs_here else ()
+    return JobDraft(**vars(placed), unmet_needs=tuple(needs))
 
 
 def send(submission: Submission, session: PlatformSession) -> None:

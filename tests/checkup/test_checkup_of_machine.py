@@ -17,6 +17,7 @@ from launcher.client.doctor import (
     machine_checks,
     package_checks,
 )
+from launcher.client.sessions.aws import AwsSession
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.isolation import Isolation, obstacles
 from launcher.client.spec import DataParallel, DataService, JobSpec, Mpi
@@ -84,7 +85,7 @@ def test_with_cloud_the_lines_of_aws_count(offline, job):
 def of_job(path, *, cloud=False):
     spec, unreadable = job_file_checks.read(path, ())
     return unreadable or job_file_checks.judge(
-        path, spec, lambda: None if cloud else LocalSession()
+        path, spec, AwsSession if cloud else LocalSession, offline=cloud
     )
 
 

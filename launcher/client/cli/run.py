@@ -72,10 +72,12 @@ def run(
     )
     is_fine = not resolve or tell_findings(examine_aws(spec))
     with nothing_sent(name):
-        submission = launch.prepare(spec, name)
+        draft = launch.draft(spec, name)
+        if upload:
+            draft.upload()
         if dry_run:
-            print_json(launch.upload(submission) if upload else redacted(submission.request))
+            print_json(draft.request if upload else redacted(draft.request))
             return 0 if is_fine else SpecError.exit_code
         if not (local or yes):
             ask(name)
-    return launch.answer(launch.run(spec, name, submission), output)
+    return launch.answer(launch.run(draft), output)

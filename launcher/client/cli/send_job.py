@@ -1,9 +1,8 @@
-"""The steps of `launcher run`: prepare, send and follow a job, and retry on a capacity shortage."""
+"""The steps of `launcher run`: draft, send and follow a job, and retry on a capacity shortage."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,14 +15,9 @@ from launcher.client.jobs.job import Job
 from launcher.client.jobs.retrying_session import telling_way_back
 from launcher.client.planning.cost_plan import plan_job
 from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
-from launcher.client.request.prepared import Submission, prepare
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_location import place, place_offline
 from launcher.client.spec import JobSpec
-from launcher.client.submit import create, send, upload
-
-if TYPE_CHECKING:
-    from launcher.shared.training_job_types import TrainingJobRequest
+from launcher.client.submit import JobDraft, draft_job
 
 
 @dataclass(kw_only=True)
@@ -39,39 +33,30 @@ class JobSender:
     max_cost: float | None
     is_left: bool
 
-    def prepare(self, spec: JobSpec, name: str) -> Submission:
-        """Build the request and its files; show the plan of a job that costs money."""
-        if self.is_offline:
-            placement = place_offline(spec, name)
-        else:
-            placement = place(spec, self.session, name)
-        submission = prepare(spec, placement)
-        tell_warnings(submission.warnings)
+    def draft(self, spec: JobSpec, name: str) -> JobDraft:
+        """Draft a job, with its warnings; show the plan of one that costs money."""
+        draft = draft_job(spec, self.session, name, offline=self.is_offline)
+        tell_warnings(draft.warnings)
         if self.session.platform.bills:
-            show_plan(plan_job(spec, self.session, placement), self.max_cost)
-        return submission
+            show_plan(plan_job(spec, self.session, draft.location), self.max_cost)
+        return draft
 
-    def upload(self, submission: Submission) -> TrainingJobRequest:
-        """Store the objects that the request refers to; return the request with its token."""
-        upload(submission, self.session)
-        return submission.request
-
-    def run(self, spec: JobSpec, name: str, first: Submission) -> Job:
+    def run(self, first: JobDraft) -> Job:
         """Run the job, trying other types if needed, and return the one that got its instances.
 
         When the user does not follow, only the first attempt is made. Raises CapacityError when no
         attempt that the spec allows got instances.
         """
         if self.is_left:
-            if warning := needs_somebody_who_waits(spec):
+            if warning := needs_somebody_who_waits(first.spec):
                 tell_warnings([warning])
             return self._send(first)
 
         def attempt(tried: JobSpec, its_name: str) -> Job:
             # send exactly what the user saw and approved
-            return self._send(first if its_name == name else self.prepare(tried, its_name))
+            return self._send(first if its_name == first.name else self.draft(tried, its_name))
 
-        return retry_capacity(spec, name, attempt, tell=tell_notice)
+        return retry_capacity(first.spec, first.name, attempt, tell=tell_notice)
 
     def answer(self, job: Job, output: str) -> int:
         """Print the job's summary, or its name if the user detached; return the exit code."""
@@ -83,14 +68,14 @@ class JobSender:
         print_summary(summary, output)
         return 0 if self.is_left else summary["exit_code"]
 
-    def _send(self, submission: Submission) -> Job:
+    def _send(self, draft: JobDraft) -> Job:
         """Create a job and follow it until it ends or the user detaches."""
-        job = Job(submission.request["TrainingJobName"], self.session)
-        if self.session.platform.bills:
-            with nothing_sent(job.name):  # may take long, and Ctrl-C may end it
-                upload(submission, self.session)
+        bills = self.session.platform.bills
+        if bills:
+            with nothing_sent(draft.name):  # may take long, and Ctrl-C may end it
+                draft.upload()
         with hold_ctrl_c() as is_pressed:
-            (create if self.session.platform.bills else send)(submission, self.session)
+            job = draft.create() if bills else draft.send()
             with telling_way_back(job.name):
                 tell_started(job)
         if self.is_left or is_pressed():

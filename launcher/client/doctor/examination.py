@@ -9,7 +9,6 @@ from pathlib import Path
 from launcher.client.doctor import cloud_checks as aws
 from launcher.client.doctor import isolation_checks, job_file_checks, machine_checks, package_checks
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
-from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.resolve import aws_session, local_session
 from launcher.client.spec import JobSpec
 
@@ -42,16 +41,15 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
     yield from of_aws if cloud else map(_softened, of_aws)
     yield from unreadable
     if job_file and spec:
-        yield from job_file_checks.judge(job_file, spec, lambda: _where_to_run(cloud, of_aws))
+        find_session = aws_session if cloud else local_session
+        offline = cloud and not _answers(of_aws)
+        yield from job_file_checks.judge(job_file, spec, find_session, offline=offline)
 
 
-def _where_to_run(cloud: bool, of_aws: Iterable[CheckResult]) -> PlatformSession | None:
-    """Return the local session, or AWS's if it answers; None for AWS without calling it."""
-    if not cloud:
-        return local_session()
-    answers = any(f.subject == "credentials" and f.level is Level.OK for f in of_aws)
-    has_region = any(f.subject == "region" and f.level is Level.OK for f in of_aws)
-    return aws_session() if answers and has_region else None
+def _answers(of_aws: Iterable[CheckResult]) -> bool:
+    """Return whether AWS answers in a region, so that it can be asked about a job."""
+    fine = {finding.subject for finding in of_aws if finding.level is Level.OK}
+    return {"credentials", "region"} <= fine
 
 
 def _softened(finding: CheckResult) -> CheckResult:

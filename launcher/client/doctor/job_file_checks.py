@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.request.prepared import prepare
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_location import new_job_name, place, place_offline
+from launcher.client.sessions.job_location import new_job_name
+from launcher.client.sessions.placed_job import place_job
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
 
@@ -22,29 +22,25 @@ def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequen
 
 
 def judge(
-    job_file: Path, spec: JobSpec, find_session: Callable[[], PlatformSession | None]
+    job_file: Path,
+    spec: JobSpec,
+    find_session: Callable[[], PlatformSession],
+    *,
+    offline: bool = False,
 ) -> Sequence[CheckResult]:
     """Return the findings about a job that a session is to run.
 
-    `find_session` returns None for AWS when it cannot be asked now.
+    offline: the session is SageMaker's, which cannot be asked now.
     """
     try:
-        found = _warnings(spec, find_session())
+        placed = place_job(spec, find_session(), new_job_name(spec), offline=offline)
+        placed.check()
     except (SpecError, RequestRefused) as error:
         return _problems(job_file, error.problems)
     except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
     fine = _finding(job_file, Level.OK, f"keeps every rule; {_size(spec)}")
-    return [fine, *(_finding(job_file, Level.WARNING, text) for text in found)]
-
-
-def _warnings(spec: JobSpec, session: PlatformSession | None) -> tuple[str, ...]:
-    """Return all that a run would warn of; raise SpecError for what it would refuse."""
-    name = new_job_name(spec)
-    submission = prepare(spec, place(spec, session, name) if session else place_offline(spec, name))
-    if session:
-        session.check_training_job(submission.request, submission.objects.keys())
-    return submission.warnings
+    return [fine, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
 
 
 def _size(spec: JobSpec) -> str:

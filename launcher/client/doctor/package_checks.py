@@ -28,18 +28,27 @@ print(json.dumps({"count": count, "names": names}))
 
 def check(spec: JobSpec | None) -> Iterator[CheckResult]:
     """Check torch, numpy and what else a job needs; a missing one that it needs is a problem."""
-    distribution = None if spec is None else spec.distribution
-    yield _torch(is_needed=distribution is not None and distribution.needs_torch)
-    yield _numpy(is_needed=spec is not None and spec.data_service is not None)
-    if distribution is not None:
-        for program, fix in distribution.programs.items():
-            yield _program(program, fix, distribution.title())
+    for found in check_installed(spec):
+        is_torch = found.subject == "torch" and found.level is Level.OK
+        yield _imported(found.what, is_needed=_needs_torch(spec)) if is_torch else found
 
 
-def _torch(*, is_needed: bool) -> CheckResult:
-    version = _version("torch")
-    if version is None:
-        return _absent("torch", "PyTorch training", is_needed=is_needed)
+def check_installed(spec: JobSpec | None) -> Iterator[CheckResult]:
+    """Check as `check` does, but import nothing: torch is found, and not asked for its devices."""
+    yield _installed("torch", "PyTorch training", is_needed=_needs_torch(spec))
+    has_service = spec is not None and spec.data_service is not None
+    yield _installed("numpy", "the data service", is_needed=has_service)
+    if spec is not None and spec.distribution is not None:
+        for program, fix in spec.distribution.programs.items():
+            yield _program(program, fix, spec.distribution.title())
+
+
+def _needs_torch(spec: JobSpec | None) -> bool:
+    return spec is not None and spec.distribution is not None and spec.distribution.needs_torch
+
+
+def _imported(version: str, *, is_needed: bool) -> CheckResult:
+    """Import the torch that is installed, and ask it for its devices."""
     seen = _ask(_ASK_TORCH)
     if isinstance(seen, str):
         return CheckResult(
@@ -54,11 +63,11 @@ def _torch(*, is_needed: bool) -> CheckResult:
     return CheckResult(part=CheckSection.MACHINE, subject="torch", level=Level.OK, what=what)
 
 
-def _numpy(*, is_needed: bool) -> CheckResult:
-    version = _version("numpy")
+def _installed(package: str, user: str, *, is_needed: bool) -> CheckResult:
+    version = _version(package)
     if version is None:
-        return _absent("numpy", "the data service", is_needed=is_needed)
-    return CheckResult(part=CheckSection.MACHINE, subject="numpy", level=Level.OK, what=version)
+        return _absent(package, user, is_needed=is_needed)
+    return CheckResult(part=CheckSection.MACHINE, subject=package, level=Level.OK, what=version)
 
 
 def _program(program: str, fix: str, distribution: str) -> CheckResult:

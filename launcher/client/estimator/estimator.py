@@ -22,12 +22,11 @@ from launcher.client.jobs.retrying_session import telling_way_back
 from launcher.client.planning.cost_limit import refuse_above
 from launcher.client.planning.cost_plan import CostPlan, plan_job
 from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
-from launcher.client.request.prepared import prepare
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.job_location import new_job_name, place, place_offline
+from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
 from launcher.client.spec.resolve_paths import anchored
-from launcher.client.submit import send
+from launcher.client.submit import draft_job
 
 EstimatorType = TypeVar("EstimatorType", bound="Estimator")
 
@@ -103,11 +102,9 @@ class Estimator(JobArguments):
         """
         spec = self._with_inputs(inputs)
         name = job_name or new_job_name(spec)
-        session = self._own_session(spec, local=None)
-        if session is None and resolve:
-            session = aws_session(self.sagemaker_session)
-        placement = place(spec, session, name) if session else place_offline(spec, name)
-        return dict(prepare(spec, placement).request)
+        own = self._own_session(spec, local=None)
+        session = own or aws_session(self.sagemaker_session)
+        return dict(draft_job(spec, session, name, offline=not (own or resolve)).request)
 
     def to_yaml(self, inputs: Any = None) -> str:
         """Return the job file that describes the same job to the command line."""
@@ -156,10 +153,9 @@ def _send(
 
     stacklevel: the warnings' stack level, which points at the user's own line.
     """
-    submission = prepare(spec, place(spec, session, name))
-    for warning in submission.warnings:
+    draft = draft_job(spec, session, name)
+    for warning in draft.warnings:
         warnings.warn(warning, stacklevel=stacklevel)
     if max_cost is not None and session.platform.bills:
         refuse_above(plan_job(spec, session), max_cost, "max_cost")
-    send(submission, session)
-    return Job(name, session)
+    return draft.send()

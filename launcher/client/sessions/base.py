@@ -57,6 +57,7 @@ class Platform:
     reads_files: whether its jobs can read file:// URIs of the submitting machine.
     judge: returns the violations of a request against the platform's limits, without any call.
     is_transient: returns whether the same call may succeed later, after an error.
+    runs_here: whether hosts run in this Python, so that its packages are what they have.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Platform:
     reads_files: bool
     judge: RequestJudge = field(repr=False)
     is_transient: Callable[[CloudError], bool] = field(repr=False)
+    runs_here: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,4 +15,5 @@ THIS_MACHINE = Platform(
     reads_files=True,
     judge=partial(violations_without_aws, scheme="file"),
     is_transient=lambda error: isinstance(error, Unreachable),
+    runs_here=True,
 )

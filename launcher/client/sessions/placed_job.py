@@ -1,0 +1,67 @@
+"""A job at its place: its spec, the session that is to run it, and everything to send there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from launcher.client.request.builder import JobLocation
+from launcher.client.request.prepared import Submission, prepare
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.job_location import place, place_offline
+from launcher.client.spec import JobSpec
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedJob:
+    """A spec that keeps every rule, with its exact request for one session and one name.
+
+    is_offline: the session was not called, so that its role, bucket and image come from the spec.
+    """
+
+    spec: JobSpec
+    session: PlatformSession
+    location: JobLocation
+    submission: Submission
+    is_offline: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+        return self.location.job_name
+
+    @property
+    def request(self) -> TrainingJobRequest:
+        """The CreateTrainingJob request, with the job's token."""
+        return self.submission.request
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Messages for the user to read before the job is sent."""
+        return self.submission.warnings
+
+    def check(self) -> None:
+        """Raise the session's own error for a request that it cannot run; nothing is stored."""
+        self.session.check_training_job(self.request, self.submission.objects.keys())
+
+
+def place_job(
+    spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
+) -> PlacedJob:
+    """Check a spec and build what a session needs to run it under a name.
+
+    offline: do not call the session, which is SageMaker's; the spec must then name everything.
+
+    Raises SpecError with every problem.
+    """
+    location = place_offline(spec, name) if offline else place(spec, session, name)
+    return PlacedJob(
+        spec=spec,
+        session=session,
+        location=location,
+        submission=prepare(spec, location),
+        is_offline=offline,
+    )
