@@ -26,20 +26,69 @@ LauncherError                     exit code
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+#: A field of a job or a request: ("instance_groups", 1, "instance_count").
+FieldPath = tuple[str | int, ...]
+#: Formats a field's location: "instance_groups[1].instance_count", or "job.yaml:7 (...)".
+Where = Callable[[FieldPath], str]
+
+
+def dotted(path: FieldPath) -> str:
+    """Return the field path in Python notation.
+
+    >>> dotted(("instance_groups", 1, "instance_count"))
+    'instance_groups[1].instance_count'
+    """
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text or "the specification"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One problem of a job's description, its location, and how to fix it."""
+    """One problem of a job or a request, its location, and how to fix it.
+
+    path: the field that is wrong. about: other fields that the problem depends on.
+    where: the location as text; by default the path in Python notation.
+    is_warning: the job may run despite the problem.
+    """
 
     what: str
-    where: str
     fix: str
+    path: FieldPath = ()
+    about: tuple[FieldPath, ...] = ()
+    where: str = ""
+    is_warning: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.where:
+            object.__setattr__(self, "where", dotted(self.path))
 
     def __str__(self) -> str:
         return f"error: {self.what}\n  where: {self.where}\n  fix: {self.fix}"
+
+    @property
+    def in_one_line(self) -> str:
+        """The problem on one line, as warnings are shown."""
+        return f"{self.what} ({self.where}): {self.fix}"
+
+    def located(self, where: Where) -> Problem:
+        """Return a copy whose location is formatted by `where`."""
+        return replace(self, where=where(self.path))
+
+    def depends_on(self, fields: Iterable[FieldPath]) -> bool:
+        """Return whether the problem depends on one of the fields, or one inside or around it."""
+        return any(
+            path[: len(field)] == field or field[: len(path)] == path
+            for path in (self.path, *self.about)
+            for field in fields
+        )
 
 
 class LauncherError(Exception):

@@ -17,8 +17,8 @@ from rule_mutants import MUTANTS, Mutant
 
 import launcher.client.spec
 from launcher.client.request.source_tree import SourceTree
-from launcher.client.spec import DataService, InstanceGroup, JobSpec, check, spec_findings
-from launcher.errors import SpecError
+from launcher.client.spec import DataService, InstanceGroup, JobSpec, check
+from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 
 RULES = Path(launcher.client.spec.__file__).parent
@@ -62,28 +62,34 @@ def test_a_broken_rule_is_told(
 
 
 def _sites() -> Iterator[tuple[str, int, int]]:
-    """Each place below launcher/client/spec where a finding is made: file, first and last line."""
+    """Each place below launcher/client/spec that finds a problem: file, first and last line."""
     for path in sorted(RULES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
+            if isinstance(node, ast.Call) and _makes_problem(node):
                 assert node.end_lineno
                 yield str(path), node.lineno, node.end_lineno
 
 
-def test_every_finding_is_brought_about_by_a_mutant_or_a_bad_job(
+def _makes_problem(call: ast.Call) -> bool:
+    """Whether a call makes the problem of a field; those of files have no path."""
+    is_problem = getattr(call.func, "id", "") == Problem.__name__
+    return is_problem and any(keyword.arg == "path" for keyword in call.keywords)
+
+
+def test_every_problem_is_brought_about_by_a_mutant_or_a_bad_job(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever adds a rule adds a job that breaks it: a line of MUTANTS, or a file of bad/."""
     made: set[tuple[str, int]] = set()
 
-    def noted(**parts: Any) -> spec_findings.SpecFinding:
+    def noted(**parts: Any) -> Problem:
         caller = sys._getframe(1)
         made.add((caller.f_code.co_filename, caller.f_lineno))
-        return spec_findings.SpecFinding(**parts)
+        return Problem(**parts)
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("launcher.client.spec.") and module is not spec_findings:
-            monkeypatch.setattr(module, "Finding", noted, raising=False)
+        if name.startswith("launcher.client.spec.") and hasattr(module, "Problem"):
+            monkeypatch.setattr(module, "Problem", noted)
     _put_everything(places[0])
 
     unmade = [
@@ -91,6 +97,7 @@ def test_every_finding_is_brought_about_by_a_mutant_or_a_bad_job(
         for file, first, last in _sites()
         if not any((file, line) in made for line in range(first, last + 1))
     ]
+    assert made
     assert unmade == []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from request_mutants import ONE_TYPE
 
 from launcher.client.request.validation.service_model import input_shape
-from launcher.client.spec.spec_findings import dotted
+from launcher.errors import dotted
 
 Path = tuple[Any, ...]
 

@@ -11,7 +11,7 @@ from model_mutants import pairs
 from launcher.client.request.validation.model_limits import find_violations_of
 from launcher.client.request.validation.patterns import compiled
 from launcher.client.request.validation.service_model import input_shape
-from launcher.client.spec.spec_findings import dotted
+from launcher.errors import dotted
 
 PAIRS = tuple(pairs())
 

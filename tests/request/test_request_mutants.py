@@ -7,7 +7,7 @@ from request_mutants import ACCEPTED, MUTANTS
 
 from launcher.client.request.validation import aws_answer, find_violations
 from launcher.client.request.validation.rules import RULES
-from launcher.client.spec.spec_findings import dotted
+from launcher.errors import dotted
 
 
 @pytest.mark.parametrize("case", MUTANTS, ids=lambda case: case.name)

@@ -14,8 +14,7 @@ from launcher.client.request import JobLocation
 from launcher.client.request.prepared import prepare
 from launcher.client.request.validation import aws_answer, find_violations
 from launcher.client.sessions.local.local_platform import THIS_MACHINE
-from launcher.client.spec.spec_findings import dotted
-from launcher.errors import SpecError
+from launcher.errors import SpecError, dotted
 
 GOLDEN = Path(__file__).parent / "golden"
 REQUESTS = sorted(

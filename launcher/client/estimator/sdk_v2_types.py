@@ -12,8 +12,8 @@ from launcher.client.spec import (
     MetricDefinition,
     TrainingInput,
 )
-from launcher.client.spec.spec_findings import choice_fix
 from launcher.client.spec.spec_names import names
+from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 

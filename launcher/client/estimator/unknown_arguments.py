@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from launcher.client.estimator.job_keywords import full_signature
-from launcher.client.spec.spec_findings import did_you_mean
+from launcher.client.spec.suggestions import did_you_mean
 from launcher.errors import Problem, SpecError
 
 Constructor = TypeVar("Constructor", bound=Callable[..., None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from launcher.client.spec.spec_findings import choice_fix
+from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import Problem, SpecError
 from launcher.shared import JobDocument, Role
 

@@ -12,8 +12,8 @@ from typing import Any
 from launcher.client.request.source_tree import SourceTree
 from launcher.client.spec import JobSpec, ModelParallel
 from launcher.client.spec.rules import check
-from launcher.client.spec.spec_findings import FieldPath, choice_fix, dotted
-from launcher.errors import Problem, SpecError
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import FieldPath, Problem, SpecError, dotted
 from launcher.shared.partitions.stage_costs import Link
 
 PROFILES = ("measured", "estimated")

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.client.spec import JobSpec
-from launcher.client.spec.spec_findings import FieldPath, dotted, shown
-from launcher.errors import Problem, SpecError
+from launcher.client.spec.suggestions import shown
+from launcher.errors import FieldPath, Problem, SpecError, dotted
 
 #: Lists that nothing can be appended to.
 _WHOLE = (

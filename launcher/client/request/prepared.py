@@ -13,8 +13,7 @@ from launcher.client.request.source_tree import SourceTree
 from launcher.client.request.toolkit import SOURCE_FILE
 from launcher.client.request.validation import Violation
 from launcher.client.spec import JobSpec, check
-from launcher.client.spec.spec_findings import dotted
-from launcher.errors import Problem, SpecError
+from launcher.errors import SpecError
 from launcher.shared import (
     BUNDLE_FILE,
     DOCUMENT_FILE,
@@ -81,19 +80,13 @@ def _code(
 
 def _accepted(violations: Sequence[Violation]) -> tuple[str, ...]:
     """Return the warnings about a request; raise SpecError for what its platform would reject."""
-    problems = [problem_of(found) for found in violations if not found.is_warning]
-    if problems:
-        raise SpecError(problems)
+    if errors := [found for found in violations if not found.is_warning]:
+        raise SpecError(errors)
     return tuple(
-        f"{found.what} ({dotted(found.path)}): {found.fix}"
+        found.in_one_line
         for found in violations
         if found.path[-1] != "InstanceType"  # the spec's rules already warn about a new type
     )
-
-
-def problem_of(found: Violation) -> Problem:
-    """Return a violation as a problem of the job's description."""
-    return Problem(what=found.what, where=dotted(found.path), fix=found.fix)
 
 
 def redacted(request: Requested) -> Requested:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from launcher.client.request.prepared import problem_of, redacted
+from launcher.client.request.prepared import redacted
 from launcher.client.sessions.base import (
     TERMINAL_STATUSES,
     LogEvent,
@@ -112,7 +112,7 @@ class MemorySession:
 
     def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
         """Raise RequestRefused for a request that breaks a limit or names a used name."""
-        problems = [problem_of(found) for found in self.platform.judge(request)]
+        problems: list[Problem] = list(self.platform.judge(request))
         if request.get("TrainingJobName") in self._jobs:
             what = f"the name {request['TrainingJobName']!r} was used for a job before"
             problems.append(Problem(what=what, where="TrainingJobName", fix="give another name"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from launcher.client.request.validation.violations import RequestPath, Violation
+    from launcher.client.request.validation.violations import Violation
+    from launcher.errors import FieldPath
     from launcher.shared.training_job_types import TrainingJobRequest
 
 
@@ -23,7 +24,7 @@ def violations_without_aws(request: TrainingJobRequest, *, scheme: str) -> tuple
     )
 
 
-def _is_allowed(request: TrainingJobRequest, path: RequestPath, scheme: str) -> bool:
+def _is_allowed(request: TrainingJobRequest, path: FieldPath, scheme: str) -> bool:
     # A short wait makes a smoke test of an interruption quick.
     if path[-1] in ("InstanceType", "MaxWaitTimeInSeconds"):
         return True

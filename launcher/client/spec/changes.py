@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from launcher.client.spec.spec_findings import FieldPath
 from launcher.client.spec.yaml_reader import YamlReading
+from launcher.errors import FieldPath
 
 
 def apply_changes(

@@ -18,10 +18,9 @@ from launcher.client.spec.changes import apply_changes
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.resolve_paths import anchored
 from launcher.client.spec.rules import examine
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, dotted
 from launcher.client.spec.yaml_reader import YamlReading, read_spec
 from launcher.client.spec.yaml_writer import plain_values
-from launcher.errors import Problem, SpecError
+from launcher.errors import FieldPath, Problem, SpecError, dotted
 
 _FLOAT = (
     r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
@@ -107,7 +106,7 @@ class Document:
     """
 
     spec: JobSpec
-    findings: tuple[SpecFinding, ...]
+    problems: tuple[Problem, ...]
     broken: frozenset[FieldPath]
     places: Places
 
@@ -117,11 +116,11 @@ class Document:
         The error also lists what the rules find in the readable part of the job, so that all
         problems can be fixed at once.
         """
-        if self.findings:
-            judged = (f for f in examine(self.spec) if not f.is_warning)
-            findings = [*self.findings, *(f for f in judged if not f.rests_on(self.broken))]
-            findings.sort(key=lambda finding: self.places.line(finding.path))
-            raise SpecError(finding.problem(self.places.where) for finding in findings)
+        if self.problems:
+            judged = (p for p in examine(self.spec) if not p.is_warning)
+            problems = [*self.problems, *(p for p in judged if not p.depends_on(self.broken))]
+            problems.sort(key=lambda problem: self.places.line(problem.path))
+            raise SpecError(problem.located(self.places.where) for problem in problems)
 
 
 def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Document:
@@ -143,7 +142,7 @@ def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Docu
     spec = read_spec(values, tree.reading).replace(where=places.where)
     return Document(
         spec=anchored(spec, path.parent) if path else spec,
-        findings=tuple(tree.reading.findings),
+        problems=tuple(tree.reading.problems),
         broken=frozenset(tree.reading.broken),
         places=places,
     )

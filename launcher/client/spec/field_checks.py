@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
 from launcher.client.spec.groups import InstanceGroup
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import FieldPath, Problem
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -17,31 +18,31 @@ if TYPE_CHECKING:
 
 def range_problems(
     path: FieldPath, value: int, least: int, most: int | None = None, unit: str = ""
-) -> Iterator[SpecFinding]:
+) -> Iterator[Problem]:
     """Find a number below `least` or above `most`."""
     if value < least or (most is not None and value > most):
         fix = (
             f"use {least} to {most} {unit}".rstrip() if most is not None else f"use {least} or more"
         )
-        yield SpecFinding(path=path, what=f"{path[-1]} is {value}", fix=fix)
+        yield Problem(path=path, what=f"{path[-1]} is {value}", fix=fix)
 
 
-def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[SpecFinding]:
+def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[Problem]:
     """Find a word that is not one of the known ones; None is allowed."""
     if word is not None and word not in known:
         what = f'"{word}" is no known {path[-1]}'
-        yield SpecFinding(path=path, what=what, fix=choice_fix(word, known))
+        yield Problem(path=path, what=what, fix=choice_fix(word, known))
 
 
-def name_problems(path: FieldPath, modules: Sequence[str]) -> Iterator[SpecFinding]:
+def name_problems(path: FieldPath, modules: Sequence[str]) -> Iterator[Problem]:
     """Find names of modules that are empty or listed twice."""
     for name, times in Counter(modules).items():
         here = (*path, modules.index(name))
         if not name.strip():
-            yield SpecFinding(path=here, what=f"a name in {path[-1]} is empty", fix="name a module")
+            yield Problem(path=here, what=f"a name in {path[-1]} is empty", fix="name a module")
         elif times > 1:
             what = f'"{name}" is listed {times} times in {path[-1]}'
-            yield SpecFinding(path=here, what=what, fix="keep one of them")
+            yield Problem(path=here, what=what, fix="keep one of them")
 
 
 #: Pattern of AWS's instance types: family, generation, options; size.

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.client.spec.spec_findings import choice_fix, did_you_mean
 from launcher.client.spec.spec_names import names
+from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import Problem, SpecError
 from launcher.shared import Lifetime, Ready, Role
 

@@ -13,8 +13,8 @@ from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.metric_definition import MetricDefinition
-from launcher.client.spec.spec_findings import Where, dotted
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.errors import Where, dotted
 from launcher.shared import HOMOGENEOUS_GROUP, Role
 
 #: The fields that hold a URI; channels hold their own.

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from launcher.client import catalogue
 from launcher.client.spec.groups import InstanceGroup
-from launcher.client.spec.spec_findings import SpecFinding, dotted
-from launcher.errors import SpecError
+from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 
 #: Words in a group's name that indicate its role.
@@ -36,28 +35,28 @@ def infer_roles(
     >>> {name: role.value for name, role in infer_roles(groups, True).items()}
     {'a': 'data', 'b': 'train'}
     """
-    roles, findings = assign_roles(groups, has_data_service)
-    if findings:
-        raise SpecError(finding.problem(dotted) for finding in findings)
+    roles, unclear = assign_roles(groups, has_data_service)
+    if unclear:
+        raise SpecError(unclear)
     return roles
 
 
 def assign_roles(
     groups: Sequence[InstanceGroup], has_data_service: bool
-) -> tuple[Mapping[str, Role], list[SpecFinding]]:
-    """Return the unambiguous roles, and a finding for each other group."""
+) -> tuple[Mapping[str, Role], list[Problem]]:
+    """Return the unambiguous roles, and a problem for each other group."""
     hints = [_hints(group, groups) for group in groups]
     trains = any(hint == {Role.TRAIN} for hint in hints)
     roles: dict[str, Role] = {}
-    findings = []
+    unclear = []
     for index, (group, hint) in enumerate(zip(groups, hints, strict=True)):
         if not hint and trains and has_data_service and not _has_accelerators(group):
             hint = {Role.DATA}
         if len(hint) == 1:
             roles[group.instance_group_name] = next(iter(hint))
         else:
-            findings.append(_unclear(index, group, contradiction=len(hint) > 1))
-    return roles, findings
+            unclear.append(_unclear(index, group, contradiction=len(hint) > 1))
+    return roles, unclear
 
 
 def _hints(group: InstanceGroup, groups: Sequence[InstanceGroup]) -> set[Role]:
@@ -87,13 +86,13 @@ def _has_accelerators(group: InstanceGroup) -> bool:
     return _ACCELERATED_FAMILY.match(group.instance_type) is not None
 
 
-def _unclear(index: int, group: InstanceGroup, *, contradiction: bool) -> SpecFinding:
+def _unclear(index: int, group: InstanceGroup, *, contradiction: bool) -> Problem:
     reason = (
         "its name and its instance type say different things"
         if contradiction
         else "neither its name nor its instance type says it"
     )
-    return SpecFinding(
+    return Problem(
         path=("instance_groups", index),
         what=f'it is not clear what group "{group.instance_group_name}" does: {reason}',
         fix='add "role: train" or "role: data" to the group',

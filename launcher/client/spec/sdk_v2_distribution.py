@@ -12,7 +12,7 @@ from launcher.client.spec.distributions.registry import (
     distribution_words,
     distributions,
 )
-from launcher.client.spec.spec_findings import choice_fix, did_you_mean
+from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import Problem, SpecError
 
 

@@ -20,14 +20,9 @@ from launcher.client.spec.groups import CapacityRetry, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
-from launcher.client.spec.spec_findings import (
-    FieldPath,
-    SpecFinding,
-    choice_fix,
-    did_you_mean,
-    shown,
-)
+from launcher.client.spec.suggestions import choice_fix, did_you_mean, shown
 from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.errors import FieldPath, Problem
 from launcher.shared import Ready
 
 #: Names of the types in error messages.
@@ -45,7 +40,7 @@ _NOUNS: dict[Any, str] = {
     float: "a number",
     bool: "true or false",
 }
-#: Placeholder of a value that could not be read; the Reading holds the reason.
+#: Placeholder of a value that could not be read; YamlReading holds the reason.
 _UNREAD: Any = object()
 
 
@@ -57,13 +52,13 @@ class YamlReading:
     typed: the values of --set as typed, so that a string field keeps 2.10 unchanged.
     """
 
-    findings: list[SpecFinding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     broken: set[FieldPath] = field(default_factory=set)
     typed: dict[FieldPath, str] = field(default_factory=dict)
 
     def reject(self, path: FieldPath, what: str, fix: str) -> Any:
         """Record a problem, mark the field as broken and return the unread placeholder."""
-        self.findings.append(SpecFinding(path=path, what=what, fix=fix))
+        self.problems.append(Problem(path=path, what=what, fix=fix))
         self.broken.add(path)
         return _UNREAD
 

@@ -1,4 +1,4 @@
-"""Conversion of a JobSpec to plain values without defaults; `reading` is the inverse."""
+"""Conversion of a JobSpec to plain values without defaults; `yaml_reader` is the inverse."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from launcher.client.spec import Distribution, JobSpec
 from launcher.client.spec.field_checks import range_problems
-from launcher.client.spec.spec_findings import SpecFinding
+from launcher.errors import Problem
 from launcher.shared import TrainerPart
 
 
@@ -25,7 +25,7 @@ class Ring(Distribution):
 
     width: int = 1
 
-    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
         yield from range_problems((*self.path, "width"), self.width, 1)
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:

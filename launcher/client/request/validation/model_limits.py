@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.request.validation.patterns import compiled
 from launcher.client.request.validation.service_model import version
 from launcher.client.request.validation.violations import (
-    RequestPath,
     Violation,
     constraint_message,
     shown,
 )
-from launcher.client.spec.spec_findings import choice_fix, did_you_mean, dotted
+from launcher.client.spec.suggestions import choice_fix, did_you_mean
+from launcher.errors import FieldPath, dotted
 
 if TYPE_CHECKING:
     from botocore.model import Shape
@@ -41,7 +41,7 @@ class WrongType(Violation):
     """A value of the wrong type, which prevents checking the rules between fields."""
 
 
-def find_violations_of(shape: Shape, value: Any, path: RequestPath = ()) -> Iterator[Violation]:
+def find_violations_of(shape: Shape, value: Any, path: FieldPath = ()) -> Iterator[Violation]:
     """Find everything in a value that its shape does not allow, in the order of the value."""
     expected, word = _TYPES.get(shape.type_name, (object, ""))
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
@@ -58,7 +58,7 @@ def find_violations_of(shape: Shape, value: Any, path: RequestPath = ()) -> Iter
         yield from _text_violations(shape, value, path)
 
 
-def missing(path: RequestPath, fix: str = "") -> Violation:
+def missing(path: FieldPath, fix: str = "") -> Violation:
     """Return the violation for a missing required field."""
     return Violation(
         path=path,
@@ -68,7 +68,7 @@ def missing(path: RequestPath, fix: str = "") -> Violation:
     )
 
 
-def _wrong_type(value: object, word: str, path: RequestPath) -> WrongType:
+def _wrong_type(value: object, word: str, path: FieldPath) -> WrongType:
     return WrongType(
         path=path,
         what=f"{shown(value)} is not {word}",
@@ -77,7 +77,7 @@ def _wrong_type(value: object, word: str, path: RequestPath) -> WrongType:
     )
 
 
-def _member_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[Violation]:
+def _member_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     for name in shape.required_members:
         if name not in value:
             yield missing((*path, name))
@@ -88,7 +88,7 @@ def _member_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[
             yield _unknown_field(shape, name, item, path)
 
 
-def _unknown_field(shape: Shape, name: Any, item: Any, path: RequestPath) -> Violation:
+def _unknown_field(shape: Shape, name: Any, item: Any, path: FieldPath) -> Violation:
     """Report an unknown field; boto3 sends none, so a newer field needs a newer boto3."""
     near = did_you_mean(str(name), shape.members)
     hint = f'did you mean "{near}"? Else ' if near else ""
@@ -101,7 +101,7 @@ def _unknown_field(shape: Shape, name: Any, item: Any, path: RequestPath) -> Vio
     )
 
 
-def _entry_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[Violation]:
+def _entry_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     for key, item in value.items():
         here = (*path, str(key))
         for found in find_violations_of(shape.key, key, here):
@@ -111,7 +111,7 @@ def _entry_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[V
             yield _of_container(found, shape.value, value, path, "Map value", found.what)
 
 
-def _item_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[Violation]:
+def _item_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     for index, item in enumerate(value):
         for found in find_violations_of(shape.member, item, (*path, index)):
             if shape.member.type_name == "structure":
@@ -121,7 +121,7 @@ def _item_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[Vi
 
 
 def _of_container(
-    found: Violation, shape: Shape, value: object, path: RequestPath, part: str, what: str
+    found: Violation, shape: Shape, value: object, path: FieldPath, part: str, what: str
 ) -> Violation:
     """Reword a violation as AWS does, with the whole list or map instead of the entry."""
     constraint = f"{part} must satisfy constraint: [{', '.join(_constraints(shape))}]"
@@ -141,7 +141,7 @@ def _constraints(shape: Shape) -> Iterator[str]:
         yield f"Member must satisfy enum value set: [{', '.join(enum)}]"
 
 
-def _size_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[Violation]:
+def _size_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Violation]:
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
     if least is None and most is None:
         return
@@ -152,7 +152,7 @@ def _size_violations(shape: Shape, value: Any, path: RequestPath) -> Iterator[Vi
         yield _wrong_size(shape, value, path, f"greater than or equal to {least}")
 
 
-def _wrong_size(shape: Shape, value: Any, path: RequestPath, limit: str) -> Violation:
+def _wrong_size(shape: Shape, value: Any, path: FieldPath, limit: str) -> Violation:
     least, most = shape.metadata.get("min", 0), shape.metadata.get("max")
     is_number = shape.type_name in _NUMBERS
     unit = "characters" if shape.type_name == "string" else "entries"
@@ -166,7 +166,7 @@ def _wrong_size(shape: Shape, value: Any, path: RequestPath, limit: str) -> Viol
     )
 
 
-def _text_violations(shape: Shape, value: str, path: RequestPath) -> Iterator[Violation]:
+def _text_violations(shape: Shape, value: str, path: FieldPath) -> Iterator[Violation]:
     pattern = shape.metadata.get("pattern")
     readable = compiled(pattern) if pattern else None
     if readable and not readable.fullmatch(value):
@@ -178,7 +178,7 @@ def _text_violations(shape: Shape, value: str, path: RequestPath) -> Iterator[Vi
         yield _unknown_word(shape, value, path)
 
 
-def _unknown_word(shape: Shape, value: str, path: RequestPath) -> Violation:
+def _unknown_word(shape: Shape, value: str, path: FieldPath) -> Violation:
     """Report an unknown enum value; a new instance type is a warning, as boto3 may be older."""
     is_type = shape.name.endswith("InstanceType")
     near = did_you_mean(value, shape.enum)
@@ -191,6 +191,6 @@ def _unknown_word(shape: Shape, value: str, path: RequestPath) -> Violation:
     return dataclasses.replace(found, is_warning=is_type and value.startswith("ml."))
 
 
-def _broken(path: RequestPath, value: object, what: str, fix: str, constraint: str) -> Violation:
+def _broken(path: FieldPath, value: object, what: str, fix: str, constraint: str) -> Violation:
     message = constraint_message(path, value, constraint)
     return Violation(path=path, what=what, fix=fix, aws_message=message)

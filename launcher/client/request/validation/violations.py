@@ -6,36 +6,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from launcher.errors import FieldPath, Problem
+
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
-
-#: A field of a request: ("ResourceConfig", "InstanceGroups", 0, "InstanceCount").
-RequestPath = tuple[str | int, ...]
 
 ONE_ERROR = "1 validation error detected: "
 _SHOWN = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Violation:
-    """One problem with a field, and its fix.
+class Violation(Problem):
+    """A problem with a field of a request, which the service reports too.
 
     aws_message: the service's answer to a request with this problem alone.
-    is_warning: the service may accept the request despite it.
     """
 
-    path: RequestPath
-    what: str
-    fix: str
     aws_message: str
-    is_warning: bool = False
 
 
 #: Returns the violations of a request against one platform's limits.
 RequestJudge = Callable[["TrainingJobRequest"], tuple[Violation, ...]]
 
 
-def constraint_message(path: RequestPath, value: object, constraint: str) -> str:
+def constraint_message(path: FieldPath, value: object, constraint: str) -> str:
     """Return AWS's message for a value that violates a limit of the model.
 
     >>> constraint_message(("Tags", 0, "Key"), "", "Member must ...")
@@ -47,7 +41,7 @@ Member must ..."
     return f"{ONE_ERROR}Value {shown} at '{where}' failed to satisfy constraint: {constraint}"
 
 
-def aws_path(path: RequestPath) -> str:
+def aws_path(path: FieldPath) -> str:
     """Format a field as in AWS's messages.
 
     >>> aws_path(("ResourceConfig", "InstanceGroups", 0, "InstanceCount"))

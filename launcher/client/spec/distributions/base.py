@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client import catalogue
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.errors import FieldPath, Problem
 from launcher.shared import TrainerPart
 from launcher.shared.partitions import Partition
 
@@ -74,12 +74,12 @@ class Distribution(ABC):
     # Rules
 
     @abstractmethod
-    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with its fields, and with what the job has beside it."""
 
     def problems_in(
         self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
-    ) -> Iterator[SpecFinding]:
+    ) -> Iterator[Problem]:
         """Find problems with the files that it names, except those about fields in `wrong`."""
         return iter(())
 

@@ -11,8 +11,8 @@ from launcher.client.spec.distributions.torchrun_distribution import (
     parallel_part,
 )
 from launcher.client.spec.field_checks import word_problems
-from launcher.client.spec.spec_findings import SpecFinding
 from launcher.client.spec.spec_names import names
+from launcher.errors import Problem
 from launcher.shared import COMPRESSIONS, DEFAULT_HANG_TIMEOUT, ParallelPart, TrainerPart
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class DataParallel(TorchrunDistribution):
         """Return its name in messages, which are also those of an unclear distribution."""
         return "a distribution"
 
-    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with its fields."""
         yield from self.field_problems()
         yield from word_problems((*self.path, "compression"), self.compression, COMPRESSIONS)
         if self.sharded and self.compression is not None:
-            yield SpecFinding(
+            yield Problem(
                 path=(*self.path, "compression"),
                 about=((*self.path, "sharded"),),
                 what=f'compression is "{self.compression}", and sharded is true',

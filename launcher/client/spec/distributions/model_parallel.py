@@ -14,8 +14,8 @@ from launcher.client.spec.distributions.torchrun_distribution import (
     TorchrunDistribution,
     parallel_part,
 )
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
 from launcher.client.spec.spec_names import names
+from launcher.errors import FieldPath, Problem
 from launcher.shared import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart
 from launcher.shared.partitions import Partition
 
@@ -98,7 +98,7 @@ class ModelParallel(TorchrunDistribution):
             return self
         return dataclasses.replace(self, partition_file=absolute(self.partition_file))
 
-    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with its fields, and with the ranks that the job has for it."""
         yield from self.field_problems()
         yield from pipeline_rules.find_problems(spec, self)
@@ -106,7 +106,7 @@ class ModelParallel(TorchrunDistribution):
 
     def problems_in(
         self, spec: JobSpec, files: SourceFiles, wrong: Set[FieldPath]
-    ) -> Iterator[SpecFinding]:
+    ) -> Iterator[Problem]:
         """Find problems with the partition file, except those about fields in `wrong`."""
         if self.partition_file is not None:
             yield from partition_rules.find_problems_in(spec, self, files, wrong)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from launcher.client.spec.distributions.base import Distribution, count_processes
-from launcher.client.spec.spec_findings import SpecFinding
 from launcher.client.spec.spec_names import names
+from launcher.errors import Problem
 from launcher.shared import Launch, TrainerPart
 
 if TYPE_CHECKING:
@@ -47,22 +47,20 @@ class Mpi(Distribution):
         """Return the processes per host of a type; 1 if the type is not in the catalogue."""
         return count_processes(self.processes_per_host, instance_type)
 
-    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with its fields."""
         if self.processes_per_host is not None and self.processes_per_host < 1:
             what = f"processes_per_host is {self.processes_per_host}"
-            yield SpecFinding(
-                path=(*self.path, "processes_per_host"), what=what, fix="use 1 or more"
-            )
+            yield Problem(path=(*self.path, "processes_per_host"), what=what, fix="use 1 or more")
         for index, word in enumerate(self.custom_options):
             here = (*self.path, "custom_options", index)
             if word in (*_OWN_OPTIONS, *_OWN_PARAMETERS):
                 what = f'mpirun\'s "{word}" is set by Launcher itself'
-                yield SpecFinding(
+                yield Problem(
                     path=here, what=what, fix="remove it; use processes_per_host for counts"
                 )
             elif not word.strip() or "\0" in word:
-                yield SpecFinding(path=here, what="a word for mpirun is empty", fix="remove it")
+                yield Problem(path=here, what="a word for mpirun is empty", fix="remove it")
 
     def trainer_part(self, spec: JobSpec, instance_type: str) -> TrainerPart:
         """Return the train group's part of the job document."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.spec.distributions import pipeline_rules
 from launcher.client.spec.field_checks import range_problems, word_problems
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, shown
-from launcher.errors import ParallelError
+from launcher.client.spec.suggestions import shown
+from launcher.errors import FieldPath, ParallelError, Problem
 from launcher.shared import OBJECTIVES
 from launcher.shared.partitions import Partition
 
@@ -33,7 +33,7 @@ _FILE: FieldPath = (*_MODEL, "partition_file")
 _BY_HAND = ("starts", "stages", "default_stage")
 
 
-def find_problems(model: ModelParallel) -> Iterator[SpecFinding]:
+def find_problems(model: ModelParallel) -> Iterator[Problem]:
     """Find problems with the settings of the cuts that do not depend on the file."""
     if model.partition_file is not None:
         yield from _problems_beside(model, "partition_file", (*_BY_HAND, "auto_partition"))
@@ -41,7 +41,7 @@ def find_problems(model: ModelParallel) -> Iterator[SpecFinding]:
         yield from _problems_beside(model, "auto_partition", _BY_HAND)
     if model.partition_file == "":
         fix = "name a file that `launcher partition` has made, or remove it"
-        yield SpecFinding(path=_FILE, what="partition_file is empty", fix=fix)
+        yield Problem(path=_FILE, what="partition_file is empty", fix=fix)
     if not model.auto_partition:
         yield from _problems_of_nothing_to_find(model)
     yield from word_problems((*_MODEL, "optimize"), model.optimize, OBJECTIVES)
@@ -51,27 +51,27 @@ def find_problems(model: ModelParallel) -> Iterator[SpecFinding]:
 
 def find_problems_in(
     spec: JobSpec, model: ModelParallel, files: SourceFiles, wrong: Set[FieldPath]
-) -> Iterator[SpecFinding]:
+) -> Iterator[Problem]:
     """Find problems with the partition file, except those about fields in `wrong`."""
     try:
         partition = files.partition
     except ParallelError as error:
         fix = "name a file that `launcher partition` has made"
-        yield SpecFinding(path=_FILE, what=str(error), fix=fix)
+        yield Problem(path=_FILE, what=str(error), fix=fix)
         return
     if partition is not None:
         found = list(_differences(model, partition)) or _problems_of_the_whole(
             spec, model, partition
         )
-        yield from (each for each in found if not each.rests_on(wrong))
+        yield from (each for each in found if not each.depends_on(wrong))
 
 
-def _differences(model: ModelParallel, partition: Partition) -> Iterator[SpecFinding]:
+def _differences(model: ModelParallel, partition: Partition) -> Iterator[Problem]:
     """Find settings that differ between the job and the file."""
     for name in OF_PARTITIONS:
         said, has = getattr(model, name), getattr(partition, name)
         if said not in (None, (), has):
-            yield SpecFinding(
+            yield Problem(
                 path=(*_MODEL, name),
                 about=(_FILE,),
                 what=f"{name} is {_shown(said)}, and {_name(model)} has {_shown(has)}",
@@ -81,7 +81,7 @@ def _differences(model: ModelParallel, partition: Partition) -> Iterator[SpecFin
 
 def _problems_of_the_whole(
     spec: JobSpec, model: ModelParallel, partition: Partition
-) -> Iterator[SpecFinding]:
+) -> Iterator[Problem]:
     """Find problems with the job after the settings of its file are filled in."""
     whole = dataclasses.replace(model.completed(partition), partition_file=None)
     for found in (*whole.field_problems(), *pipeline_rules.find_problems(spec, whole)):
@@ -97,12 +97,10 @@ def _shown(value: Any) -> str:
     return shown(list(value) if isinstance(value, tuple) else value)
 
 
-def _problems_beside(
-    model: ModelParallel, chosen: str, others: Iterable[str]
-) -> Iterator[SpecFinding]:
+def _problems_beside(model: ModelParallel, chosen: str, others: Iterable[str]) -> Iterator[Problem]:
     for name in others:
         if getattr(model, name):
-            yield SpecFinding(
+            yield Problem(
                 path=(*_MODEL, name),
                 about=((*_MODEL, chosen),),
                 what=f"{name} is given beside {chosen}",
@@ -110,11 +108,11 @@ def _problems_beside(
             )
 
 
-def _problems_of_nothing_to_find(model: ModelParallel) -> Iterator[SpecFinding]:
+def _problems_of_nothing_to_find(model: ModelParallel) -> Iterator[Problem]:
     """Find settings of auto_partition in a job that does not use it."""
     for name in ("optimize", "memory_cap"):
         if getattr(model, name) is not None:
-            yield SpecFinding(
+            yield Problem(
                 path=(*_MODEL, name),
                 about=((*_MODEL, "auto_partition"),),
                 what=f"{name} is given, and auto_partition is not",

@@ -17,7 +17,7 @@ from launcher.client.spec.field_checks import (
 )
 from launcher.client.spec.groups import InstanceGroup
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.errors import FieldPath, Problem
 from launcher.shared import PLACEMENTS, SCHEDULES, ParallelPart, Role
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST = 64
 
 
-def find_problems(spec: JobSpec, model: ModelParallel) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec, model: ModelParallel) -> Iterator[Problem]:
     """Find problems with the cuts, the schedule and the ranks of a pipeline."""
     path = model.path
     part = model.parallel
@@ -46,62 +46,62 @@ def find_problems(spec: JobSpec, model: ModelParallel) -> Iterator[SpecFinding]:
     ):  # the file has the rest; `partition_rules` checks it
         return
     about = tuple((*path, field) for field in counts)
-    for finding in (
+    for problem in (
         *_schedule_problems(part, path),
         *_cut_problems(part, path),
         *_task_problems(spec, part, path),
         *_rank_problems(spec, model, path),
     ):
-        yield dataclasses.replace(finding, about=(*finding.about, *about))
+        yield dataclasses.replace(problem, about=(*problem.about, *about))
 
 
-def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
+def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[Problem]:
     schedule, microbatches = (*path, "schedule"), (*path, "microbatches")
     if model.schedule == "simple" and model.virtual_stages > 1:
         what = f'virtual_stages is {model.virtual_stages}, and schedule is "simple"'
         fix = "write schedule: interleaved or zero_bubble, or remove virtual_stages"
-        yield SpecFinding(path=(*path, "virtual_stages"), about=(schedule,), what=what, fix=fix)
+        yield Problem(path=(*path, "virtual_stages"), about=(schedule,), what=what, fix=fix)
     count, partitions = model.microbatches, model.partitions
     rounds = count // partitions
     has_rounds = model.virtual_stages > 1 or model.schedule == "zero_bubble"
     if model.schedule != "simple" and rounds == 0:
         what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
         fix = f"use {partitions} or more, or schedule: simple"
-        yield SpecFinding(path=microbatches, about=(schedule,), what=what, fix=fix)
+        yield Problem(path=microbatches, about=(schedule,), what=what, fix=fix)
     if model.schedule != "simple" and has_rounds and rounds and count % rounds:
         what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
         fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
-        yield SpecFinding(path=microbatches, about=(schedule,), what=what, fix=fix)
+        yield Problem(path=microbatches, about=(schedule,), what=what, fix=fix)
 
 
-def _cut_problems(model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
+def _cut_problems(model: ParallelPart, path: FieldPath) -> Iterator[Problem]:
     """Check that every stage gets a part of the model, and that only one way of cutting is used."""
     last = model.partitions * model.virtual_stages - 1
     yield from name_problems((*path, "starts"), model.starts)
     yield from range_problems((*path, "default_stage"), model.default_stage, 0, last)
     if model.starts and model.stages:
         what, fix = "starts and stages are both given", "remove one of them"
-        yield SpecFinding(path=(*path, "stages"), about=((*path, "starts"),), what=what, fix=fix)
+        yield Problem(path=(*path, "stages"), about=((*path, "starts"),), what=what, fix=fix)
     elif model.starts and len(model.starts) != last:
         what = f"{len(model.starts)} starts for {_stages(model)}"
         fix = f"name {last}: the modules at which all stages but the first begin"
-        yield SpecFinding(path=(*path, "starts"), what=what, fix=fix)
+        yield Problem(path=(*path, "starts"), what=what, fix=fix)
     elif model.stages:
         yield from _pin_problems(model, last, path)
 
 
-def _pin_problems(model: ParallelPart, last: int, path: FieldPath) -> Iterator[SpecFinding]:
+def _pin_problems(model: ParallelPart, last: int, path: FieldPath) -> Iterator[Problem]:
     for name, stage in model.stages.items():
         if not 0 <= stage <= last:
             what = f'module "{name}" is pinned to stage {stage}, of {_stages(model)}'
-            yield SpecFinding(path=(*path, "stages", name), what=what, fix=f"use 0 to {last}")
+            yield Problem(path=(*path, "stages", name), what=what, fix=f"use 0 to {last}")
     filled = {model.default_stage, *model.stages.values()}
     first = next((stage for stage in range(last + 1) if stage not in filled), None)
     if first is not None:
         empty = last + 1 - sum(0 <= stage <= last for stage in filled)
         what = f"{empty} of {_stages(model)} without a module: stage {first} is the first"
         fix = f"pin a module to each, or write default_stage: {first}"
-        yield SpecFinding(path=(*path, "stages"), what=what, fix=fix)
+        yield Problem(path=(*path, "stages"), what=what, fix=fix)
 
 
 def _stages(model: ParallelPart) -> str:
@@ -112,11 +112,11 @@ def _stages(model: ParallelPart) -> str:
     return f"{words} ({model.partitions} partitions x {model.virtual_stages})"
 
 
-def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Iterator[SpecFinding]:
+def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Iterator[Problem]:
     """Require a cut for a task: unlike a script, our trainer cannot choose one itself."""
     last = model.partitions * model.virtual_stages - 1
     if spec.task and last and not (model.starts or model.stages or model.auto_partition):
-        yield SpecFinding(
+        yield Problem(
             path=(*path, "starts"),
             about=(("task",),),
             what=f"nothing says where the task's model is cut into {_stages(model)}",
@@ -125,7 +125,7 @@ def _task_problems(spec: JobSpec, model: ParallelPart, path: FieldPath) -> Itera
         )
 
 
-def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[SpecFinding]:
+def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iterator[Problem]:
     """Check that partitions divide the ranks, on each instance type that the job may get."""
     partitions = model.parallel.partitions
     for group in _train_groups(spec):
@@ -134,7 +134,7 @@ def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iter
             ranks = group.instance_count * processes
             if ranks > 0 and ranks % partitions and not is_typo(name):
                 divisors = [n for n in range(1, min(ranks, _MOST) + 1) if ranks % n == 0]
-                yield SpecFinding(
+                yield Problem(
                     path=(*path, "partitions"),
                     about=(("instance_groups",), ("instance_type",), ("instance_count",)),
                     what=f"partitions is {partitions}, which does not divide the ranks: "

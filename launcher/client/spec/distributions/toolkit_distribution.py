@@ -14,7 +14,8 @@ from launcher.client.spec.coerce import plain
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import FieldPath, Problem
 from launcher.shared import Role, TrainerPart
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Toolkit(Distribution):
         """Take SDK v2's strategies, which the rules check with the rest of the job."""
         return cls(strategies=strategies)
 
-    def problems(self, spec: JobSpec) -> Iterator[SpecFinding]:
+    def problems(self, spec: JobSpec) -> Iterator[Problem]:
         """Find problems with the strategies, and with what AWS's toolkit cannot have beside it."""
         yield from _choice_problems(self.strategies)
         yield from _library_problems(self.strategies)
@@ -100,24 +101,24 @@ class Toolkit(Distribution):
         return
 
 
-def _choice_problems(strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:
+def _choice_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
     known = (*TOOLKIT_STRATEGIES, *_STARTERS)
     for name in strategies:
         if name not in known:
             what = f'"{name}" is not a distribution'
-            yield SpecFinding(path=(*_PATH, name), what=what, fix=choice_fix(name, known))
+            yield Problem(path=(*_PATH, name), what=what, fix=choice_fix(name, known))
     chosen = [name for name in TOOLKIT_STRATEGIES if name in strategies]
     for name in chosen[1:]:
         what = f'"{name}" stands beside "{chosen[0]}"'
-        yield SpecFinding(path=(*_PATH, name), what=what, fix="keep one of them")
+        yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
     if _library(strategies) != "modelparallel":
         for name in _STARTERS:
             if name in strategies and chosen:
                 what = f'"{name}" stands beside "{chosen[0]}", which starts its own processes'
-                yield SpecFinding(path=(*_PATH, name), what=what, fix="keep one of them")
+                yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
 
 
-def _library_problems(strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:
+def _library_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
     if "smdistributed" not in strategies:
         return
     path = (*_PATH, "smdistributed")
@@ -125,25 +126,25 @@ def _library_problems(strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:
     if not isinstance(libraries, Mapping) or len(libraries) != 1:
         what = "smdistributed does not name one library"
         fix = "write {dataparallel: {enabled: true}} or {modelparallel: {enabled: true}}"
-        yield SpecFinding(path=path, what=what, fix=fix)
+        yield Problem(path=path, what=what, fix=fix)
         return
     (name,) = libraries
     if name not in _LIBRARIES:
         what = f'smdistributed has no "{name}"'
-        yield SpecFinding(path=(*path, name), what=what, fix=choice_fix(name, _LIBRARIES))
+        yield Problem(path=(*path, name), what=what, fix=choice_fix(name, _LIBRARIES))
     starters = [each for each in _STARTERS if each in strategies]
     if name == "modelparallel" and len(starters) != 1:
         what = "modelparallel needs one of mpi and torch_distributed beside it"
         fix = 'write mpi: {enabled: true, processes_per_host: 8} beside "smdistributed"'
-        yield SpecFinding(path=(*path, name), what=what, fix=fix)
+        yield Problem(path=(*path, name), what=what, fix=fix)
 
 
-def _value_problems(strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:
+def _value_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
     """Check the known options of each strategy; unknown ones are left to the library."""
     for path, options in _options(strategies):
         if not isinstance(options, Mapping) or options.get("enabled") is not True:
             what = f'"{path[-1]}" is not enabled'
-            yield SpecFinding(path=path, what=what, fix="write {enabled: true}, or remove it")
+            yield Problem(path=path, what=what, fix="write {enabled: true}, or remove it")
             continue
         for field, declared, noun in (
             ("custom_mpi_options", str, "text"),
@@ -153,7 +154,7 @@ def _value_problems(strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:
             value = options.get(field)
             if value is not None and (not isinstance(value, declared) or value is True):
                 what = f"{field} is not {noun}"
-                yield SpecFinding(path=(*path, field), what=what, fix=f"write {noun}")
+                yield Problem(path=(*path, field), what=what, fix=f"write {noun}")
 
 
 def _options(strategies: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
@@ -164,11 +165,11 @@ def _options(strategies: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
             yield from (((*_PATH, name, library), each) for library, each in options.items())
 
 
-def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[SpecFinding]:
+def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[Problem]:
     if not spec.instance_groups:
         return
     if (lone := _without_groups(strategies)) is not None:
-        yield SpecFinding(
+        yield Problem(
             path=(*_PATH, lone),
             about=(("instance_groups",),),
             what=f"AWS's toolkit cannot start {lone} on one instance group",
@@ -178,7 +179,7 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[Sp
     yield from unclear
     trainers = [name for name, role in roles.items() if role is Role.TRAIN]
     if not unclear and len(trainers) != 1:
-        yield SpecFinding(
+        yield Problem(
             path=("instance_groups",),
             what=f"AWS's toolkit starts a distribution on one group, and {len(trainers)} train",
             fix='write "role: train" in one group, and "role: data" in the others',
@@ -192,19 +193,19 @@ def _without_groups(strategies: Mapping[str, Any]) -> str | None:
     return next((name for name in TOOLKIT_STRATEGIES[1:] if name in strategies), None)
 
 
-def _problems_beside(spec: JobSpec) -> Iterator[SpecFinding]:
+def _problems_beside(spec: JobSpec) -> Iterator[Problem]:
     """Find uses of features that need Launcher to start the hosts."""
     if spec.data_service is not None:
         what = "a data service beside one of AWS's libraries: nothing of Launcher runs there"
         fix = "remove it, or use data_parallel or mpi"
-        yield SpecFinding(path=("data_service",), about=(_PATH,), what=what, fix=fix)
+        yield Problem(path=("data_service",), about=(_PATH,), what=what, fix=fix)
     for path, group in groups_with_paths(spec):
         if group.command:
             what = (
                 f'group "{group.instance_group_name}" has a command beside one of AWS\'s libraries'
             )
             fix = "remove it; every host runs the script there"
-            yield SpecFinding(path=(*path, "command"), about=(_PATH,), what=what, fix=fix)
+            yield Problem(path=(*path, "command"), about=(_PATH,), what=what, fix=fix)
 
 
 def _library(strategies: Mapping[str, Any]) -> str | None:

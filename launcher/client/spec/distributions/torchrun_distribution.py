@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from launcher.client.spec.distributions.base import Distribution, count_processes
 from launcher.client.spec.field_checks import name_problems, range_problems, word_problems
-from launcher.client.spec.spec_findings import SpecFinding
+from launcher.errors import Problem
 from launcher.shared import PRECISIONS, Launch, ParallelPart, TrainerPart
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TorchrunDistribution(Distribution):
         """Return the processes per host of a type; 1 if the type is not in the catalogue."""
         return count_processes(self.processes_per_host, instance_type)
 
-    def field_problems(self) -> Iterator[SpecFinding]:
+    def field_problems(self) -> Iterator[Problem]:
         """Find problems with the fields that each of these distributions has."""
         if self.processes_per_host is not None:
             processes = self.processes_per_host

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
 from launcher.client.spec.training_inputs import TrainingInput
+from launcher.errors import FieldPath, Problem
 from launcher.shared import CODE_CHANNEL, Role
 
 _INPUTS = ("inputs",)
@@ -31,13 +32,13 @@ _CHOICES = {
 }
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the input channels."""
     most = _CHANNELS_LIMIT - (spec.model_uri is not None)
     if len(spec.inputs) > most:
         what = f"{len(spec.inputs)} channels"
         fix = f"use {most} at most (SageMaker takes 20, those of code and model included)"
-        yield SpecFinding(path=_INPUTS, about=(("model_uri",),), what=what, fix=fix)
+        yield Problem(path=_INPUTS, about=(("model_uri",),), what=what, fix=fix)
     yield from _reach_problems(spec)
     yield from _model_problems(spec)
     for name in spec.inputs:
@@ -51,7 +52,7 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         yield from _sharding_problems(spec, channel, path)
 
 
-def _model_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _model_problems(spec: JobSpec) -> Iterator[Problem]:
     """Check `model_uri` and its channel, which is added to the user's channels."""
     if spec.model_uri is None:
         return
@@ -61,10 +62,10 @@ def _model_problems(spec: JobSpec) -> Iterator[SpecFinding]:
     if name in spec.inputs:
         what = f'the channel "{name}" is given twice: by inputs, and for model_uri'
         fix = "give another model_channel_name"
-        yield SpecFinding(path=path, about=((*_INPUTS, name),), what=what, fix=fix)
+        yield Problem(path=path, about=((*_INPUTS, name),), what=what, fix=fix)
 
 
-def uri_problems(uri: str, path: FieldPath) -> Iterator[SpecFinding]:
+def uri_problems(uri: str, path: FieldPath) -> Iterator[Problem]:
     """Find problems with the URI of an input or an output."""
     if uri.startswith("file://") and len(uri) > len("file://"):
         return
@@ -75,79 +76,75 @@ def uri_problems(uri: str, path: FieldPath) -> Iterator[SpecFinding]:
     else:
         fix = "write s3://bucket/prefix, or file:///folder"
     if not _S3_URI.fullmatch(uri):
-        yield SpecFinding(path=path, what=f'"{uri}" is not the URI of data', fix=fix)
+        yield Problem(path=path, what=f'"{uri}" is not the URI of data', fix=fix)
     elif len(uri) > _URI_LIMIT:
         what = f"the URI has {len(uri)} characters"
-        yield SpecFinding(path=path, what=what, fix=f"use {_URI_LIMIT} at most")
+        yield Problem(path=path, what=what, fix=f"use {_URI_LIMIT} at most")
 
 
-def _name_problems(name: str, path: FieldPath) -> Iterator[SpecFinding]:
+def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
     if name == CODE_CHANNEL:
         what = f'the channel name "{name}" is taken: the code travels in it'
-        yield SpecFinding(path=path, what=what, fix="give the channel another name")
+        yield Problem(path=path, what=what, fix="give the channel another name")
     elif not _NAME.fullmatch(name):
         what = f'"{name}" cannot be the name of a channel'
-        yield SpecFinding(path=path, what=what, fix="use 1 to 64 letters, digits, dots, - and _")
+        yield Problem(path=path, what=what, fix="use 1 to 64 letters, digits, dots, - and _")
 
 
-def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[SpecFinding]:
+def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
     for field, known in _CHOICES.items():
         value = getattr(channel, field)
         if value not in known:
             fix = choice_fix(value, (word for word in known if word))
-            yield SpecFinding(path=(*path, field), what=f'"{value}" is no known {field}', fix=fix)
+            yield Problem(path=(*path, field), what=f'"{value}" is no known {field}', fix=fix)
 
 
-def _manifest_problems(
-    spec: JobSpec, channel: TrainingInput, path: FieldPath
-) -> Iterator[SpecFinding]:
+def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
     is_augmented = channel.s3_data_type == "AugmentedManifestFile"
     if is_augmented and not channel.attribute_names:
         what = "an augmented manifest without attribute_names"
         fix = "list the manifest's attributes that the job reads"
-        yield SpecFinding(path=(*path, "attribute_names"), what=what, fix=fix)
+        yield Problem(path=(*path, "attribute_names"), what=what, fix=fix)
     if channel.attribute_names and not is_augmented:
         what = f"attribute_names are given for {channel.s3_data_type}"
         fix = "remove them, or use s3_data_type: AugmentedManifestFile"
-        yield SpecFinding(path=(*path, "attribute_names"), what=what, fix=fix)
+        yield Problem(path=(*path, "attribute_names"), what=what, fix=fix)
     if channel.target_attribute_name is not None:
         what = "target_attribute_name is of AutoML jobs; a training job's channel has no such field"
-        yield SpecFinding(path=(*path, "target_attribute_name"), what=what, fix="remove it")
+        yield Problem(path=(*path, "target_attribute_name"), what=what, fix="remove it")
     mode = channel.input_mode or spec.input_mode
     if mode == "FastFile" and channel.s3_data_type != "S3Prefix":
         what = f"input mode FastFile cannot read {channel.s3_data_type}"
         fix = "use S3Prefix, or input mode File"
-        yield SpecFinding(path=path, about=(("input_mode",),), what=what, fix=fix)
+        yield Problem(path=path, about=(("input_mode",),), what=what, fix=fix)
 
 
-def _routing_problems(
-    spec: JobSpec, channel: TrainingInput, path: FieldPath
-) -> Iterator[SpecFinding]:
+def _routing_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
     known = [group.instance_group_name for group in spec.instance_groups]
     for index, name in enumerate(channel.instance_groups):
         here = (*path, "instance_groups", index)
         if not known:
             what = f'the channel goes to group "{name}", but the job has no instance groups'
             fix = "remove the channel's instance_groups"
-            yield SpecFinding(path=here, about=(("instance_groups",),), what=what, fix=fix)
+            yield Problem(path=here, about=(("instance_groups",),), what=what, fix=fix)
         elif name not in known:
             what = f'the channel goes to group "{name}", which is not in the job'
             names = tuple(_group_name(index) for index in range(len(known)))
-            yield SpecFinding(path=here, about=names, what=what, fix=choice_fix(name, known))
+            yield Problem(path=here, about=names, what=what, fix=choice_fix(name, known))
 
 
 def _group_name(index: int) -> FieldPath:
     return ("instance_groups", index, "instance_group_name")
 
 
-def _reach_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _reach_problems(spec: JobSpec) -> Iterator[Problem]:
     """Warn about a data group that no S3 channel reaches."""
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     for group, role in roles.items():
         channels = spec.s3_inputs.values()  # a file system is mounted everywhere
         reached = any(group in (channel.instance_groups or roles) for channel in channels)
         if channels and role is Role.DATA and not reached:
-            yield SpecFinding(
+            yield Problem(
                 path=_INPUTS,
                 about=(("instance_groups",), ("data_service",)),
                 what=f'no channel goes to group "{group}", which prepares the data',
@@ -156,9 +153,7 @@ def _reach_problems(spec: JobSpec) -> Iterator[SpecFinding]:
             )
 
 
-def _sharding_problems(
-    spec: JobSpec, channel: TrainingInput, path: FieldPath
-) -> Iterator[SpecFinding]:
+def _sharding_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
     """Warn if data hosts get shards: each needs the whole channel, as it may prepare any batch."""
     roles, _ = assign_roles(spec.groups, spec.data_service is not None)
     readers = channel.instance_groups or tuple(roles)
@@ -169,7 +164,7 @@ def _sharding_problems(
         and roles.get(group.instance_group_name) is Role.DATA
     )
     if channel.distribution == "ShardedByS3Key" and data_hosts > 1:
-        yield SpecFinding(
+        yield Problem(
             path=(*path, "distribution"),
             about=(("instance_groups",), ("data_service",)),
             what=f"each of the {data_hosts} data hosts gets only its share of the channel, "

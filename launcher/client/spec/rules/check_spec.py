@@ -20,24 +20,24 @@ from launcher.client.spec.rules import (
     source_rules,
 )
 from launcher.client.spec.rules.source_rules import SourceFiles
-from launcher.client.spec.spec_findings import SpecFinding, Where, shown
+from launcher.client.spec.suggestions import shown
 from launcher.client.spec.yaml_reader import YamlReading, read_spec, written_fields
 from launcher.client.spec.yaml_writer import plain_values
-from launcher.errors import Problem, SpecError
+from launcher.errors import Problem, SpecError, Where
 
 
-def _distribution_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _distribution_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find what the job's distribution has to say about the job."""
     if spec.distribution is not None:
         yield from spec.distribution.problems(spec)
 
 
 def _problems_in_distribution(
-    spec: JobSpec, files: SourceFiles, known: Sequence[SpecFinding]
-) -> Iterator[SpecFinding]:
+    spec: JobSpec, files: SourceFiles, known: Sequence[Problem]
+) -> Iterator[Problem]:
     """Find problems with the distribution's files, skipping fields `known` to be wrong."""
     if spec.distribution is not None:
-        wrong = {finding.path for finding in known if not finding.is_warning}
+        wrong = {problem.path for problem in known if not problem.is_warning}
         yield from spec.distribution.problems_in(spec, files, wrong)
 
 
@@ -67,26 +67,26 @@ def check(spec: JobSpec, files: SourceFiles, where: Where | None = None) -> tupl
     """
     where = where or spec.where
     readable, judged = _judge(spec)
-    findings = [*judged, *_problems_in_distribution(readable, files, judged)]
-    problems: Sequence[Problem] = ()
+    found = [*judged, *_problems_in_distribution(readable, files, judged)]
+    of_files: Sequence[Problem] = ()
     try:
-        findings += source_rules.find_problems_in(readable, files, known=judged)
-        findings += command_rules.find_problems_in(readable, files, known=judged)
+        found += source_rules.find_problems_in(readable, files, known=judged)
+        found += command_rules.find_problems_in(readable, files, known=judged)
     except SpecError as error:  # the files themselves cannot be packed
-        problems = error.problems
-    problems = [*(f.problem(where) for f in findings if not f.is_warning), *problems]
-    if problems:
-        raise SpecError(problems)
-    return tuple(f"{f.what} ({where(f.path)}): {f.fix}" for f in findings)
+        of_files = error.problems
+    found = [*(problem.located(where) for problem in found), *of_files]
+    if errors := [problem for problem in found if not problem.is_warning]:
+        raise SpecError(errors)
+    return tuple(problem.in_one_line for problem in found)
 
 
-def examine(spec: JobSpec) -> tuple[SpecFinding, ...]:
+def examine(spec: JobSpec) -> tuple[Problem, ...]:
     """Return all errors and warnings that follow from the specification alone."""
     return _judge(spec)[1]
 
 
-def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[SpecFinding, ...]]:
-    """Return the readable part of the job and its findings.
+def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[Problem, ...]]:
+    """Return the readable part of the job and its problems.
 
     The values are first read again by their declared types, so that a job built in Python gets
     the same checks as a document.
@@ -94,9 +94,9 @@ def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[SpecFinding, ...]]:
     reading = YamlReading()
     readable = read_spec(plain_values(spec), reading)
     _reject_other_classes(spec, readable, reading)
-    judged = (finding for rule in _RULES for finding in rule(readable))
-    findings = (*reading.findings, *(f for f in judged if not f.rests_on(reading.broken)))
-    return readable, tuple(sorted(findings, key=_place_among_fields))
+    judged = (problem for rule in _RULES for problem in rule(readable))
+    problems = (*reading.problems, *(p for p in judged if not p.depends_on(reading.broken)))
+    return readable, tuple(sorted(problems, key=_place_among_fields))
 
 
 def _reject_other_classes(spec: JobSpec, readable: JobSpec, reading: YamlReading) -> None:
@@ -109,6 +109,6 @@ def _reject_other_classes(spec: JobSpec, readable: JobSpec, reading: YamlReading
             reading.reject((part.name,), what, fix)
 
 
-def _place_among_fields(finding: SpecFinding) -> int:
+def _place_among_fields(problem: Problem) -> int:
     fields = [part.name for part in dataclasses.fields(JobSpec)]
-    return fields.index(str(finding.path[0])) if finding.path else -1
+    return fields.index(str(problem.path[0])) if problem.path else -1

@@ -10,7 +10,7 @@ from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.groups import InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.source_rules import SourceFiles
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.errors import FieldPath, Problem
 from launcher.shared import PYTHON_WORDS, Ready, Role
 
 #: Python options without a value, which may precede the script.
@@ -18,22 +18,22 @@ _PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")
 _LAST_PORT = 65535
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the commands that do not depend on the files."""
     for path, group in groups_with_paths(spec):
         yield from _role_problems(group, path)
         if group.command and not group.command[0].strip():
             what = f'the command of group "{group.instance_group_name}" starts with an empty word'
-            yield SpecFinding(path=(*path, "command", 0), what=what, fix="name a program there")
+            yield Problem(path=(*path, "command", 0), what=what, fix="name a program there")
         if group.ready is not None:
             yield from _ready_problems(group.ready, (*path, "ready"))
 
 
 def find_problems_in(
-    spec: JobSpec, files: SourceFiles, *, known: Iterable[SpecFinding]
-) -> Iterator[SpecFinding]:
+    spec: JobSpec, files: SourceFiles, *, known: Iterable[Problem]
+) -> Iterator[Problem]:
     """Find programs missing from the files; skip those whose fields are `known` to be wrong."""
-    wrong = {finding.path for finding in known if not finding.is_warning}
+    wrong = {problem.path for problem in known if not problem.is_warning}
     for path, group in groups_with_paths(spec):
         here = (*path, "command")
         found = _own_file(group.command)
@@ -41,7 +41,7 @@ def find_problems_in(
             continue
         place, file = found
         if not files.exists(file):
-            yield SpecFinding(
+            yield Problem(
                 path=(*here, place),
                 about=(("source_dir",),),
                 what=f'there is no file "{file}" in source_dir, or it is ignored',
@@ -49,45 +49,43 @@ def find_problems_in(
             )
 
 
-def _role_problems(group: InstanceGroup, path: FieldPath) -> Iterator[SpecFinding]:
+def _role_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:
     name = f'group "{group.instance_group_name}"'
     if group.role is Role.COMMAND and not group.command:
         what = f"{name} has role command, but no command"
         fix = 'write what its hosts run: command: ["python", "server.py"]'
-        yield SpecFinding(path=(*path, "role"), what=what, fix=fix)
+        yield Problem(path=(*path, "role"), what=what, fix=fix)
     elif group.command and group.role not in (None, Role.COMMAND):
         what = f'{name} has a command, and role "{group.role.value}"'
-        yield SpecFinding(path=(*path, "role"), what=what, fix="remove the role, or the command")
+        yield Problem(path=(*path, "role"), what=what, fix="remove the role, or the command")
     elif not group.command:
         for field in ("ready", "lifetime"):
             if getattr(group, field) is not None:
                 what = f"{name} has {field}, but no command"
-                yield SpecFinding(
-                    path=(*path, field), what=what, fix=f"remove {field}, or add command"
-                )
+                yield Problem(path=(*path, field), what=what, fix=f"remove {field}, or add command")
 
 
-def _ready_problems(ready: Ready, path: FieldPath) -> Iterator[SpecFinding]:
+def _ready_problems(ready: Ready, path: FieldPath) -> Iterator[Problem]:
     given = [sign for sign in ("port", "file", "seconds") if getattr(ready, sign) is not None]
     if len(given) != 1:
         what = f"{' and '.join(given) or 'none of port, file and seconds'} given as the sign"
-        yield SpecFinding(path=path, what=what, fix="give one of port, file and seconds")
+        yield Problem(path=path, what=what, fix="give one of port, file and seconds")
     if ready.port is not None and not 1 <= ready.port <= _LAST_PORT:
         fix = f"use 1 to {_LAST_PORT}"
-        yield SpecFinding(path=(*path, "port"), what=f"port is {ready.port}", fix=fix)
+        yield Problem(path=(*path, "port"), what=f"port is {ready.port}", fix=fix)
     if ready.file is not None and not ready.file.strip():
-        yield SpecFinding(path=(*path, "file"), what="file is empty", fix="name the file")
+        yield Problem(path=(*path, "file"), what="file is empty", fix="name the file")
     if ready.seconds is not None and ready.seconds < 0:
-        yield SpecFinding(
+        yield Problem(
             path=(*path, "seconds"), what=f"seconds is {ready.seconds}", fix="use 0 or more"
         )
     if ready.timeout < 1:
-        yield SpecFinding(
+        yield Problem(
             path=(*path, "timeout"), what=f"timeout is {ready.timeout}", fix="use 1 or more"
         )
     elif ready.seconds is not None and ready.seconds >= ready.timeout:
         what = f"ready after {ready.seconds} seconds, but given up after {ready.timeout}"
-        yield SpecFinding(path=(*path, "timeout"), what=what, fix="use a longer timeout")
+        yield Problem(path=(*path, "timeout"), what=what, fix="use a longer timeout")
 
 
 def _own_file(command: Sequence[str]) -> tuple[int, str] | None:

@@ -8,7 +8,7 @@ from launcher.client.spec.data_service import DataService
 from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.spec_findings import SpecFinding
+from launcher.errors import Problem
 from launcher.shared import Ports, Role
 
 #: Less than this does not hold a batch of a few images.
@@ -19,14 +19,14 @@ _LAST_PORT = 65535
 _OWN_PORTS = range(Ports().base, Ports().rendezvous + 1)
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the data service."""
     if spec.data_service is not None:
         yield from _number_problems(spec.data_service)
         yield from _idle_parts(spec, spec.data_service)
 
 
-def _number_problems(service: DataService) -> Iterator[SpecFinding]:
+def _number_problems(service: DataService) -> Iterator[Problem]:
     path = ("data_service",)
     if service.workers_per_host is not None:
         yield from range_problems((*path, "workers_per_host"), service.workers_per_host, 1)
@@ -37,22 +37,22 @@ def _number_problems(service: DataService) -> Iterator[SpecFinding]:
     if service.prefetch_bytes < _PREFETCH_LEAST:
         what = f"prefetch_bytes is {service.prefetch_bytes}, too little to hold batches"
         fix = f"use {_PREFETCH_LEAST} (1 MiB) or more; 268435456 is the default"
-        yield SpecFinding(path=(*path, "prefetch_bytes"), what=what, fix=fix)
+        yield Problem(path=(*path, "prefetch_bytes"), what=what, fix=fix)
     if service.metrics_port is not None:
         yield from range_problems((*path, "metrics_port"), service.metrics_port, 1, _LAST_PORT)
     if service.metrics_port in _OWN_PORTS:
         what = f"metrics_port is {service.metrics_port}, which Launcher itself listens on"
         fix = f"use a port outside {_OWN_PORTS[0]} to {_OWN_PORTS[-1]}: 9400"
-        yield SpecFinding(path=(*path, "metrics_port"), what=what, fix=fix)
+        yield Problem(path=(*path, "metrics_port"), what=what, fix=fix)
 
 
-def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[SpecFinding]:
+def _idle_parts(spec: JobSpec, service: DataService) -> Iterator[Problem]:
     """Warn about options without effect because the ranks load their data themselves."""
     roles, unclear = assign_roles(spec.groups, has_data_service=True)
     if unclear or Role.DATA in roles.values() or service.local_workers:
         return
     if service.metrics_port:
-        yield SpecFinding(
+        yield Problem(
             path=("data_service", "metrics_port"),
             about=(("instance_groups",),),
             what="metrics_port does nothing: no process prepares data",

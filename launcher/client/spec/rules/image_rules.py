@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.limit_rules import count_problems
-from launcher.client.spec.spec_findings import SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import Problem
 
 _IMAGE_LIMIT = 255
 _WORDS_LIMIT, _WORD_LIMIT = 100, 256
@@ -28,7 +29,7 @@ _ACCESS_MODES = ("Platform", "Vpc")
 _FUNCTION_ARN = re.compile(r"arn:[a-zA-Z0-9-]+:lambda:[a-zA-Z0-9-]+:[0-9]{12}:function:.+")
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the image, its version, its registry and its command."""
     yield from _source_problems(spec)
     yield from _version_problems(spec)
@@ -36,20 +37,20 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
     yield from _registry_problems(spec)
 
 
-def _source_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _source_problems(spec: JobSpec) -> Iterator[Problem]:
     image, algorithm = spec.image_uri, spec.algorithm_arn
     if image is not None and not re.fullmatch(rf"\S{{1,{_IMAGE_LIMIT}}}", image):
         fix = f"write registry/name:tag, {_IMAGE_LIMIT} characters at most"
-        yield SpecFinding(path=("image_uri",), what=f'"{image}" cannot be an image', fix=fix)
+        yield Problem(path=("image_uri",), what=f'"{image}" cannot be an image', fix=fix)
     if algorithm is None:
         return
     path = ("algorithm_arn",)
     if not _ALGORITHM.fullmatch(algorithm):
         fix = "write its name, or arn:aws:sagemaker:REGION:ACCOUNT:algorithm/NAME"
-        yield SpecFinding(path=path, what=f'"{algorithm}" cannot be an algorithm', fix=fix)
+        yield Problem(path=path, what=f'"{algorithm}" cannot be an algorithm', fix=fix)
     for field, part in _OWN.items():
         if getattr(spec, field):
-            yield SpecFinding(
+            yield Problem(
                 path=path,
                 about=((field,),),
                 what=f"algorithm_arn is given beside {field}",
@@ -65,53 +66,53 @@ _OWN = {
 }
 
 
-def _version_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _version_problems(spec: JobSpec) -> Iterator[Problem]:
     """Check the framework and its versions; as in SDK v2, an image_uri overrides a version."""
     if spec.framework is not None and spec.framework not in _FRAMEWORKS:
         what = f'"{spec.framework}" is no known framework'
         fix = choice_fix(spec.framework, _FRAMEWORKS)
-        yield SpecFinding(path=("framework",), what=what, fix=fix)
+        yield Problem(path=("framework",), what=what, fix=fix)
     for field, (form, example) in _VERSIONS.items():
         value = getattr(spec, field)
         if value is not None and not form.fullmatch(value):
             what = f'"{value}" cannot be a {field}'
-            yield SpecFinding(path=(field,), what=what, fix=f"write for example {example}")
+            yield Problem(path=(field,), what=what, fix=f"write for example {example}")
         if value is not None and spec.framework is None:
             what = f"{field} is given, but no framework"
             fix = f"write framework: {' or '.join(_FRAMEWORKS)}"
-            yield SpecFinding(path=(field,), about=(("framework",),), what=what, fix=fix)
+            yield Problem(path=(field,), about=(("framework",),), what=what, fix=fix)
 
 
-def _command_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _command_problems(spec: JobSpec) -> Iterator[Problem]:
     for field in ("container_entry_point", "container_arguments"):
         words = getattr(spec, field)
         code = "entry_point" if spec.entry_point else "task"
         if words and getattr(spec, code):
             what = f"{field} is given beside {code}"
             fix = "remove one of them: a container starts either Launcher or a command of your own"
-            yield SpecFinding(path=(field,), about=((code,),), what=what, fix=fix)
+            yield Problem(path=(field,), about=((code,),), what=what, fix=fix)
         yield from count_problems((field,), words, _WORDS_LIMIT)
         for index, word in enumerate(words):
             if len(word) > _WORD_LIMIT:
                 what = f"the word has {len(word)} characters"
-                yield SpecFinding(path=(field, index), what=what, fix=f"use {_WORD_LIMIT} at most")
+                yield Problem(path=(field, index), what=what, fix=f"use {_WORD_LIMIT} at most")
 
 
-def _registry_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _registry_problems(spec: JobSpec) -> Iterator[Problem]:
     mode = spec.training_repository_access_mode
     provider = spec.training_repository_credentials_provider_arn
     if mode is not None and mode not in _ACCESS_MODES:
         what = f'"{mode}" is no known training_repository_access_mode'
-        yield SpecFinding(path=_ACCESS, what=what, fix=choice_fix(mode, _ACCESS_MODES))
+        yield Problem(path=_ACCESS, what=what, fix=choice_fix(mode, _ACCESS_MODES))
     if mode == "Vpc" and not spec.subnets:
         what = "a registry in a VPC, but the job is in none"
         fix = "write subnets and security_group_ids"
-        yield SpecFinding(path=_ACCESS, about=(("subnets",),), what=what, fix=fix)
+        yield Problem(path=_ACCESS, about=(("subnets",),), what=what, fix=fix)
     if provider is not None and mode != "Vpc":
         what = "credentials for a registry that is not in a VPC"
         fix = "write training_repository_access_mode: Vpc, or remove the credentials"
-        yield SpecFinding(path=_PROVIDER, about=(_ACCESS,), what=what, fix=fix)
+        yield Problem(path=_PROVIDER, about=(_ACCESS,), what=what, fix=fix)
     if provider is not None and not _FUNCTION_ARN.fullmatch(provider):
         what = f'"{provider}" is not the ARN of a Lambda function'
         fix = "write arn:aws:lambda:REGION:ACCOUNT:function:NAME"
-        yield SpecFinding(path=_PROVIDER, what=what, fix=fix)
+        yield Problem(path=_PROVIDER, what=what, fix=fix)

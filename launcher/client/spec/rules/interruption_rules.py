@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.spec_findings import SpecFinding
+from launcher.errors import Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 
 _MAX_WAIT, _MAX_RUN = ("max_wait",), ("max_run",)
@@ -21,13 +21,13 @@ _LOCAL_PATH_LIMIT = 4096
 _TAKEN = ("input", "code", "lib", "output", "model")
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with spot instances and checkpoints."""
     yield from _waiting_problems(spec)
     yield from _folder_problems(spec)
     is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
     if spec.use_spot_instances and is_lost:
-        yield SpecFinding(
+        yield Problem(
             path=_SPOT,
             about=(("checkpoint_s3_uri",), ("allow_restart_from_scratch",)),
             what="spot instances without checkpoints: an interruption starts the job from nothing",
@@ -36,33 +36,33 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         )
 
 
-def _waiting_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _waiting_problems(spec: JobSpec) -> Iterator[Problem]:
     if spec.max_wait is None:
         if spec.use_spot_instances:
             fix = f"write max_wait: seconds from creation to end, max_run ({spec.max_run}) or more"
-            yield SpecFinding(path=_SPOT, what="spot instances without max_wait", fix=fix)
+            yield Problem(path=_SPOT, what="spot instances without max_wait", fix=fix)
     elif not spec.use_spot_instances:
         what = "max_wait is given, but the job uses no spot instances"
         fix = "remove max_wait, or write use_spot_instances: true"
-        yield SpecFinding(path=_MAX_WAIT, about=(_SPOT,), what=what, fix=fix)
+        yield Problem(path=_MAX_WAIT, about=(_SPOT,), what=what, fix=fix)
     elif spec.max_wait < spec.max_run:
         what = f"max_wait ({spec.max_wait}) is less than max_run ({spec.max_run})"
         fix = "max_wait counts the running too: use max_run or more"
-        yield SpecFinding(path=_MAX_WAIT, about=(_MAX_RUN,), what=what, fix=fix)
+        yield Problem(path=_MAX_WAIT, about=(_MAX_RUN,), what=what, fix=fix)
 
 
-def _folder_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _folder_problems(spec: JobSpec) -> Iterator[Problem]:
     folder = spec.checkpoint_local_path
     if folder is None:
         return
     if spec.checkpoint_s3_uri is None:
         what = "checkpoint_local_path is given, but no checkpoint_s3_uri to keep it at"
         fix = "write checkpoint_s3_uri: s3://bucket/prefix"
-        yield SpecFinding(path=_LOCAL_PATH, about=(("checkpoint_s3_uri",),), what=what, fix=fix)
+        yield Problem(path=_LOCAL_PATH, about=(("checkpoint_s3_uri",),), what=what, fix=fix)
     if not _is_own_folder(folder):
         what = f'"{folder}" cannot be the checkpoint folder'
         fix = f"use {MlPaths().checkpoints}, or another folder of its own below {DEFAULT_ML_ROOT}"
-        yield SpecFinding(path=_LOCAL_PATH, what=what, fix=fix)
+        yield Problem(path=_LOCAL_PATH, what=what, fix=fix)
 
 
 def _is_own_folder(folder: str) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sized
 from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.channel_rules import INPUT_MODES, uri_problems
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import FieldPath, Problem
 from launcher.shared import (
     PARALLEL_VARIABLE,
     TASK_VARIABLE,
@@ -40,7 +41,7 @@ _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+", re.ASCII
 _ROLE_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with single values."""
     yield from _number_problems(spec)
     yield from _hyperparameter_problems(spec)
@@ -51,39 +52,39 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
     yield from _name_problems(spec)
 
 
-def _number_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _number_problems(spec: JobSpec) -> Iterator[Problem]:
     yield from range_problems(("max_run",), spec.max_run, 1, _MAX_RUN_LIMIT, "seconds (28 days)")
     yield from range_problems(("volume_size",), spec.volume_size, 1, _VOLUME_LIMIT, "GB")
 
 
-def _hyperparameter_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _hyperparameter_problems(spec: JobSpec) -> Iterator[Problem]:
     path = ("hyperparameters",)
     yield from count_problems(path, spec.hyperparameters, _HYPERPARAMETERS_LIMIT)
     for name, value in spec.hyperparameters.items():
         here = (*path, name)
         if name.startswith(TOOLKIT_PREFIX) or name in TOOLKIT_NAMES:
             what = f'the hyperparameter "{name}" has a name that SageMaker\'s toolkit keeps'
-            yield SpecFinding(path=here, what=what, fix="give it another name")
+            yield Problem(path=here, what=what, fix="give it another name")
         elif not _can_be_name(name):
             shown = json.dumps(name, ensure_ascii=False)
             what = f"{shown} cannot be the name of a hyperparameter"
             fix = f"use 1 to {_HYPERPARAMETER_NAME} printable characters, and no ="
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
         if not _can_be_variable(value):
             what = f'the hyperparameter "{name}" holds a character that no variable can hold'
             fix = "take out null characters and halves of surrogate pairs"
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
         try:
             length = len(json.dumps(value))
         except (TypeError, ValueError) as error:
             what = f'the hyperparameter "{name}" is not JSON: {error}'
             fix = "use texts, numbers, true/false, lists and mappings"
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
         else:
             if length > _HYPERPARAMETER_VALUE:
                 what = f'the hyperparameter "{name}" has {length} characters as JSON'
                 fix = f"use {_HYPERPARAMETER_VALUE} at most; put larger values into a file"
-                yield SpecFinding(path=here, what=what, fix=fix)
+                yield Problem(path=here, what=what, fix=fix)
 
 
 def _can_be_name(name: str) -> bool:
@@ -100,79 +101,79 @@ def _can_be_variable(value: object) -> bool:
     return not isinstance(value, str) or not _NO_VARIABLE.search(value)
 
 
-def _environment_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _environment_problems(spec: JobSpec) -> Iterator[Problem]:
     path = ("environment",)
     yield from count_problems(path, spec.environment, _VARIABLES_LIMIT)
     for name, value in spec.environment.items():
         here = (*path, name)
         if name in _OWN_VARIABLES:
             what = f"{name} is set by Launcher itself"
-            yield SpecFinding(path=here, what=what, fix="remove it")
+            yield Problem(path=here, what=what, fix="remove it")
         elif not _VARIABLE.fullmatch(name) or len(name) > _VARIABLE_LENGTH:
             what = f'"{name}" cannot be the name of an environment variable'
             fix = "use letters, digits and _, and no digit first"
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
         if not _can_be_variable(value):
             what = f"the environment variable {name} holds a character that no variable can hold"
             fix = "take out null characters and halves of surrogate pairs"
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
         if len(value) > _VARIABLE_LENGTH:
             what = f"the environment variable {name} has {len(value)} characters"
             fix = f"use {_VARIABLE_LENGTH} at most; put larger values into a file"
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
 
 
-def _tag_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _tag_problems(spec: JobSpec) -> Iterator[Problem]:
     yield from count_problems(("tags",), spec.tags, _TAGS_LIMIT)
     for key, value in spec.tags.items():
         path = ("tags", key)
         if key.lower().startswith("aws:"):
             what = f'the tag "{key}" has a prefix that AWS keeps'
-            yield SpecFinding(path=path, what=what, fix='use a key without "aws:"')
+            yield Problem(path=path, what=what, fix='use a key without "aws:"')
         elif not 1 <= len(key) <= _TAG_KEY or not _TAG.fullmatch(key):
             what = f'"{key}" cannot be the key of a tag'
             fix = f"use 1 to {_TAG_KEY} letters, digits, spaces and . : / = + - @ _"
-            yield SpecFinding(path=path, what=what, fix=fix)
+            yield Problem(path=path, what=what, fix=fix)
         if len(value) > _TAG_VALUE or not _TAG.fullmatch(value):
             what = f'"{value}" cannot be the value of a tag'
             fix = f"use at most {_TAG_VALUE} letters, digits, spaces and . : / = + - @ _"
-            yield SpecFinding(path=path, what=what, fix=fix)
+            yield Problem(path=path, what=what, fix=fix)
 
 
-def _metric_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _metric_problems(spec: JobSpec) -> Iterator[Problem]:
     yield from count_problems(("metric_definitions",), spec.metric_definitions, _METRICS_LIMIT)
     for index, metric in enumerate(spec.metric_definitions):
         path = ("metric_definitions", index)
         if not 1 <= len(metric.name) <= _METRIC_NAME:
             what = f"a metric's name has {len(metric.name)} characters"
-            yield SpecFinding(path=(*path, "Name"), what=what, fix=f"use 1 to {_METRIC_NAME}")
+            yield Problem(path=(*path, "Name"), what=what, fix=f"use 1 to {_METRIC_NAME}")
         yield from _regex_problems(metric.name, metric.regex, (*path, "Regex"))
 
 
-def _regex_problems(name: str, regex: str, path: FieldPath) -> Iterator[SpecFinding]:
+def _regex_problems(name: str, regex: str, path: FieldPath) -> Iterator[Problem]:
     if not 1 <= len(regex) <= _METRIC_REGEX:
         what = f'the expression of metric "{name}" has {len(regex)} characters'
-        yield SpecFinding(path=path, what=what, fix=f"use 1 to {_METRIC_REGEX}")
+        yield Problem(path=path, what=what, fix=f"use 1 to {_METRIC_REGEX}")
         return
     try:
         groups = re.compile(regex).groups
     except re.error as error:
         what = f'the expression of metric "{name}" is not a regular expression: {error}'
-        yield SpecFinding(path=path, what=what, fix="write for example loss=([0-9.]+)")
+        yield Problem(path=path, what=what, fix="write for example loss=([0-9.]+)")
         return
     if groups == 0:
         what = f'the expression of metric "{name}" has no group: {regex}'
         fix = "put the number into parentheses, as in loss=([0-9.]+)"
-        yield SpecFinding(path=path, what=what, fix=fix)
+        yield Problem(path=path, what=what, fix=fix)
 
 
-def _network_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _network_problems(spec: JobSpec) -> Iterator[Problem]:
     both = {"subnets": spec.subnets, "security_group_ids": spec.security_group_ids}
     if bool(spec.subnets) != bool(spec.security_group_ids):
         given, missing = sorted(both, key=lambda field: not both[field])
         what = f"{given} without {missing}"
         fix = f"write {missing} too: a VPC needs both"
-        yield SpecFinding(path=(given,), about=((missing,),), what=what, fix=fix)
+        yield Problem(path=(given,), about=((missing,),), what=what, fix=fix)
     yield from count_problems(("subnets",), spec.subnets, _SUBNETS_LIMIT)
     yield from count_problems(
         ("security_group_ids",), spec.security_group_ids, _SECURITY_GROUPS_LIMIT
@@ -181,28 +182,26 @@ def _network_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         for index, identity in enumerate(ids):
             if not _NETWORK_ID.fullmatch(identity):
                 what = f'"{identity}" cannot be one of {field}'
-                yield SpecFinding(path=(field, index), what=what, fix="copy the id from the VPC")
+                yield Problem(path=(field, index), what=what, fix="copy the id from the VPC")
 
 
-def _name_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _name_problems(spec: JobSpec) -> Iterator[Problem]:
     if spec.input_mode not in INPUT_MODES:
         what = f'"{spec.input_mode}" is no known input_mode'
-        yield SpecFinding(
-            path=("input_mode",), what=what, fix=choice_fix(spec.input_mode, INPUT_MODES)
-        )
+        yield Problem(path=("input_mode",), what=what, fix=choice_fix(spec.input_mode, INPUT_MODES))
     if spec.role is not None:
         pattern = _ROLE_ARN if spec.role.startswith("arn:") else _ROLE_NAME
         if not pattern.fullmatch(spec.role):
             what = f'"{spec.role}" is neither the name nor the ARN of an IAM role'
             fix = "write its name, or arn:aws:iam::123456789012:role/NAME"
-            yield SpecFinding(path=("role",), what=what, fix=fix)
+            yield Problem(path=("role",), what=what, fix=fix)
     for field in ("output_path", "code_location", "checkpoint_s3_uri"):
         location = getattr(spec, field)
         if location is not None:
             yield from uri_problems(location, (field,))
 
 
-def count_problems(path: FieldPath, items: Sized, most: int) -> Iterator[SpecFinding]:
+def count_problems(path: FieldPath, items: Sized, most: int) -> Iterator[Problem]:
     """Find a collection of more than `most` items."""
     if len(items) > most:
-        yield SpecFinding(path=path, what=f"{len(items)} {path[0]}", fix=f"use {most} at most")
+        yield Problem(path=path, what=f"{len(items)} {path[0]}", fix=f"use {most} at most")

@@ -14,7 +14,7 @@ from launcher.client.spec.field_checks import groups_with_paths, is_typo
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.errors import FieldPath, Problem
 from launcher.shared import Role
 
 _GROUPS = ("instance_groups",)
@@ -22,13 +22,13 @@ _GROUPS_LIMIT = 5
 _NAME_LIMIT = 64
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the machines."""
     yield from _one_way_to_say_it(spec)
     for path, group in groups_with_paths(spec):
         yield from type_problems(group.instance_type, (*path, "instance_type"))
         if group.instance_count < 1:
-            yield SpecFinding(
+            yield Problem(
                 path=(*path, "instance_count"),
                 what=f"{_name(spec, group)} has {group.instance_count} instances",
                 fix="use 1 or more",
@@ -40,9 +40,9 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         yield from _role_problems(spec)
 
 
-def _one_way_to_say_it(spec: JobSpec) -> Iterator[SpecFinding]:
+def _one_way_to_say_it(spec: JobSpec) -> Iterator[Problem]:
     if not spec.groups:
-        yield SpecFinding(
+        yield Problem(
             path=_GROUPS,
             about=(("instance_type",),),
             what="the job has no machines",
@@ -51,23 +51,23 @@ def _one_way_to_say_it(spec: JobSpec) -> Iterator[SpecFinding]:
         )
     for field in ("instance_type", "instance_count"):
         if spec.instance_groups and getattr(spec, field) is not None:
-            yield SpecFinding(
+            yield Problem(
                 path=(field,),
                 what=f"{field} is given beside instance_groups",
                 fix=f"remove {field}, or instance_groups",
             )
 
 
-def type_problems(name: str, path: FieldPath) -> Iterator[SpecFinding]:
+def type_problems(name: str, path: FieldPath) -> Iterator[Problem]:
     """Find a misspelled type; a plausible one missing from the catalogue is only a warning."""
     if catalogue.find(name):
         return
     near = catalogue.near(name)
     hint = f'did you mean "{near[0]}"?' if near else "use a type such as ml.c5.2xlarge, or local"
     if is_typo(name):
-        yield SpecFinding(path=path, what=f'"{name}" is not an instance type', fix=hint)
+        yield Problem(path=path, what=f'"{name}" is not an instance type', fix=hint)
     else:
-        yield SpecFinding(
+        yield Problem(
             path=path,
             what=f'instance type "{name}" is not in the catalogue; it is sent as it is',
             fix=hint if near else "nothing, if SageMaker has it",
@@ -75,20 +75,20 @@ def type_problems(name: str, path: FieldPath) -> Iterator[SpecFinding]:
         )
 
 
-def _local_and_cloud(spec: JobSpec) -> Iterator[SpecFinding]:
+def _local_and_cloud(spec: JobSpec) -> Iterator[Problem]:
     local = [group.is_local for group in spec.groups]
     if any(local) and not all(local):
         index = local.index(True)
-        yield SpecFinding(
+        yield Problem(
             path=(*_GROUPS, index, "instance_type"),
             what=f'"{spec.groups[index].instance_type}" stands beside instance types of the cloud',
             fix=f"use {' or '.join(LOCAL_TYPES)} for every group, or for none",
         )
 
 
-def _name_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _name_problems(spec: JobSpec) -> Iterator[Problem]:
     if len(spec.instance_groups) > _GROUPS_LIMIT:
-        yield SpecFinding(
+        yield Problem(
             path=_GROUPS,
             what=f"{len(spec.instance_groups)} instance groups",
             fix=f"use {_GROUPS_LIMIT} at most (SageMaker's limit)",
@@ -100,10 +100,10 @@ def _name_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         if not 1 <= len(name) <= _NAME_LIMIT or not name.isprintable():
             what = f"{json.dumps(name, ensure_ascii=False)} cannot be the name of a group"
             fix = f"use 1 to {_NAME_LIMIT} printable characters"
-            yield SpecFinding(path=path, what=what, fix=fix)
+            yield Problem(path=path, what=what, fix=fix)
         if name in seen:
             what = f'group {seen[name] + 1} is called "{name}" too'
-            yield SpecFinding(path=path, what=what, fix="give each group a name of its own")
+            yield Problem(path=path, what=what, fix="give each group a name of its own")
         seen.setdefault(name, index)
 
 
@@ -111,7 +111,7 @@ def _are_distinct(spec: JobSpec) -> bool:
     return len({group.instance_group_name for group in spec.groups}) == len(spec.groups)
 
 
-def _role_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _role_problems(spec: JobSpec) -> Iterator[Problem]:
     roles, unclear = assign_roles(spec.groups, spec.data_service is not None)
     yield from unclear
     yield from _trainers(spec, roles, everything_is_clear=not unclear)
@@ -122,7 +122,7 @@ def _role_problems(spec: JobSpec) -> Iterator[SpecFinding]:
             and not group.command
             and not (spec.data_service and spec.data_service.datasets)
         ):
-            yield SpecFinding(
+            yield Problem(
                 path=("data_service", "datasets") if spec.data_service else ("data_service",),
                 about=(path,),
                 what=f"{_name(spec, group)} prepares data, but nothing is served",
@@ -131,7 +131,7 @@ def _role_problems(spec: JobSpec) -> Iterator[SpecFinding]:
             return
     service = spec.data_service
     if service is not None and service.local_workers > 0 and not service.datasets:
-        yield SpecFinding(
+        yield Problem(
             path=("data_service", "local_workers"),
             what=f"{service.local_workers} local workers have no dataset to prepare",
             fix='list what they read: data_service: {datasets: ["module:function"]}',
@@ -140,7 +140,7 @@ def _role_problems(spec: JobSpec) -> Iterator[SpecFinding]:
 
 def _trainers(
     spec: JobSpec, roles: Mapping[str, Role], *, everything_is_clear: bool
-) -> Iterator[SpecFinding]:
+) -> Iterator[Problem]:
     trainers = [
         (path, group)
         for path, group in groups_with_paths(spec)
@@ -150,16 +150,16 @@ def _trainers(
         fix = 'write "role: train" in the group that runs the training script'
         if all(group.command for group in spec.groups):
             fix = "add the group that runs the training script; commands run beside it"
-        yield SpecFinding(path=_GROUPS, what="no group trains", fix=fix)
+        yield Problem(path=_GROUPS, what="no group trains", fix=fix)
     for path, group in trainers[1:]:
-        yield SpecFinding(
+        yield Problem(
             path=path,
             what=f"{_name(spec, group)} trains, and so does {_name(spec, trainers[0][1])}",
             fix='keep one train group; write "role: data" in the others',
         )
     for path, group in trainers[:1]:
         if spec.distribution is None and group.instance_count > 1:
-            yield SpecFinding(
+            yield Problem(
                 path=(*path, "instance_count"),
                 about=(("distribution",),),
                 what=f"{group.instance_count} train hosts, but no distribution: "

@@ -9,15 +9,16 @@ import re
 from collections.abc import Iterator
 
 from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
 from launcher.client.spec.training_inputs import FileSystemInput
+from launcher.errors import FieldPath, Problem
 
 _ID = re.compile(r"fs-[0-9a-f]{8,18}")
 _PATH_LIMIT = 4096
 _CHOICES = {"file_system_type": ("EFS", "FSxLustre"), "file_system_access_mode": ("ro", "rw")}
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the file systems."""
     for name, channel in spec.inputs.items():
         if isinstance(channel, FileSystemInput):
@@ -26,32 +27,30 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
             yield from _surrounding_problems(spec, path)
 
 
-def _value_problems(channel: FileSystemInput, path: FieldPath) -> Iterator[SpecFinding]:
+def _value_problems(channel: FileSystemInput, path: FieldPath) -> Iterator[Problem]:
     if not _ID.fullmatch(channel.file_system_id):
         what = f'"{channel.file_system_id}" cannot be the id of a file system'
-        yield SpecFinding(
-            path=(*path, "file_system_id"), what=what, fix="write fs-0123456789abcdef0"
-        )
+        yield Problem(path=(*path, "file_system_id"), what=what, fix="write fs-0123456789abcdef0")
     for field, known in _CHOICES.items():
         value = getattr(channel, field)
         if value not in known:
             what = f'"{value}" is no known {field}'
-            yield SpecFinding(path=(*path, field), what=what, fix=choice_fix(value, known))
+            yield Problem(path=(*path, field), what=what, fix=choice_fix(value, known))
     folder = channel.directory_path
     if not folder.startswith("/") or len(folder) > _PATH_LIMIT or not folder.isprintable():
         what = f'"{folder}" cannot be a folder of the file system'
         fix = "write its path from the root; for FSxLustre, /MOUNT_NAME/folder"
-        yield SpecFinding(path=(*path, "directory_path"), what=what, fix=fix)
+        yield Problem(path=(*path, "directory_path"), what=what, fix=fix)
 
 
-def _surrounding_problems(spec: JobSpec, path: FieldPath) -> Iterator[SpecFinding]:
+def _surrounding_problems(spec: JobSpec, path: FieldPath) -> Iterator[Problem]:
     if not spec.subnets:
         what = "a file system is in a VPC, but the job is in none"
         fix = "write subnets and security_group_ids from which it can be reached"
-        yield SpecFinding(path=path, about=(("subnets",),), what=what, fix=fix)
+        yield Problem(path=path, about=(("subnets",),), what=what, fix=fix)
     routed = [name for name, channel in spec.s3_inputs.items() if channel.instance_groups]
     if routed:
-        yield SpecFinding(
+        yield Problem(
             path=path,
             about=(("inputs", routed[0], "instance_groups"),),
             what=f'channel "{routed[0]}" goes to some groups, and a file system cannot',

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.channel_rules import uri_problems
-from launcher.client.spec.spec_findings import SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import Problem
 
 _EXPERIMENT = ("experiment_config",)
 _EXPERIMENT_NAMES = ("ExperimentName", "TrialName", "TrialComponentDisplayName", "RunName")
@@ -17,7 +18,7 @@ _WITH_OUTPUT = ("tensorboard_output_config", "debugger_hook_config", "profiler_c
 _NO_IMAGE = "DEFAULT_RULE_EVALUATOR_IMAGE"
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with experiments, outputs, rules and the profiler."""
     yield from _experiment_problems(spec)
     yield from _output_problems(spec)
@@ -26,22 +27,22 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         given = "profiler_config" if spec.profiler_config else "profiler_rules"
         what = f"disable_profiler is given beside {given}"
         path = ("disable_profiler",)
-        yield SpecFinding(path=path, about=((given,),), what=what, fix="remove one of them")
+        yield Problem(path=path, about=((given,),), what=what, fix="remove one of them")
 
 
-def _experiment_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _experiment_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, value in (spec.experiment_config or {}).items():
         path = (*_EXPERIMENT, name)
         if name not in _EXPERIMENT_NAMES:
             what = f'"{name}" is not a part of experiment_config'
-            yield SpecFinding(path=path, what=what, fix=choice_fix(name, _EXPERIMENT_NAMES))
+            yield Problem(path=path, what=what, fix=choice_fix(name, _EXPERIMENT_NAMES))
         elif not isinstance(value, str) or not _EXPERIMENT_NAME.fullmatch(value):
             what = f'"{value}" cannot be the {name}'
             fix = "use 1 to 120 letters, digits and hyphens, without a hyphen at either end"
-            yield SpecFinding(path=path, what=what, fix=fix)
+            yield Problem(path=path, what=what, fix=fix)
 
 
-def _output_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _output_problems(spec: JobSpec) -> Iterator[Problem]:
     for field in _WITH_OUTPUT:
         config = getattr(spec, field)
         place = (config or {}).get("S3OutputPath")
@@ -49,16 +50,14 @@ def _output_problems(spec: JobSpec) -> Iterator[SpecFinding]:
             yield from uri_problems(str(place), (field, "S3OutputPath"))
         elif config is not None and field == "tensorboard_output_config":
             what = f"{field} without S3OutputPath"
-            yield SpecFinding(
-                path=(field,), what=what, fix="write S3OutputPath: s3://bucket/prefix"
-            )
+            yield Problem(path=(field,), what=what, fix="write S3OutputPath: s3://bucket/prefix")
 
 
-def _rule_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _rule_problems(spec: JobSpec) -> Iterator[Problem]:
     for field in ("rules", "profiler_rules"):
         for index, rule in enumerate(getattr(spec, field)):
             if rule.get("RuleEvaluatorImage") == _NO_IMAGE:
-                yield SpecFinding(
+                yield Problem(
                     path=(field, index, "RuleEvaluatorImage"),
                     what="the image of the rule depends on the region",
                     fix='write it: sagemaker.image_uris.retrieve("debugger", REGION) says it',

@@ -13,7 +13,7 @@ from launcher.client.spec.field_checks import groups_with_paths, range_problems
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.machine_rules import type_problems
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding
+from launcher.errors import FieldPath, Problem
 
 _KEEP_ALIVE = ("keep_alive_period_in_seconds",)
 _KEEP_ALIVE_LIMIT = 6 * 60 * 60
@@ -23,7 +23,7 @@ _KMS_KEY = re.compile(r"[a-zA-Z0-9:/_-]{1,2048}")
 _TRAINING_PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:training-plan/.+")
 
 
-def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with storage, warm pools, training plans and retries."""
     yield from _key_problems(spec)
     yield from _warm_pool_problems(spec)
@@ -32,7 +32,7 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
     if spec.training_plan is not None and not _TRAINING_PLAN.fullmatch(spec.training_plan):
         what = f'"{spec.training_plan}" is not the ARN of a training plan'
         fix = "write arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME"
-        yield SpecFinding(path=("training_plan",), what=what, fix=fix)
+        yield Problem(path=("training_plan",), what=what, fix=fix)
     if (retries := spec.max_retry_attempts) is not None:
         yield from range_problems(("max_retry_attempts",), retries, 1, _RETRY_LIMIT)
     if (retry := spec.capacity_retry) is not None:
@@ -40,15 +40,15 @@ def find_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         yield from range_problems(("capacity_retry", "wait_seconds"), retry.wait_seconds, 1)
 
 
-def _key_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _key_problems(spec: JobSpec) -> Iterator[Problem]:
     for field in ("volume_kms_key", "output_kms_key"):
         key = getattr(spec, field)
         if key is not None and not _KMS_KEY.fullmatch(key):
             fix = "write its id, its ARN, or alias/NAME"
-            yield SpecFinding(path=(field,), what=f'"{key}" cannot be a KMS key', fix=fix)
+            yield Problem(path=(field,), what=f'"{key}" cannot be a KMS key', fix=fix)
     encrypted = [name for name in _types(spec) if _has_own_disks(name)]
     if spec.volume_kms_key is not None and encrypted:
-        yield SpecFinding(
+        yield Problem(
             path=_VOLUME_KEY,
             about=(("instance_type",), ("instance_groups",)),
             what=f"{encrypted[0]} has disks of its own, which no KMS key of yours can encrypt",
@@ -67,7 +67,7 @@ def _has_own_disks(instance_type: str) -> bool:
     return known is not None and known.has_local_storage is True
 
 
-def _warm_pool_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _warm_pool_problems(spec: JobSpec) -> Iterator[Problem]:
     seconds = spec.keep_alive_period_in_seconds
     if seconds is None:
         return
@@ -75,9 +75,9 @@ def _warm_pool_problems(spec: JobSpec) -> Iterator[SpecFinding]:
     if spec.instance_groups:
         what = "keep_alive_period_in_seconds is given beside instance_groups"
         fix = "remove it: SageMaker keeps hosts only of a job with instance_type"
-        yield SpecFinding(path=_KEEP_ALIVE, about=(("instance_groups",),), what=what, fix=fix)
+        yield Problem(path=_KEEP_ALIVE, about=(("instance_groups",),), what=what, fix=fix)
     if spec.use_spot_instances:
-        yield SpecFinding(
+        yield Problem(
             path=_KEEP_ALIVE,
             about=(_SPOT,),
             what="spot instances are not known to be kept in a warm pool",
@@ -86,16 +86,16 @@ def _warm_pool_problems(spec: JobSpec) -> Iterator[SpecFinding]:
         )
 
 
-def _alternative_problems(group: InstanceGroup, path: FieldPath) -> Iterator[SpecFinding]:
+def _alternative_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:
     seen = [group.instance_type]
     for index, name in enumerate(group.alternatives):
         here = (*path, index)
         if name in LOCAL_TYPES or group.is_local:
             what = f'"{name}" cannot be an alternative of "{group.instance_type}"'
             fix = "remove it: this machine always has room, and the cloud is no part of it"
-            yield SpecFinding(path=here, what=what, fix=fix)
+            yield Problem(path=here, what=what, fix=fix)
         elif name in seen:
-            yield SpecFinding(path=here, what=f'"{name}" is listed before', fix="keep one of them")
+            yield Problem(path=here, what=f'"{name}" is listed before', fix="keep one of them")
         else:
             yield from type_problems(name, here)
         seen.append(name)

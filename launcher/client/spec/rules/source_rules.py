@@ -12,7 +12,8 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from launcher.client.spec.job_spec import JobSpec
-from launcher.client.spec.spec_findings import FieldPath, SpecFinding, choice_fix
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import FieldPath, Problem
 from launcher.shared.partitions import Partition
 
 _ENTRY_POINT, _TASK = ("entry_point",), ("task",)
@@ -34,7 +35,7 @@ class SourceFiles(Protocol):
         """The content of the job's partition_file, if it has one. Raises ParallelError."""
 
 
-def find_problems_of_names(spec: JobSpec) -> Iterator[SpecFinding]:
+def find_problems_of_names(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the names of scripts and functions that do not depend on the files."""
     yield from _entry_point_problems(spec)
     if spec.task is not None:
@@ -44,16 +45,14 @@ def find_problems_of_names(spec: JobSpec) -> Iterator[SpecFinding]:
         path = (*_DATASETS, index)
         yield from _reference_problems(reference, path)
         if reference in _references(spec)[:index]:
-            yield SpecFinding(
-                path=path, what=f'"{reference}" is listed twice', fix="keep one of them"
-            )
+            yield Problem(path=path, what=f'"{reference}" is listed twice', fix="keep one of them")
 
 
 def find_problems_in(
-    spec: JobSpec, files: SourceFiles, *, known: Iterable[SpecFinding]
-) -> Iterator[SpecFinding]:
+    spec: JobSpec, files: SourceFiles, *, known: Iterable[Problem]
+) -> Iterator[Problem]:
     """Find problems with the files, skipping names that are `known` to be wrong."""
-    wrong = {finding.path for finding in known if not finding.is_warning}
+    wrong = {problem.path for problem in known if not problem.is_warning}
     if _ENTRY_POINT not in wrong and spec.entry_point:
         yield from _script_problems(spec, files)
     if spec.task is not None and not wrong & {_TASK, _ENTRY_POINT}:
@@ -63,43 +62,43 @@ def find_problems_in(
             yield from _function_problems(spec, files, reference, (*_DATASETS, index))
 
 
-def _reference_problems(reference: str, path: FieldPath) -> Iterator[SpecFinding]:
+def _reference_problems(reference: str, path: FieldPath) -> Iterator[Problem]:
     if not _REFERENCE.fullmatch(reference):
         what = f'"{reference}" does not name a function of a module'
-        yield SpecFinding(path=path, what=what, fix='write "module:function"')
+        yield Problem(path=path, what=what, fix='write "module:function"')
 
 
-def _problems_beside_task(spec: JobSpec, task: str) -> Iterator[SpecFinding]:
+def _problems_beside_task(spec: JobSpec, task: str) -> Iterator[Problem]:
     if spec.entry_point:
         what = f'task "{task}" is given beside entry_point "{spec.entry_point}"'
         fix = "remove one of them: a task is run by Launcher's own trainer, in place of a script"
-        yield SpecFinding(path=_TASK, about=(_ENTRY_POINT,), what=what, fix=fix)
+        yield Problem(path=_TASK, about=(_ENTRY_POINT,), what=what, fix=fix)
     if spec.distribution is None or not spec.distribution.runs_tasks:
         given = spec.distribution.title() if spec.distribution else "none"
         what = f'the trainer of task "{task}" runs under torchrun, and distribution is {given}'
         fix = "write distribution: data_parallel, or model_parallel"
-        yield SpecFinding(path=("distribution",), about=(_TASK,), what=what, fix=fix)
+        yield Problem(path=("distribution",), about=(_TASK,), what=what, fix=fix)
 
 
 def _references(spec: JobSpec) -> Sequence[str]:
     return spec.data_service.datasets if spec.data_service else ()
 
 
-def _entry_point_problems(spec: JobSpec) -> Iterator[SpecFinding]:
+def _entry_point_problems(spec: JobSpec) -> Iterator[Problem]:
     script = PurePosixPath(spec.entry_point)
     if not spec.entry_point:
         if _needs_script(spec):
             fix = 'write "entry_point: ..."'
             if spec.distribution is not None and spec.distribution.runs_tasks:
                 fix += ', or "task: module:function"'
-            yield SpecFinding(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
+            yield Problem(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
     elif script.suffix != ".py":
         what = f'entry_point "{spec.entry_point}" is not a Python file'
-        yield SpecFinding(path=_ENTRY_POINT, what=what, fix="name a script that ends in .py")
+        yield Problem(path=_ENTRY_POINT, what=what, fix="name a script that ends in .py")
     elif spec.source_dir is not None and _leaves_its_folder(script):
         what = f'entry_point "{spec.entry_point}" is outside source_dir "{spec.source_dir}"'
         fix = "write the script's path relative to source_dir"
-        yield SpecFinding(path=_ENTRY_POINT, about=(("source_dir",),), what=what, fix=fix)
+        yield Problem(path=_ENTRY_POINT, about=(("source_dir",),), what=what, fix=fix)
 
 
 def _needs_script(spec: JobSpec) -> bool:
@@ -120,16 +119,16 @@ def _leaves_its_folder(path: PurePosixPath) -> bool:
     return path.is_absolute()
 
 
-def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[SpecFinding]:
+def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[Problem]:
     if not files.exists(spec.script):
         place = f'source_dir "{spec.source_dir}"' if spec.source_dir else "that place"
-        yield SpecFinding(
+        yield Problem(
             path=_ENTRY_POINT,
             what=f'there is no file "{spec.entry_point}" in {place}, or it is ignored',
             fix="check the name, .gitignore and .launcherignore",
         )
     elif isinstance(parsed := _parse(files.read_text(spec.script)), SyntaxError):
-        yield SpecFinding(
+        yield Problem(
             path=_ENTRY_POINT,
             what=f"{spec.script}, line {parsed.lineno}, is not valid Python here: {parsed.msg}",
             fix="mend it, unless the job's image has a newer Python than this machine",
@@ -139,7 +138,7 @@ def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[SpecFinding]
 
 def _function_problems(
     spec: JobSpec, files: SourceFiles, reference: str, path: FieldPath
-) -> Iterator[SpecFinding]:
+) -> Iterator[Problem]:
     module, _, function = reference.partition(":")
     file = _module_file(module, files)
     if file is None:
@@ -147,17 +146,17 @@ def _function_problems(
         if spec.source_dir is None:
             fix = 'write "source_dir: ."; without it no modules travel'
         what = f'"{reference}": there is no module "{module}" in source_dir, or it is ignored'
-        yield SpecFinding(path=path, about=(("source_dir",),), what=what, fix=fix)
+        yield Problem(path=path, about=(("source_dir",),), what=what, fix=fix)
         return
     parsed = _parse(files.read_text(file))
     if isinstance(parsed, SyntaxError):
         what = f'"{reference}": {file}, line {parsed.lineno}, is not valid Python: {parsed.msg}'
-        yield SpecFinding(path=path, what=what, fix=f"mend {file}")
+        yield Problem(path=path, what=what, fix=f"mend {file}")
         return
     names = set(_top_names(parsed.body))
     if function not in names and "*" not in names:
         fix = choice_fix(function, sorted(names)) if names else f"define it: def {function}(): ..."
-        yield SpecFinding(path=path, what=f'"{reference}": {file} defines no "{function}"', fix=fix)
+        yield Problem(path=path, what=f'"{reference}": {file} defines no "{function}"', fix=fix)
 
 
 def _module_file(module: str, files: SourceFiles) -> str | None:

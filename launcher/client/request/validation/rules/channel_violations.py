@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.request.validation.violations import RequestPath, Violation, constraint_message
-from launcher.client.spec.spec_findings import choice_fix
+from launcher.client.request.validation.violations import Violation, constraint_message
+from launcher.client.spec.suggestions import choice_fix
+from launcher.errors import FieldPath
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import ChannelFields, TrainingJobRequest
@@ -107,7 +108,7 @@ def reach_file_systems_in_a_vpc(request: TrainingJobRequest) -> Iterator[Violati
             )
 
 
-def _channels(request: TrainingJobRequest) -> Iterator[tuple[RequestPath, ChannelFields]]:
+def _channels(request: TrainingJobRequest) -> Iterator[tuple[FieldPath, ChannelFields]]:
     for index, channel in enumerate(request.get("InputDataConfig", ())):
         yield ("InputDataConfig", index), channel
 

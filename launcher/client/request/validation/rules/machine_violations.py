@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from launcher.client import catalogue
 from launcher.client.request.validation.model_limits import missing
 from launcher.client.request.validation.rules.serverless_violations import SERVERLESS
-from launcher.client.request.validation.violations import RequestPath, Violation, constraint_message
+from launcher.client.request.validation.violations import Violation, constraint_message
+from launcher.errors import FieldPath
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import (
@@ -58,7 +59,7 @@ def are_given_in_one_way(request: TrainingJobRequest) -> Iterator[Violation]:
 def have_hosts(request: TrainingJobRequest) -> Iterator[Violation]:
     """Find a count of 0 and an empty list of groups, both of which the model allows."""
     resources = request.get(_RESOURCES, {})
-    counted: list[tuple[RequestPath, ResourceFields | GroupFields | PreferenceFields]] = [
+    counted: list[tuple[FieldPath, ResourceFields | GroupFields | PreferenceFields]] = [
         ((_RESOURCES,), resources),
         *(((_RESOURCES, _GROUPS, i), each) for i, each in enumerate(resources.get(_GROUPS, ()))),
         *(
@@ -211,15 +212,13 @@ def _types(resources: ResourceFields) -> Iterator[str]:
             yield item[_TYPE]
 
 
-def _too_few(path: RequestPath, value: object, word: str, what: str) -> Violation:
+def _too_few(path: FieldPath, value: object, word: str, what: str) -> Violation:
     constraint = f"Member must have {word} greater than or equal to 1"
     message = constraint_message(path, value, constraint)
     return Violation(path=path, what=what, fix="use 1 or more", aws_message=message)
 
 
-def _conflict(
-    path: RequestPath, value: object, other: str, message: str | None = None
-) -> Violation:
+def _conflict(path: FieldPath, value: object, other: str, message: str | None = None) -> Violation:
     constraint = f"Member must not be set together with {other}"
     return Violation(
         path=path,

@@ -58,12 +58,10 @@ def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[P
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
     if importlib.util.find_spec("botocore") is None:
         return  # SageMaker's limits are read from its model; local jobs run without it
-    from launcher.client.request.prepared import problem_of  # not loaded for shell completion
-
     said = "\n".join(map(str, own))
     for found in THIS_MACHINE.judge(request):
         if not any(isinstance(part, str) and part in said for part in found.path):
-            yield problem_of(found)
+            yield found
 
 
 def check_isolation(request: TrainingJobRequest, isolation: Isolation) -> None:
