@@ -22,7 +22,7 @@ class Clock:
 def attempts(clock: Clock, patience: float, longest: float = 2.0) -> list[float]:
     return list(
         backoff(
-            first=0.5, longest=longest, patience=patience, now=lambda: clock.now, sleep=clock.sleep
+            first=0.5, longest=longest, timeout=patience, now=lambda: clock.now, sleep=clock.sleep
         )
     )
 

@@ -106,7 +106,7 @@ class Crowd:
 
     async def _connect(self) -> _Line:
         connection = jsonl_socket.connect(
-            self._address, self._token, patience=5.0, what="the dispatcher"
+            self._address, self._token, timeout=5.0, peer="the dispatcher"
         )
         connection.setblocking(False)
         return _Line(*await asyncio.open_connection(sock=connection, limit=1 << 20), self._tally)

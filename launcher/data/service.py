@@ -275,7 +275,7 @@ class _ServiceShardReader:
 
 def _connect(receiver: str, views: SlabViews) -> ReceiverClient:
     last: OSError | None = None
-    for _ in backoff(first=0.05, longest=0.05, patience=_RECEIVER_PATIENCE):
+    for _ in backoff(first=0.05, longest=0.05, timeout=_RECEIVER_PATIENCE):
         try:
             return ReceiverClient(receiver, views)
         except OSError as error:  # noqa: PERF203 - each attempt may fail on its own

@@ -17,14 +17,14 @@ from launcher.runtime.job_host import (
     StopRequested,
 )
 from launcher.runtime.output import Output
-from launcher.runtime.readiness import ReadinessProbe, sign_of
+from launcher.runtime.readiness import ReadinessProbe, create_probe
 from launcher.shared import PYTHON_WORDS, CommandPart, Lifetime
 
 #: Seconds from SIGTERM to SIGKILL when training has ended.
 GRACE = 30.0
 
 
-def play(host: JobHost) -> None:
+def run_role(host: JobHost) -> None:
     """Run the program of this host; return when the job has ended, well or badly.
 
     Raises HostFailed when the program fails, exits too early, or is not ready in time. Raises
@@ -32,70 +32,70 @@ def play(host: JobHost) -> None:
     """
     part = host.environment.command
     assert part is not None  # checked by the spec's rules and by main
-    sign = sign_of(part.ready, host.environment.paths.code)
+    probe = create_probe(part.ready, host.environment.paths.code)
     program = _Program(host, part)
     try:
-        program.await_sign(sign)
-        host.board.ready()
+        program.wait_until_ready(probe)
+        host.coordination.report_ready()
         program.watch()
-    except JobEnded as over:
-        program.end(GRACE if over.end.failure is None else FAILURE_GRACE)
+    except JobEnded as ended:
+        program.terminate(GRACE if ended.outcome.failure is None else FAILURE_GRACE)
     except StopRequested:
-        program.end(STOP_GRACE - program.patience)
+        program.terminate(STOP_GRACE - program.stop_delay)
         raise
 
 
 class _Program:
-    """The program and its output, as its host sees them.
+    """The program of a command host, and its output.
 
-    patience: seconds that it continues after a stop request. A program that serves the trainers
-        needs them: the trainers may use it while they save, and it ends when training ends.
+    stop_delay: seconds that it continues after a stop request. The trainers may use it while they
+        save, so a program that serves them ends when training ends.
     """
 
     def __init__(self, host: JobHost, part: CommandPart) -> None:
         self._host = host
         self._part = part
-        self._leaves_by_itself = part.lifetime is Lifetime.OWN
-        self.patience = 0.0 if self._leaves_by_itself else STOP_GRACE - GRACE
+        self._exits_by_itself = part.lifetime is Lifetime.OWN
+        self.stop_delay = 0.0 if self._exits_by_itself else STOP_GRACE - GRACE
         self._start_time = time.monotonic()
         self._output = Output()
         self._child = self._start()
         self._output.follow()
         emit("command_started", pid=self._child.pid)
 
-    def await_sign(self, sign: ReadinessProbe) -> None:
+    def wait_until_ready(self, probe: ReadinessProbe) -> None:
         """Wait until the program is ready; raise HostFailed if it exits first or takes too long."""
         timeout = self._timeout()
-        while not sign.is_shown():
+        while not probe.is_ready():
             if self._has_ended():
-                raise self._failure(f"ended before it was ready: {self._how()}")
+                raise self._failure(f"ended before it was ready: {self._exit_status()}")
             if self._age() > timeout:
-                raise self._failure(f"was not ready within {timeout:.0f} s: {sign.lack}")
+                raise self._failure(f"was not ready within {timeout:.0f} s: {probe.missing}")
             self._host.pause()
-        if self._has_ended() and not self._has_left_well():
-            raise self._failure(f"ended before training did: {self._how()}")
+        if self._has_ended() and not self._has_exited_normally():
+            raise self._failure(f"ended before training did: {self._exit_status()}")
         emit("command_ready", seconds=round(self._age(), 3))
 
     def watch(self) -> None:
-        """Watch the program until the job has ended, which raises JobOver."""
+        """Watch the program until the job has ended, which raises JobEnded."""
         while not self._has_ended():
             self._host.pause()
-        if not self._has_left_well():
-            raise self._failure(f"ended before training did: {self._how()}")
-        emit("command_ended", how=self._how())
-        self._host.board.done()
+        if not self._has_exited_normally():
+            raise self._failure(f"ended before training did: {self._exit_status()}")
+        emit("command_ended", how=self._exit_status())
+        self._host.coordination.report_done()
         while True:
             self._host.check()
             self._host.pause()
 
-    def end(self, grace: float) -> None:
+    def terminate(self, grace: float) -> None:
         """Send SIGTERM to the program and its descendants, and SIGKILL after the grace."""
         was_alive = self._child.poll() is None
         self._host.end_children(grace)
         self._child.wait()
         self._output.drain()
         if was_alive:
-            emit("command_ended", how=self._how())
+            emit("command_ended", how=self._exit_status())
 
     def _start(self) -> subprocess.Popen[bytes]:
         first, *rest = self._part.command
@@ -112,18 +112,18 @@ class _Program:
             ) from error
 
     def _has_ended(self) -> bool:
-        """Return true if the program has; raise StopRequested or JobOver if it is time to exit."""
-        self._host.check(self.patience)
+        """Return true if the program has ended; raise StopRequested or JobEnded when it is time."""
+        self._host.check(self.stop_delay)
         if self._child.poll() is None:
             return False
-        self._host.pause()  # what ended the program may be about to reach this process too
+        self._host.pause()  # a signal that ended the program may reach this process a moment later
         self._host.check()
         return True
 
-    def _has_left_well(self) -> bool:
-        return self._leaves_by_itself and self._child.returncode == 0
+    def _has_exited_normally(self) -> bool:
+        return self._exits_by_itself and self._child.returncode == 0
 
-    def _how(self) -> str:
+    def _exit_status(self) -> str:
         return processes.describe_exit(self._child.returncode)
 
     def _age(self) -> float:

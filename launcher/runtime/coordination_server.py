@@ -1,4 +1,4 @@
-"""The leader's side of job coordination: it collects every host's reports and announces the end."""
+"""The leader's side of job coordination: it collects every host's reports and sends the end."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.hang_diagnosis import RankActivity
-from launcher.runtime.outcome_decider import HostEnd, OutcomeDecider
+from launcher.runtime.outcome_decider import OutcomeDecider
 from launcher.shared import HostFailure
 
 #: Seconds between two polls of the outcome, which also changes with time. A report triggers a poll
 #: at once.
-_LOOK = 0.2
+_POLL = 0.2
 
 
-def note(tally: OutcomeDecider, host: str, message: dict[str, Any]) -> None:
+def record_report(decider: OutcomeDecider, host: str, message: dict[str, Any]) -> None:
     """Record a host's report in the outcome decider."""
     now = time.monotonic()
     if "done" in message:
-        tally.done(host)
+        decider.record_done(host)
     elif "failed" in message:
-        tally.failed(Failure.from_message(message["failed"]), now)
+        decider.record_failure(Failure.from_message(message["failed"]), now)
     elif "hung" in message:
-        tally.hung(Failure.from_message(message["hung"]), now)
-    elif "doing" in message:
-        tally.answered(host, [RankActivity.from_message(each) for each in message["doing"]])
+        decider.record_hang(Failure.from_message(message["hung"]), now)
+    elif "activity" in message:
+        activities = [RankActivity.from_message(each) for each in message["activity"]]
+        decider.record_activity(host, activities)
 
 
 def serve(environment: Environment) -> Callable[[], bool]:
-    """Start the coordination server in threads; return a check that every host knows the end."""
-    address = (environment.cluster.bind_address, environment.ports.board)
+    """Start the coordination server in threads; return a check that every host has the end."""
+    address = (environment.cluster.bind_address, environment.ports.coordination)
     server = _Server(environment, socket.create_server(address, backlog=1024))
     server.start()
-    return server.everyone_knows
+    return server.is_end_sent
 
 
 class _Server:
@@ -51,10 +52,10 @@ class _Server:
         }
         self._listener = listener
         self._lock = threading.Lock()
-        self._news = threading.Event()
+        self._changed = threading.Event()
         cluster = environment.cluster
         tolerant = environment.host_failure is HostFailure.TOLERATE
-        self._tally = OutcomeDecider(
+        self._decider = OutcomeDecider(
             train_hosts=frozenset(cluster.train_group.hosts),
             awaited=environment.awaited_hosts,
             train_group=cluster.train_group.name,
@@ -63,24 +64,24 @@ class _Server:
         )
         self._ready: set[str] = set()
         self._members: list[tuple[str, jsonl_socket.LineConnection]] = []
-        self._told: set[str] = set()
-        self._asked: set[str] = set()
+        self._end_sent: set[str] = set()
+        self._activity_requested: set[str] = set()
 
     def start(self) -> None:
-        for work in (self._accept, self._announce):
-            threading.Thread(target=work, name="board-server", daemon=True).start()
+        for loop in (self._accept, self._send_end):
+            threading.Thread(target=loop, name="coordination-server", daemon=True).start()
 
     def _accept(self) -> None:
-        for connection, peer in jsonl_socket.accepted(self._listener, "board"):
-            threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
+        for connection, peer in jsonl_socket.accept_connections(self._listener, "coordination"):
+            threading.Thread(target=self._serve, args=(connection, peer), daemon=True).start()
 
-    def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+    def _serve(self, connection: socket.socket, peer: tuple[str, int]) -> None:
         try:
-            handshake.greet(connection, self._token)
+            handshake.accept(connection, self._token)
             member = jsonl_socket.LineConnection(connection)
             first = member.receive()
         except (AuthenticationError, WireError, OSError) as error:
-            emit("stranger_refused", peer=peer[0], port="board", why=str(error))
+            emit("connection_rejected", peer=peer[0], port="coordination", why=str(error))
             connection.close()
             return
         host = (first or {}).get("join")
@@ -89,83 +90,80 @@ class _Server:
             return
         emit("host_joined", member=host)
         with self._lock:
-            self._tally.joined(host)
+            self._decider.record_join(host)
             self._members.append((host, member))
-        self._news.set()
-        self._tell_ready()
-        self._listen(member, host)
+        self._changed.set()
+        self._send_ready()
+        self._receive_reports(member, host)
 
-    def _listen(self, member: jsonl_socket.LineConnection, host: str) -> None:
+    def _receive_reports(self, member: jsonl_socket.LineConnection, host: str) -> None:
         while True:
             try:
-                message = self._next(member)
+                message = self._receive(member)
             except OSError as error:
-                emit("host_silent", member=host, why=str(error))
+                emit("host_unreachable", member=host, why=str(error))
                 with self._lock:
-                    self._tally.silent(host, time.monotonic())
+                    self._decider.record_unreachable(host, time.monotonic())
                 return
             if message is None:
                 with self._lock:
-                    self._tally.lost(host, self._groups[host], time.monotonic())
+                    self._decider.record_lost(host, self._groups[host], time.monotonic())
                 return
-            self._hear(host, message)
+            self._record(host, message)
 
-    def _hear(self, host: str, message: dict[str, Any]) -> None:
+    def _record(self, host: str, message: dict[str, Any]) -> None:
         with self._lock:
             if "ready" in message:
                 self._ready.add(host)
             else:
-                note(self._tally, host, message)
-        self._news.set()
+                record_report(self._decider, host, message)
+        self._changed.set()
         if "ready" in message:
-            self._tell_ready()
+            self._send_ready()
 
     @staticmethod
-    def _next(member: jsonl_socket.LineConnection) -> dict[str, Any] | None:
+    def _receive(member: jsonl_socket.LineConnection) -> dict[str, Any] | None:
         try:
             return member.receive()
         except WireError:
             return None
 
-    def _announce(self) -> None:
+    def _send_end(self) -> None:
         """Send the end to every host, also to those that join later; before it, ask about hangs."""
         while True:
-            self._news.clear()
+            self._changed.clear()
             with self._lock:
-                end = self._tally.end(time.monotonic())
-                self._inquire()
-                members, self._members = (self._members, []) if end else ([], self._members)
+                outcome = self._decider.outcome(time.monotonic())
+                self._request_activity()
+                members, self._members = (self._members, []) if outcome else ([], self._members)
             for host, member in members:
-                self._tell(member, end)
-                self._told.add(host)
-            self._news.wait(_LOOK)
+                failure = outcome.failure if outcome else None
+                self._send(member, {"end": failure and failure.to_message()})
+                self._end_sent.add(host)
+            self._changed.wait(_POLL)
 
-    def _inquire(self) -> None:
-        if not self._tally.inquires:
+    def _request_activity(self) -> None:
+        if not self._decider.needs_activity:
             return
         for host, member in self._members:
-            if host in self._tally.train_hosts and host not in self._asked:
-                self._asked.add(host)
-                self._say(member, {"inquire": True})
+            if host in self._decider.train_hosts and host not in self._activity_requested:
+                self._activity_requested.add(host)
+                self._send(member, {"report_activity": True})
 
-    def everyone_knows(self) -> bool:
+    def is_end_sent(self) -> bool:
         """Return true if the end was sent to every host."""
-        return self._told >= set(self._groups)
+        return self._end_sent >= set(self._groups)
 
-    def _tell_ready(self) -> None:
+    def _send_ready(self) -> None:
         """Send the list of ready hosts to every host; receivers add it to what they have."""
         with self._lock:
             ready, members = sorted(self._ready), list(self._members)
         for _, member in members if ready else ():
-            self._say(member, {"ready": ready})
-
-    def _tell(self, member: jsonl_socket.LineConnection, end: HostEnd | None) -> None:
-        failure = end.failure if end else None
-        self._say(member, {"end": failure and failure.to_message()})
+            self._send(member, {"ready": ready})
 
     @staticmethod
-    def _say(member: jsonl_socket.LineConnection, message: dict[str, Any]) -> None:
+    def _send(member: jsonl_socket.LineConnection, message: dict[str, Any]) -> None:
         try:
             member.send(message)
         except OSError:
-            return  # that host is gone and needs no message
+            return  # that host has exited and needs no message

@@ -19,10 +19,10 @@ class DataServices(Protocol):
     1. `start` runs on each train host before its ranks start; what it puts into `host.variables`
        is in the environment of the ranks.
     2. `serve` runs on each data host, and returns when training has ended, well or badly.
-    3. `stop_reading` runs on each train host when its ranks have ended and before others hear of
-       it. `stop` runs there when all train hosts are done.
-    4. Processes are children of the host (`start_service`, `keep_workers`): it restarts those that
-       may be restarted, names what ended for good, and leaves none behind, however the job ends.
+    3. `stop_reading` runs on each train host when its ranks have ended and before other hosts are
+       notified. `stop` runs there when all train hosts are done.
+    4. Processes are children of the host (`start_service`, `supervise_workers`). The host restarts
+       those that may be restarted, reports the others, and ends all of them with the job.
     """
 
     @property
@@ -33,7 +33,7 @@ class DataServices(Protocol):
         """Start this train host's services."""
 
     def serve(self, host: JobHost) -> None:
-        """Play the role of a data host."""
+        """Run the role of a data host."""
 
     def stop_reading(self, host: JobHost) -> None:
         """Stop what served this host's ranks."""

@@ -14,15 +14,16 @@ from launcher.runtime.peer_loss import reads_like_peer_loss
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths
 
 #: Enough for a reason of 1,024 characters of 4 bytes, rounded up to file system blocks.
-_ROOM_BYTES = 8192
+_RESERVED_BYTES = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """One cause: where it happened, what happened, and the last lines of output as detail.
 
-    witness: the host that writes the failure file if the failed host cannot. is_peer_loss: what a
-    rank decided by the type of its exception; None: nobody could, so the text of the cause decides.
+    witness: the host that writes the failure file if the failed host cannot.
+    is_peer_loss: the classification of the exception's type by its rank; None if there was no
+        exception, so that the text of the cause decides.
     """
 
     host: str
@@ -34,8 +35,8 @@ class Failure:
     is_peer_loss: bool | None = None
 
     @property
-    def is_echo(self) -> bool:
-        """True if the cause is the loss of another process, not a cause of its own."""
+    def is_secondary(self) -> bool:
+        """True if the failure is a consequence of the loss of another process."""
         if self.is_peer_loss is not None:
             return self.is_peer_loss
         return reads_like_peer_loss(self.cause)
@@ -46,10 +47,10 @@ class Failure:
         if self.rank is not None:
             where += f", rank {self.rank}"
         head = f"{where}: {self.cause}"
-        room = FAILURE_REASON_LIMIT - len(head) - 1
-        if not self.detail or room < 40:
+        remaining = FAILURE_REASON_LIMIT - len(head) - 1
+        if not self.detail or remaining < 40:
             return head[:FAILURE_REASON_LIMIT]
-        return f"{head}\n{_tail(self.detail, room)}"
+        return f"{head}\n{_tail(self.detail, remaining)}"
 
     def to_message(self) -> dict[str, Any]:
         """Return the fields as a JSON message."""
@@ -68,32 +69,32 @@ class Failure:
         write_reason(paths, str(self))
 
 
-def _tail(text: str, room: int) -> str:
+def _tail(text: str, limit: int) -> str:
     """Return as many whole last lines as fit, or the end of the last one."""
     lines = text.rstrip().splitlines()
     kept: list[str] = []
     for line in reversed(lines):
-        if sum(len(one) + 1 for one in kept) + len(line) > room:
+        if sum(len(each) + 1 for each in kept) + len(line) > limit:
             break
         kept.insert(0, line)
-    return "\n".join(kept) if kept else text.rstrip()[-room:]
+    return "\n".join(kept) if kept else text.rstrip()[-limit:]
 
 
-def keep_room(paths: MlPaths) -> None:
+def reserve_space(paths: MlPaths) -> None:
     """Reserve space for the failure file, so that it can be written when the disk is full."""
     with contextlib.suppress(OSError):  # already full; the log has the reason
         paths.output.mkdir(parents=True, exist_ok=True)
-        _room(paths).write_bytes(b"\n" * _ROOM_BYTES)
+        _reserve(paths).write_bytes(b"\n" * _RESERVED_BYTES)
 
 
-def free_room(paths: MlPaths) -> None:
+def release_space(paths: MlPaths) -> None:
     """Release the reserved space."""
     with contextlib.suppress(OSError):
-        _room(paths).unlink(missing_ok=True)
+        _reserve(paths).unlink(missing_ok=True)
 
 
-def _room(paths: MlPaths) -> Path:
-    return paths.output / ".room-for-failure"
+def _reserve(paths: MlPaths) -> Path:
+    return paths.output / ".reserved-for-failure"
 
 
 def write_reason(paths: MlPaths, text: str) -> None:
@@ -101,7 +102,7 @@ def write_reason(paths: MlPaths, text: str) -> None:
     path = paths.failure
     if path.exists():
         return
-    free_room(paths)
+    release_space(paths)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}-{os.getpid()}")
@@ -110,5 +111,5 @@ def write_reason(paths: MlPaths, text: str) -> None:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
-    except OSError as error:  # a full disk; the host must exit all the same
+    except OSError as error:  # a full disk; the host must exit anyway
         emit("failure_not_written", why=str(error), reason=text)

@@ -1,7 +1,7 @@
 """Challenge and response with the job's token, the first exchange on every connection.
 
 Both sides prove that they know the token, which never crosses the wire. The handshake keeps out
-strangers in the subnet. It does not encrypt (see encrypt_inter_container_traffic for that).
+other programs in the subnet. It does not encrypt (see encrypt_inter_container_traffic for that).
 
     server -> client   launcher/1 <nonce>
     client -> server   <nonce> <HMAC-SHA256(token, "client" + both nonces)>
@@ -41,7 +41,7 @@ def _proof(token: str, side: bytes, server_nonce: bytes, client_nonce: bytes) ->
     return hmac.new(token.encode(), message, hashlib.sha256).hexdigest().encode()
 
 
-def greet(connection: socket.socket, token: str) -> None:
+def accept(connection: socket.socket, token: str) -> None:
     """Run the server's side on a blocking socket; raise AuthenticationError."""
     connection.settimeout(TIMEOUT)
     challenge = _nonce()
@@ -56,7 +56,7 @@ def greet(connection: socket.socket, token: str) -> None:
     connection.settimeout(None)
 
 
-def introduce(connection: socket.socket, token: str) -> None:
+def initiate(connection: socket.socket, token: str) -> None:
     """Run the client's side on a blocking socket; raise AuthenticationError for a wrong answer.
 
     Raises OSError when no answer arrives: the other side may be stopped or exiting, and may come
@@ -65,7 +65,7 @@ def introduce(connection: socket.socket, token: str) -> None:
     connection.settimeout(TIMEOUT)
     greeting = _read_line(connection, _GREETING_BYTES)
     if not greeting:
-        raise ConnectionError("the other side hung up before its greeting")
+        raise ConnectionError("the other side closed the connection before its greeting")
     challenge = _match(_GREETING, greeting)[1]
     nonce = _nonce()
     connection.sendall(b"%s %s\n" % (nonce, _proof(token, b"client", challenge, nonce)))
@@ -74,7 +74,7 @@ def introduce(connection: socket.socket, token: str) -> None:
     connection.settimeout(None)
 
 
-async def greet_stream(
+async def accept_stream(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
 ) -> None:
     """Run the server's side on asyncio streams; raise AuthenticationError."""

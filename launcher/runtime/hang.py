@@ -1,8 +1,8 @@
 """A train host's part in hang detection: forward its ranks' reports and describe what they do.
 
-A rank that detects that it hangs (`watch`) reports it to its host. The host notifies the leader,
-which asks every train host (`inquiry`). The job ends only after they have inspected the stacks of
-all ranks.
+A rank that detects that it hangs (`rank_watch`) reports it to its host. The host notifies the
+leader, which asks every train host what its ranks are doing (`hang_diagnosis`). The job ends only
+after the hosts have inspected the stacks of all ranks.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from launcher.runtime.job_host import JobHost
 from launcher.runtime.reports import read_reports
 
 #: Seconds after which a host that reported a hang fails by itself, since the leader may be frozen.
-_LEADER_PATIENCE = 20.0
+_LEADER_TIMEOUT = 20.0
 #: Seconds between two polls for reports, each of which lists a folder.
-_LOOK_EVERY = 0.5
+_POLL_INTERVAL = 0.5
 
 
 class HangWatch:
-    """Forwards the hang reports of one train host's ranks and answers the leader's question."""
+    """Forwards hang reports of a train host's ranks, and reports their activity when asked."""
 
     def __init__(self, host: JobHost, reports: Path) -> None:
         self._host = host
         self._reports = reports
         self._reported: tuple[float, Failure] | None = None
         self._answered = False
-        self._next_look = 0.0
+        self._next_poll = 0.0
 
-    def look(self) -> None:
-        """Poll for reports and questions; raise HostFailed if the leader ignores a report."""
+    def poll(self) -> None:
+        """Poll for reports and requests; raise HostFailed if the leader ignores a report."""
         if self._reported is None and (report := self._first_report()) is not None:
             self._reported = (time.monotonic(), report)
             emit("rank_hangs", of_rank=report.rank, cause=report.cause)
-            self._host.board.hung(report)
-        if self._host.board.inquires and not self._answered:
+            self._host.coordination.report_hang(report)
+        if self._host.coordination.is_activity_requested and not self._answered:
             self._answered = True
-            self._host.board.answer(self._look_at_ranks())
-        if self._reported and time.monotonic() - self._reported[0] > _LEADER_PATIENCE:
+            self._host.coordination.report_activity(self._inspect_ranks())
+        if self._reported and time.monotonic() - self._reported[0] > _LEADER_TIMEOUT:
             raise self._host.failure(self._reported[1].cause, rank=self._reported[1].rank)
 
     def _first_report(self) -> Failure | None:
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_poll:
             return None
-        self._next_look = time.monotonic() + _LOOK_EVERY
+        self._next_poll = time.monotonic() + _POLL_INTERVAL
         cluster = self._host.environment.cluster
         for report in read_reports(self._reports, "hang-*"):
             return Failure(
@@ -61,9 +61,9 @@ class HangWatch:
             )
         return None
 
-    def _look_at_ranks(self) -> list[RankActivity]:
+    def _inspect_ranks(self) -> list[RankActivity]:
         cluster, code = self._host.environment.cluster, self._host.environment.paths.code
-        dumps = stacks.collect(self._reports)
+        dumps = stacks.collect_dumps(self._reports)
         for dump in dumps:
             emit("rank_stack", of_rank=dump.rank, pid=dump.pid, stopped=dump.stopped)
             with contextlib.suppress(OSError):  # a full disk
@@ -73,8 +73,8 @@ class HangWatch:
                 rank=dump.rank,
                 host=cluster.host,
                 group=cluster.group.name,
-                words=dump.doing(code),
-                waits=dump.waits,
+                description=dump.describe(code),
+                is_waiting=dump.is_waiting,
             )
             for dump in dumps
         ]

@@ -1,4 +1,4 @@
-"""The base of all roles: supervised child processes, signal handling and one clear end."""
+"""The base of all roles: supervised child processes, signal handling and an orderly exit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launcher.runtime import processes
 from launcher.runtime.environment import Environment
 from launcher.runtime.failure_file import Failure
 from launcher.runtime.job_coordination import JobCoordination
-from launcher.runtime.outcome_decider import HostEnd
+from launcher.runtime.outcome_decider import JobOutcome
 from launcher.runtime.services import Service, ServiceFailed
 from launcher.shared.process_table import descendants
 
@@ -25,7 +25,7 @@ STOP_GRACE = 110.0
 #: Grace for the process tree when a host has failed: there is nothing worth saving.
 FAILURE_GRACE = 5.0
 #: Bounds of the poll interval in seconds. Between them it is a hundredth of the time waited so far,
-#: since each poll takes some CPU cache from the training.
+#: since each poll evicts some CPU cache of the training.
 _POLL, _LONGEST_POLL = 0.05, 0.25
 
 
@@ -40,9 +40,9 @@ class HostFailed(Exception):
 class JobEnded(Exception):
     """The job coordination reports that the job has ended."""
 
-    def __init__(self, end: HostEnd) -> None:
-        self.end = end
-        super().__init__(str(end))
+    def __init__(self, outcome: JobOutcome) -> None:
+        self.outcome = outcome
+        super().__init__(str(outcome))
 
 
 class StopRequested(Exception):
@@ -53,23 +53,23 @@ class JobHost:
     """One host's child processes, its link to the job coordination and its handling of SIGTERM."""
 
     def __init__(
-        self, environment: Environment, board: JobCoordination, variables: Mapping[str, str]
+        self, environment: Environment, coordination: JobCoordination, variables: Mapping[str, str]
     ) -> None:
         self.environment = environment
-        self.board = board
+        self.coordination = coordination
         self.variables = dict(variables)  # the environment of every child
-        self._stopping_since: float | None = None
+        self._stop_requested_at: float | None = None
         self._services: dict[str, Service] = {}
-        self._spared: set[int] = set()
+        self._exempt: set[int] = set()
 
-    def obey_signals(self) -> None:
+    def install_signal_handlers(self) -> None:
         """Treat SIGTERM and SIGINT as stop requests; `check` then raises StopRequested."""
 
-        def ask(_number: int, _frame: FrameType | None) -> None:
-            self._stopping_since = self._stopping_since or time.monotonic()
+        def request_stop(_number: int, _frame: FrameType | None) -> None:
+            self._stop_requested_at = self._stop_requested_at or time.monotonic()
 
-        signal.signal(signal.SIGTERM, ask)
-        signal.signal(signal.SIGINT, ask)
+        signal.signal(signal.SIGTERM, request_stop)
+        signal.signal(signal.SIGINT, request_stop)
 
     def start(
         self, module: str, arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None
@@ -81,43 +81,43 @@ class JobHost:
             folder=self.environment.paths.library,
         )
 
-    def check(self, patience: float = 0.0) -> None:
-        """Raise StopRequested or JobOver when it is time to exit.
+    def check(self, stop_delay: float = 0.0) -> None:
+        """Raise StopRequested or JobEnded when it is time to exit.
 
-        patience: seconds that this host continues after a stop request.
+        stop_delay: seconds that this host continues after a stop request.
         """
-        since = self._stopping_since
-        if since is not None and time.monotonic() - since >= patience:
+        requested_at = self._stop_requested_at
+        if requested_at is not None and time.monotonic() - requested_at >= stop_delay:
             raise StopRequested
-        if self.board.end is not None:
-            raise JobEnded(self.board.end)
+        if self.coordination.outcome is not None:
+            raise JobEnded(self.coordination.outcome)
 
-    def wait(self, child: subprocess.Popen[bytes], look: Callable[[], None] = lambda: None) -> int:
+    def wait(self, child: subprocess.Popen[bytes], poll: Callable[[], None] = lambda: None) -> int:
         """Wait for a child while the services live; return its exit status.
 
-        look: called repeatedly, to watch other things meanwhile.
+        poll: called repeatedly meanwhile.
         """
-        self.wait_until(lambda: child.poll() is not None, look)
+        self.wait_until(lambda: child.poll() is not None, poll)
         return int(child.returncode)
 
     def wait_until(
-        self, is_over: Callable[[], bool], look: Callable[[], None] = lambda: None
+        self, is_done: Callable[[], bool], poll: Callable[[], None] = lambda: None
     ) -> None:
         """Wait for a condition while the services live."""
-        since = time.monotonic()
-        while not is_over():
+        start = time.monotonic()
+        while not is_done():
             self.check()
-            look()
+            poll()
             self.check_services()
-            waited = time.monotonic() - since
+            waited = time.monotonic() - start
             time.sleep(min(max(_POLL, waited / 100), _LONGEST_POLL))
 
     def check_services(self) -> None:
-        """Restart services that may be restarted; raise HostFailed for one that ended for good."""
+        """Restart services that may be restarted; raise HostFailed for one that cannot be."""
         for service in self._services.values():
             try:
                 service.check()
-            except ServiceFailed as failed:  # noqa: PERF203 - each service has its own end
+            except ServiceFailed as failed:  # noqa: PERF203 - each service fails on its own
                 raise self.failure(str(failed)) from failed
 
     def pause(self) -> None:
@@ -145,12 +145,12 @@ class JobHost:
             )
         )
 
-    def need(self, package: str, what: str) -> None:
-        """Raise HostFailed here rather than let a child fail with a bare exit code."""
+    def require_package(self, package: str, user: str) -> None:
+        """Raise HostFailed if a package is missing, which says more than a child's exit code."""
         if importlib.util.find_spec(package) is None:
             raise self.failure(
-                f"{what} needs {package}, which {sys.executable} does not have: use an image (on "
-                "this machine, an environment) that has it"
+                f"{user} needs {package}, which {sys.executable} does not have: use an image that "
+                "has it (for local jobs, an environment)"
             )
 
     def start_service(
@@ -167,19 +167,19 @@ class JobHost:
             name, lambda: self.start(module, arguments, variables), restarts
         )
 
-    def spare(self, child: subprocess.Popen[bytes]) -> None:
+    def exempt_from_sigterm(self, child: subprocess.Popen[bytes]) -> None:
         """Send no SIGTERM to a child and its process group, which end when the workers have."""
-        self._spared.add(child.pid)
+        self._exempt.add(child.pid)
 
     def close_service(self, name: str) -> None:
-        """End the service of that name, if there is one, while the others live."""
+        """End the service of that name, if there is one, and keep the others running."""
 
-        def look() -> None:
+        def poll() -> None:
             self.check_services()
             self.pause()
 
         if service := self._services.pop(name, None):
-            service.close(look)
+            service.close(poll)
 
     def end_children(self, grace: float) -> None:
         """End every process below this one, including those in other sessions."""
@@ -187,33 +187,35 @@ class JobHost:
         self._close_services()
 
     def stop(self) -> None:
-        """Obey the stop request: let the scripts of this host and the other hosts save their work.
+        """Stop as requested: let the scripts of this host and of the other hosts save their work.
 
-        Services end last, when no train host reads data any more or when the time is over. In the
-        latter case the others were not asked to stop, and this host fails the job.
+        Services end last, when no train host reads data any more or when the time is up. In the
+        latter case the other hosts were not asked to stop, and this host fails the job.
         """
         deadline = time.monotonic() + STOP_GRACE
         self._end_workers(STOP_GRACE)
-        self.board.done()
-        while self._services and self.board.end is None and time.monotonic() < deadline:
+        self.coordination.report_done()
+        while self._services and self.coordination.outcome is None and time.monotonic() < deadline:
             with contextlib.suppress(HostFailed):  # the host stops in any case
                 self.check_services()
             self.pause()
-        if self._services and self.board.end is None:
-            lone = self.failure("it was asked to stop (SIGTERM), and the others went on").failure
-            self.board.failed(lone)
-            lone.write(self.environment.paths)
-        self.say_goodbye(FAILURE_GRACE)
+        if self._services and self.coordination.outcome is None:
+            failure = self.failure(
+                "it was asked to stop (SIGTERM), but the others continued"
+            ).failure
+            self.coordination.report_failure(failure)
+            failure.write(self.environment.paths)
+        self.wait_for_peers(FAILURE_GRACE)
         self._close_services()
 
-    def say_goodbye(self, patience: float) -> None:
-        """Wait, on the leader, until every host knows the end.
+    def wait_for_peers(self, timeout: float) -> None:
+        """On the leader, wait until the end was sent to every host.
 
-        A host that starts late would otherwise wait for a leader that has gone, and be billed.
+        Otherwise a host that starts late would wait, and be billed, for a leader that has exited.
         """
-        deadline = time.monotonic() + patience
-        while not self.board.everyone_knows() and time.monotonic() < deadline:
-            if self._stopping_since is not None and patience > STOP_GRACE:
+        deadline = time.monotonic() + timeout
+        while not self.coordination.is_end_sent() and time.monotonic() < deadline:
+            if self._stop_requested_at is not None and timeout > STOP_GRACE:
                 return
             self.pause()
 
@@ -222,10 +224,10 @@ class JobHost:
         processes.end_tree(
             lambda: [pid for pid in descendants(os.getpid()) if pid not in services],
             grace=grace,
-            spared=self._spared,
+            exempt=self._exempt,
         )
 
     def _close_services(self) -> None:
-        # The receiver first, since it has final messages for the dispatcher.
+        # The receiver first, since it still sends messages to the dispatcher.
         for name in reversed(list(self._services)):
             self._services.pop(name).close(self.pause)

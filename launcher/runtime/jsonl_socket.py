@@ -18,11 +18,11 @@ from launcher.shared.backoff import backoff
 
 #: A longer message is an attack or a bug.
 MESSAGE_LIMIT = 64 * 1024 * 1024
-#: Seconds without an answer from the other side's kernel until a connection breaks. By default
-#: Linux waits 2 hours or more (tcp(7): tcp_keepalive_time, tcp_retries2).
-SILENCE = 30
+#: Seconds without an answer from the other side's kernel after which a connection breaks. By
+#: default Linux waits 2 hours or more (tcp(7): tcp_keepalive_time, tcp_retries2).
+KEEPALIVE_TIMEOUT = 30
 #: Seconds between two log lines of a host that waits for another.
-SAY_EVERY = 30.0
+LOG_INTERVAL = 30.0
 #: json.dumps creates an encoder for each call, which doubles the cost.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _DECODER = json.JSONDecoder()
@@ -31,8 +31,8 @@ _DECODER = json.JSONDecoder()
 class LineConnection:
     """Sends and receives JSON objects; sending is safe from several threads.
 
-    Only one thread at a time may receive. polls: wait in poll(2), which sleeps on when the other
-    side of a Unix connection has read something. By measurement, recv wakes up each time.
+    Only one thread at a time may receive. polls: wait in poll(2), which keeps sleeping when the
+    other side of a Unix connection reads. By measurement, recv wakes up each time.
     """
 
     def __init__(self, connection: socket.socket, *, polls: bool = False) -> None:
@@ -104,37 +104,44 @@ def from_json(data: bytes | bytearray) -> Any:
 
 
 def connect(
-    address: tuple[str, int], token: str, *, patience: float, what: str, is_told: bool = False
+    address: tuple[str, int],
+    token: str,
+    *,
+    timeout: float,
+    peer: str,
+    logs_waiting: bool = False,
 ) -> socket.socket:
-    """Connect and shake hands, retrying for `patience` seconds.
+    """Connect and shake hands, retrying for `timeout` seconds.
 
     Hosts of a job start minutes apart and their names resolve late, so refused connections and
-    unknown names are retried. Raises DataServiceUnavailable after `patience` seconds, and
-    AuthenticationError at once when the other side does not know the token. is_told: log what is
-    waited for.
+    unknown names are retried. Raises DataServiceUnavailable after `timeout` seconds, and
+    AuthenticationError at once when the other side does not know the token.
+
+    peer: the name of the other side in errors and in the log. logs_waiting: log from time to time
+        that this host still waits for it.
     """
-    began = told = time.monotonic()
+    start = last_logged = time.monotonic()
     last: OSError | None = None
-    for _ in backoff(first=0.05, longest=2.0, patience=patience):
+    for _ in backoff(first=0.05, longest=2.0, timeout=timeout):
         try:
             return _connect_once(address, token)
         except AuthenticationError as error:  # noqa: PERF203 - each attempt may fail on its own
-            raise AuthenticationError(f"{what} at {address[0]}:{address[1]}: {error}") from error
+            raise AuthenticationError(f"{peer} at {address[0]}:{address[1]}: {error}") from error
         except OSError as error:
             last = error
-            if is_told and (now := time.monotonic()) - told >= SAY_EVERY:
-                told = now
-                emit("not_reached_yet", what=what, seconds=round(now - began), why=str(error))
+            if logs_waiting and (now := time.monotonic()) - last_logged >= LOG_INTERVAL:
+                last_logged = now
+                emit("waiting_for_peer", peer=peer, seconds=round(now - start), why=str(error))
     raise DataServiceUnavailable(
-        f"{what} at {address[0]}:{address[1]} could not be reached for {patience:.0f} s: {last}"
+        f"{peer} at {address[0]}:{address[1]} could not be reached for {timeout:.0f} s: {last}"
     ) from last
 
 
-def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket, Any]]:
+def accept_connections(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket, Any]]:
     """Yield (connection, peer) until the listener is closed.
 
-    When no descriptors are free, retry: strangers who hold them time out. port: its name in the
-    log.
+    When no descriptors are free, retry: unauthenticated connections that hold them time out.
+    port: the name of the port in the log.
     """
     while True:
         try:
@@ -142,27 +149,30 @@ def accepted(listener: socket.socket, port: str) -> Iterator[tuple[socket.socket
         except OSError as error:  # noqa: PERF203 - each attempt may fail on its own
             if listener.fileno() < 0:
                 return
-            emit("not_accepted", port=port, why=str(error))
+            emit("accept_failed", port=port, why=str(error))
             time.sleep(0.5)
         else:
-            break_in_silence(connection)
+            enable_keepalive(connection)
             yield connection, peer
 
 
-def break_in_silence(connection: socket.socket) -> None:
-    """Let the kernel break a TCP connection when the other side is silent for SILENCE seconds.
+def enable_keepalive(connection: socket.socket) -> None:
+    """Let the kernel break a TCP connection to an unreachable peer after KEEPALIVE_TIMEOUT seconds.
 
-    A cut network or a lost instance does not close connections. A stopped process is not silent,
+    A cut network or a lost instance does not close connections. A stopped process stays reachable,
     since its kernel answers.
     """
     if connection.family is socket.AF_UNIX:
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
-        (socket.TCP_KEEPIDLE, SILENCE // 3),
-        (socket.TCP_KEEPINTVL, SILENCE // 6),
+        (socket.TCP_KEEPIDLE, KEEPALIVE_TIMEOUT // 3),
+        (socket.TCP_KEEPINTVL, KEEPALIVE_TIMEOUT // 6),
         (socket.TCP_KEEPCNT, 4),
-        (socket.TCP_USER_TIMEOUT, 1000 * SILENCE),  # also covers data sent but not acknowledged
+        (
+            socket.TCP_USER_TIMEOUT,
+            1000 * KEEPALIVE_TIMEOUT,
+        ),  # also covers data sent but not acknowledged
     ):
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
@@ -170,10 +180,10 @@ def break_in_silence(connection: socket.socket) -> None:
 def _connect_once(address: tuple[str, int], token: str) -> socket.socket:
     connection = socket.create_connection(address, timeout=handshake.TIMEOUT)
     try:
-        handshake.introduce(connection, token)
+        handshake.initiate(connection, token)
     except BaseException:
         connection.close()
         raise
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    break_in_silence(connection)
+    enable_keepalive(connection)
     return connection

@@ -9,20 +9,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.errors import LauncherError
-from launcher.runtime import command_role, failure_file, job_coordination, processes, serve, train
+from launcher.runtime import (
+    command_role,
+    data_role,
+    failure_file,
+    job_coordination,
+    processes,
+    train_role,
+)
 from launcher.runtime.data_services import data_services
 from launcher.runtime.environment import Environment
 from launcher.runtime.event_log import emit
 from launcher.runtime.job_host import FAILURE_GRACE, HostFailed, JobEnded, JobHost, StopRequested
-from launcher.runtime.outcome_decider import SETTLE, HostEnd
+from launcher.runtime.outcome_decider import SETTLE, JobOutcome
 from launcher.runtime.starters.registry import starter_for
 from launcher.runtime.toolkit_variables import child_environment
 from launcher.shared import HostFailure, MlPaths, Role
 
 ROLES: dict[Role, Callable[[JobHost], None]] = {
-    Role.TRAIN: train.play,
-    Role.DATA: serve.play,
-    Role.COMMAND: command_role.play,
+    Role.TRAIN: train_role.run_role,
+    Role.DATA: data_role.run_role,
+    Role.COMMAND: command_role.run_role,
 }
 
 #: A shell's exit code for a program that SIGTERM ended.
@@ -32,59 +39,61 @@ TERMINATED = 143
 def run(root: Path) -> int:
     """Run this host's role and return its exit code.
 
-    0: this host's part and the job ended well. 1: a failure here or elsewhere. 143: stopped.
+    0: the job succeeded. 1: this or another host failed. 143: the platform stopped the job.
     """
     paths = MlPaths(root)
-    failure_file.keep_room(paths)
+    failure_file.reserve_space(paths)
     try:
-        return _play(paths)
+        return _run_host(paths)
     finally:
-        failure_file.free_room(paths)
+        failure_file.release_space(paths)
 
 
-def _play(paths: MlPaths) -> int:
+def _run_host(paths: MlPaths) -> int:
     try:
         environment = Environment.read(paths)
-        play = _role(environment)
+        run_role = _role(environment)
     except LauncherError as error:
-        return _fail_early(paths, error)
+        return _exit_before_joining(paths, error)
     variables = child_environment(environment)
     os.environ.update(variables)  # our own event lines name this host too
     processes.become_subreaper()
     processes.raise_descriptor_limit()
     host = JobHost(environment, job_coordination.join(environment), variables)
-    host.obey_signals()
+    host.install_signal_handlers()
     emit("host_started", role=environment.cluster.group.role.value, pid=os.getpid())
     try:
-        play(host)
+        run_role(host)
     except HostFailed as error:
-        return _fail(host, error)
-    except JobEnded as over:
-        return _leave(host, over.end)
+        return _exit_after_failure(host, error)
+    except JobEnded as ended:
+        return _exit_after_end(host, ended.outcome)
     except StopRequested:
         emit("host_stopping")
         host.stop()
         return TERMINATED
-    host.say_goodbye(_farewell(environment))
+    host.wait_for_peers(_peer_timeout(environment))
     emit("host_ended", because="done")
     return 0
 
 
-def _farewell(environment: Environment) -> float:
+def _peer_timeout(environment: Environment) -> float:
     """Return the seconds the leader waits for late hosts; a host that was lost never connects."""
-    patience = environment.document.start_timeout
-    return min(patience, 30.0) if environment.host_failure is HostFailure.TOLERATE else patience
+    timeout = environment.document.start_timeout
+    return min(timeout, 30.0) if environment.host_failure is HostFailure.TOLERATE else timeout
 
 
 def _role(environment: Environment) -> Callable[[JobHost], None]:
     role = environment.cluster.group.role
     if role is Role.TRAIN:
-        starter_for(environment.document.trainer.launch)  # refused before others are waited for
+        starter_for(environment.document.trainer.launch)  # rejected before waiting for other hosts
     if role is Role.COMMAND and environment.command is None:
         name = environment.cluster.group.name
-        raise LauncherError(f"group {name} runs a command, but the job document does not say which")
+        raise LauncherError(
+            f"group {name} has the role 'command', but the job document has no command for it"
+        )
     if environment.has_data_service and environment.document.data is None:
-        raise LauncherError("there are data hosts, but the job document says nothing to serve")
+        raise LauncherError("there are data hosts, but the job document lists no dataset to serve")
     if environment.has_data_service and environment.document.data is not None:
         data_services(environment.document.data.engine)  # raises if there is none
     if len(environment.cluster.hosts) > 1 and not environment.token:
@@ -92,32 +101,32 @@ def _role(environment: Environment) -> Callable[[JobHost], None]:
     return ROLES[role]
 
 
-def _leave(host: JobHost, end: HostEnd) -> int:
-    """Exit because the job is over; write the failure file if the failure was found here."""
-    found = end.failure
+def _exit_after_end(host: JobHost, outcome: JobOutcome) -> int:
+    """Exit because the job has ended; the failed host or the witness writes the failure file."""
+    failure = outcome.failure
     name = host.environment.cluster.host
-    is_ours = found is not None and name in (found.host, found.witness)
-    if found is not None and is_ours:
-        found.write(host.environment.paths)
-    host.say_goodbye(SETTLE)
+    is_ours = failure is not None and name in (failure.host, failure.witness)
+    if failure is not None and is_ours:
+        failure.write(host.environment.paths)
+    host.wait_for_peers(SETTLE)
     host.end_children(FAILURE_GRACE)
     why = "the job failed" if is_ours else "another host failed"
-    emit("host_ended", because=why, origin=str(found))
+    emit("host_ended", because=why, origin=str(failure))
     return 1
 
 
-def _fail(host: JobHost, error: HostFailed) -> int:
-    """Report the failure; the host where it began writes the failure file."""
-    end = host.board.failed(error.failure)
+def _exit_after_failure(host: JobHost, error: HostFailed) -> int:
+    """Report the failure; the host that failed first writes the failure file."""
+    first = host.coordination.report_failure(error.failure).failure
     emit("host_failed", cause=error.failure.cause, of_rank=error.failure.rank)
-    if end.failure is None or end.failure.host == error.failure.host:
-        (end.failure or error.failure).write(host.environment.paths)
-    host.say_goodbye(SETTLE)
+    if first is None or first.host == error.failure.host:
+        (first or error.failure).write(host.environment.paths)
+    host.wait_for_peers(SETTLE)
     host.end_children(FAILURE_GRACE)
     return 1
 
 
-def _fail_early(paths: MlPaths, error: LauncherError) -> int:
+def _exit_before_joining(paths: MlPaths, error: LauncherError) -> int:
     with contextlib.suppress(OSError):  # a full disk
         sys.stderr.write(f"{error}\n")
     failure_file.write_reason(paths, str(error))

@@ -27,7 +27,7 @@ class Output:
 
     def _prepare(self) -> None:
         self._last = b""
-        self._thread = threading.Thread(target=self._pass_on, name="output", daemon=True)
+        self._thread = threading.Thread(target=self._forward, name="output", daemon=True)
 
     def follow(self) -> None:
         """Start forwarding; call it once the program has started."""
@@ -38,21 +38,21 @@ class Output:
         """Return the last printed lines, the first of which may be cut."""
         return self._last.decode(errors="replace")
 
-    def drain(self, patience: float = 0.5) -> None:
-        """Wait up to `patience` s for the rest; a program that lives on may hold the pipe open."""
-        self._thread.join(patience)
+    def drain(self, timeout: float = 0.5) -> None:
+        """Wait up to `timeout` s for the rest; a living program may hold the pipe open."""
+        self._thread.join(timeout)
 
-    def _pass_on(self) -> None:
+    def _forward(self) -> None:
         """Forward whole lines, so that this host's event lines appear between them."""
-        begun = b""
+        partial = b""
         while chunk := os.read(self._read_end, _CHUNK):
             self._last = (self._last + chunk)[-_REMEMBERED:]
             end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-            if end or len(begun) > _CHUNK:
-                _print(begun + chunk[:end])
-                begun = b""
-            begun += chunk[end:]
-        _print(begun)
+            if end or len(partial) > _CHUNK:
+                _print(partial + chunk[:end])
+                partial = b""
+            partial += chunk[end:]
+        _print(partial)
         os.close(self._read_end)
 
 
@@ -70,10 +70,10 @@ class NamedOutput(Output):
         """Start forwarding; a program is not needed yet."""
         self._thread.start()
 
-    def drain(self, patience: float = 0.5) -> None:
-        """Accept no new programs, and wait up to `patience` s for what is left in the pipe."""
+    def drain(self, timeout: float = 0.5) -> None:
+        """Accept no new programs, and wait up to `timeout` s for what is left in the pipe."""
         os.close(self.write_end)
-        super().drain(patience)
+        super().drain(timeout)
 
 
 def print_whole_lines() -> None:
@@ -87,6 +87,6 @@ def print_whole_lines() -> None:
 
 
 def _print(text: bytes) -> None:
-    with contextlib.suppress(OSError):  # nobody reads the log; the program must not block
+    with contextlib.suppress(OSError):  # the log has no reader; the program must not block
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()

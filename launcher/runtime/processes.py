@@ -33,11 +33,10 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def wait_for_turns() -> None:
+def use_batch_scheduling() -> None:
     """Schedule this process so that it does not preempt others on wake-up (SCHED_BATCH, sched(7)).
 
-    It wakes up for every batch. A launch-bound training loop was measured to lose several percent
-    to that.
+    This process wakes up for every batch, which cost a launch-bound training loop several percent.
     """
     with contextlib.suppress(OSError):  # a container may not allow it
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -57,7 +56,7 @@ def stop_signals_blocked() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """Ignore SIGTERM and SIGINT without passing that on to children, as SIG_IGN would."""
+    """Ignore SIGTERM and SIGINT in this process; unlike SIG_IGN, children do not inherit that."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
 
@@ -89,15 +88,15 @@ def end_tree(
     alive: Callable[[], Sequence[int]],
     *,
     grace: float,
-    spared: Collection[int] = (),
+    exempt: Collection[int] = (),
     poll: float = 0.05,
 ) -> None:
     """Send SIGTERM to every process that `alive` lists, and SIGKILL to the rest after `grace` s.
 
-    spared: process groups that get no SIGTERM. The list is read anew each time, since processes may
+    exempt: process groups that get no SIGTERM. The list is read anew each time, since processes may
         start others while they end.
     """
-    signal_all([pid for pid in alive() if _group(pid) not in spared], signal.SIGTERM)
+    signal_all([pid for pid in alive() if _group(pid) not in exempt], signal.SIGTERM)
     deadline = time.monotonic() + grace
     while alive() and time.monotonic() < deadline:
         time.sleep(poll)

@@ -1,8 +1,8 @@
 """Runs the user's script as one rank: `python -m launcher.runtime.rank SCRIPT ARGUMENT...`.
 
-The script runs as __main__ from its own folder, as under plain Python. Two things differ. A user's
-file called launcher.py cannot hide this package. And the way the script ended is written to a
-report for the host, since torchrun passes on exit codes only.
+The script runs as __main__ from its own folder, as under plain Python. Two things differ: a user's
+file called launcher.py cannot hide this package, and a report for the host says how the script
+ended, since torchrun passes on exit codes only.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from launcher.runtime.output import print_whole_lines
 from launcher.runtime.peer_loss import is_peer_loss
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-#: Seconds that this rank may wait in one place for others; 0 disables the check.
+#: Seconds that this rank may wait in one place for others; 0 disables hang detection.
 HANG_VARIABLE = "LAUNCHER_HANG_TIMEOUT"
 #: Characters of a cause or a traceback to pass on; a FailureReason has 1,024.
-_LONGEST = 8192
+_MAX_LENGTH = 8192
 
 
 def main() -> int:
@@ -44,14 +44,14 @@ def main() -> int:
 def run(program: Callable[[], object]) -> int:
     """Run this rank's program, report how it ended, and return the exit code."""
     print_whole_lines()
-    _be_watched()
+    _enable_monitoring()
     atexit.register(gloo_threads.wait_for_gloo_threads)  # runs after the program's own handlers
     try:
         program()
     except SystemExit as stop:
-        return _leave(stop)
+        return _exit_code(stop)
     except BaseException as error:  # noqa: BLE001 - report any end of the user's program
-        cause = _last_words(error)
+        cause = _error_line(error)
         _report(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         with contextlib.suppress(OSError):  # a full disk; the report is a separate file
             sys.stderr.write("".join(_format(error)))
@@ -59,12 +59,12 @@ def run(program: Callable[[], object]) -> int:
     return 0
 
 
-def _be_watched() -> None:
+def _enable_monitoring() -> None:
     """Let the host inspect this rank's stacks, and start hang detection."""
     folder = os.environ.get(REPORTS_VARIABLE)
     if folder is None:
         return
-    stacks.offer(Path(folder), _rank())
+    stacks.enable_dumps(Path(folder), _rank())
     if timeout := float(os.environ.get(HANG_VARIABLE, "0")):
         rank_watch.start(timeout, Path(folder), _rank())
 
@@ -73,8 +73,8 @@ def _rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def _leave(stop: SystemExit) -> int:
-    """Handle sys.exit() like Python: None is 0, a number is itself, anything else is printed."""
+def _exit_code(stop: SystemExit) -> int:
+    """Return the exit code of sys.exit() as Python does: None is 0; text is printed and gives 1."""
     if stop.code is None or isinstance(stop.code, int):
         code = stop.code or 0
     else:
@@ -94,11 +94,11 @@ def _detail(error: BaseException) -> str:
     return "".join(_format(error))
 
 
-def _last_words(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return the line that names the error, without the notes that follow it."""
-    words = traceback.TracebackException(type(error), error, None)
-    vars(words)["__notes__"] = None  # Python >= 3.11
-    lines = "".join(words.format_exception_only()).splitlines()  # a SyntaxError starts indented
+    summary = traceback.TracebackException(type(error), error, None)
+    vars(summary)["__notes__"] = None  # Python >= 3.11
+    lines = "".join(summary.format_exception_only()).splitlines()  # a SyntaxError starts indented
     return next((line for line in lines if line[:1].strip()), type(error).__name__)
 
 
@@ -122,8 +122,8 @@ def _report(cause: str, detail: str, *, is_peer_loss: bool | None = None) -> Non
         return
     report = {
         "rank": _rank(),
-        "cause": cause[:_LONGEST],
-        "detail": detail[-_LONGEST:],
+        "cause": cause[:_MAX_LENGTH],
+        "detail": detail[-_MAX_LENGTH:],
         "is_peer_loss": is_peer_loss,
         "time": time.time(),
     }

@@ -22,7 +22,7 @@ from launcher.runtime.reports import write_report
 from launcher.runtime.stacks import StackFrame, is_wait
 
 #: Inspections of the main thread per timeout, and the longest pause between two, in seconds.
-_LOOKS = 50
+_CHECKS = 50
 _LONGEST_PAUSE = 5.0
 #: The largest share of the timeout that counts between two inspections.
 _LONGEST_GAP = 0.5
@@ -38,12 +38,12 @@ def start(timeout: float, folder: Path, rank: int) -> None:
     watched = threading.get_ident()
     watch = RankWatch(timeout, lambda: sys._current_frames().get(watched))
 
-    def look_on() -> None:
-        while not watch.look(time.monotonic(), time.process_time()):
-            time.sleep(min(_LONGEST_PAUSE, timeout / _LOOKS))
+    def watch_thread() -> None:
+        while not watch.check(time.monotonic(), time.process_time()):
+            time.sleep(min(_LONGEST_PAUSE, timeout / _CHECKS))
         write_report(folder, f"hang-{rank}", {"rank": rank, "seconds": timeout})
 
-    threading.Thread(target=look_on, name="hang-watch", daemon=True).start()
+    threading.Thread(target=watch_thread, name="hang-watch", daemon=True).start()
 
 
 class RankWatch:
@@ -53,31 +53,31 @@ class RankWatch:
         self._timeout = timeout
         self._frame = frame
         self._last: tuple[FrameType, int] | None = None
-        self._looked = 0.0
-        self._waited = 0.0
-        self._cpu_before = 0.0
+        self._checked_at = 0.0
+        self._waited_seconds = 0.0
+        self._cpu_at_start = 0.0
 
-    def look(self, now: float, cpu: float) -> bool:
+    def check(self, now: float, cpu: float) -> bool:
         """Inspect the thread; return true if it has waited in one place for the whole timeout.
 
         cpu: seconds of CPU time that the process has used.
         """
         frame = self._frame()
-        if frame is None or not _waits(frame):
+        if frame is None or not _is_waiting(frame):
             self._last = None
             return False
         if self._last is None or self._last[0] is not frame or self._last[1] != frame.f_lasti:
             self._last = (frame, frame.f_lasti)
-            self._looked, self._waited, self._cpu_before = now, 0.0, cpu
+            self._checked_at, self._waited_seconds, self._cpu_at_start = now, 0.0, cpu
             return False
         # After a long gap this process was frozen itself, and so was the rank that it waits for.
-        self._waited += min(now - self._looked, self._timeout * _LONGEST_GAP)
-        self._looked = now
-        busy = _computes(frame) and cpu - self._cpu_before > _BUSY * self._waited
-        return self._waited >= self._timeout and not busy
+        self._waited_seconds += min(now - self._checked_at, self._timeout * _LONGEST_GAP)
+        self._checked_at = now
+        busy = _may_compute(frame) and cpu - self._cpu_at_start > _BUSY * self._waited_seconds
+        return self._waited_seconds >= self._timeout and not busy
 
 
-def _waits(frame: FrameType) -> bool:
+def _is_waiting(frame: FrameType) -> bool:
     inside = list(islice(_outwards(frame), _DEPTH))
     if not is_wait(inside):
         return False
@@ -94,7 +94,7 @@ def _outwards(frame: FrameType | None) -> Iterator[StackFrame]:
         frame = frame.f_back
 
 
-def _computes(frame: FrameType) -> bool:
+def _may_compute(frame: FrameType) -> bool:
     return "/torch/autograd/" in frame.f_code.co_filename
 
 

@@ -1,4 +1,4 @@
-"""The signals by which a program shows that it is ready: a port, a file, or elapsed time."""
+"""Readiness probes of a program: it listens on a port, has written a file, or runs long enough."""
 
 from __future__ import annotations
 
@@ -17,50 +17,51 @@ _LISTEN = "0A"
 
 @dataclass(frozen=True, kw_only=True)
 class ReadinessProbe:
-    """A readiness signal. is_shown: true once it is given; lack: what is missing until then."""
+    """A readiness check. missing: what the program has not done while it is not ready."""
 
-    is_shown: Callable[[], bool]
-    lack: str
+    is_ready: Callable[[], bool]
+    missing: str
 
 
-def sign_of(ready: Ready | None, folder: Path) -> ReadinessProbe:
-    """Create the signal to wait for, before the program starts as a descendant of this process.
+def create_probe(ready: Ready | None, folder: Path) -> ReadinessProbe:
+    """Create the probe. Call it before the program starts as a descendant of this process.
 
     folder: the base of a relative path.
     """
     if ready is None:
-        return ReadinessProbe(is_shown=lambda: True, lack="")
+        return ReadinessProbe(is_ready=lambda: True, missing="")
     if ready.port is not None:
-        return _port_sign(ready.port)
+        return _port_probe(ready.port)
     if ready.file is not None:
-        return _file_sign(folder / ready.file)
-    return _time_sign(ready.seconds or 0)
+        return _file_probe(folder / ready.file)
+    return _time_probe(ready.seconds or 0)
 
 
-def _port_sign(port: int) -> ReadinessProbe:
-    def is_shown() -> bool:
+def _port_probe(port: int) -> ReadinessProbe:
+    def is_ready() -> bool:
         listeners = _listeners(port)
         return bool(listeners) and not listeners.isdisjoint(_sockets(descendants(os.getpid())))
 
-    return ReadinessProbe(is_shown=is_shown, lack=f"it does not listen on port {port}")
+    return ReadinessProbe(is_ready=is_ready, missing=f"it does not listen on port {port}")
 
 
-def _file_sign(path: Path) -> ReadinessProbe:
-    before = _stamp(path)  # a file left by an earlier run does not count
+def _file_probe(path: Path) -> ReadinessProbe:
+    before = _file_version(path)  # a file left by an earlier run does not count
     return ReadinessProbe(
-        is_shown=lambda: _stamp(path) not in (None, before), lack=f"it has not written {path}"
+        is_ready=lambda: _file_version(path) not in (None, before),
+        missing=f"it has not written {path}",
     )
 
 
-def _time_sign(seconds: int) -> ReadinessProbe:
+def _time_probe(seconds: int) -> ReadinessProbe:
     start = time.monotonic()
     return ReadinessProbe(
-        is_shown=lambda: time.monotonic() - start >= seconds,
-        lack=f"it has not run for {seconds} s",
+        is_ready=lambda: time.monotonic() - start >= seconds,
+        missing=f"it has not run for {seconds} s",
     )
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _file_version(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:

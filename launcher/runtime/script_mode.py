@@ -35,7 +35,7 @@ from launcher.shared import (
 from launcher.shared.process_table import descendants, signal_all
 
 #: Characters left for the script's own message, of the 1,024 of a reason.
-_WORDS_LIMIT = FAILURE_REASON_LIMIT - 300
+_MESSAGE_LIMIT = FAILURE_REASON_LIMIT - 300
 _TRACEBACK = "Traceback (most recent call last):"
 #: A shell's exit codes for a program that SIGTERM ended and for one that ran out of memory.
 _TERMINATED, _OUT_OF_MEMORY = 143, 137
@@ -65,7 +65,7 @@ def main(archive: str | None = None) -> int:
 
 
 def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobDocument:
-    """Build the job document of such a job: the distribution's group is the one that trains."""
+    """Build the job document: the distribution's group trains, the others run a command."""
     resources = read_config(paths.config / "resourceconfig.json")
     own = resources["current_group_name"]
     named = settings.get("sagemaker_distribution_instance_groups") or [own]
@@ -80,8 +80,8 @@ def _document(paths: MlPaths, settings: Mapping[str, Any], program: str) -> JobD
 
 def _processes(settings: Mapping[str, Any]) -> int:
     """Return the number of ranks per host, as the toolkit counts them."""
-    asked = settings.get("sagemaker_mpi_num_of_processes_per_host")
-    return int(asked or 0) or count_gpus() or count_neurons() or 1
+    requested = settings.get("sagemaker_mpi_num_of_processes_per_host")
+    return int(requested or 0) or count_gpus() or count_neurons() or 1
 
 
 def _variables(environment: Environment, submitted: str) -> dict[str, str]:
@@ -97,9 +97,9 @@ def _variables(environment: Environment, submitted: str) -> dict[str, str]:
 def _port(environment: Environment) -> int:
     """Return 7777, as in AWS's images; if hosts share ports, offset it by the group's index."""
     names = [group.name for group in environment.cluster.groups]
-    ring = names.index(environment.cluster.train_group.name)
+    index = names.index(environment.cluster.train_group.name)
     is_shared = bool(environment.cluster.addresses)
-    return environment.ports.rendezvous + (ring if is_shared else 0)
+    return environment.ports.rendezvous + (index if is_shared else 0)
 
 
 def _unpack(source: str, paths: MlPaths) -> Path:
@@ -153,14 +153,14 @@ def _torchrun(environment: Environment) -> list[str]:
 
 
 def _search_path(code: Path) -> str:
-    """Put only the script's folder on the path; our package is not the script's concern."""
+    """Return PYTHONPATH with the script's folder, and without our package."""
     return os.pathsep.join(filter(None, [str(code), os.environ.get("PYTHONPATH", "")]))
 
 
 def _run(command: list[str], variables: Mapping[str, str], folder: Path, paths: MlPaths) -> int:
     output = Output()
     child = processes.start(command, environment=variables, folder=folder, output=output.write_end)
-    stopped = _pass_on_signals(child)
+    stopped = _forward_signals(child)
     output.follow()
     code = child.wait()
     output.drain()
@@ -173,27 +173,27 @@ def _run(command: list[str], variables: Mapping[str, str], folder: Path, paths: 
     return 1
 
 
-def _pass_on_signals(child: subprocess.Popen[bytes]) -> list[int]:
+def _forward_signals(child: subprocess.Popen[bytes]) -> list[int]:
     """Forward SIGTERM to the script and its descendants; return the list of received signals."""
-    came: list[int] = []
+    received: list[int] = []
 
-    def pass_on(number: int, _frame: object) -> None:
-        came.append(number)
+    def forward(number: int, _frame: object) -> None:
+        received.append(number)
         signal_all([child.pid, *descendants(child.pid)], signal.SIGTERM)
 
-    signal.signal(signal.SIGTERM, pass_on)
-    return came
+    signal.signal(signal.SIGTERM, forward)
+    return received
 
 
 def _reason(command: list[str], code: int, printed: str) -> str:
     """Return the failure text in the format of the toolkit's ExecuteUserScriptError."""
     status = processes.shell_code(code)
     lines = printed[printed.rfind(_TRACEBACK) :] if _TRACEBACK in printed else printed
-    words = lines.strip()[-_WORDS_LIMIT:]
+    message = lines.strip()[-_MESSAGE_LIMIT:]
     if status == _OUT_OF_MEMORY:
-        words = f"OutOfMemory: Process killed by SIGKILL (signal 9)\n{words}"
+        message = f"OutOfMemory: Process killed by SIGKILL (signal 9)\n{message}"
     return (
-        f'ExecuteUserScriptError:\nExitCode {status}\nErrorMessage "{words}"\n'
+        f'ExecuteUserScriptError:\nExitCode {status}\nErrorMessage "{message}"\n'
         f'Command "{shlex.join(command)}"'
     )
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from launcher.runtime import processes
 from launcher.runtime.event_log import emit
 
-#: Seconds within which deaths are counted; beyond the limit, another restart would not help.
-DEATH_WINDOW = 30.0
+#: Seconds within which crashes are counted. Above the limit, another restart would not help.
+CRASH_WINDOW = 30.0
 
 
-def with_this_death(deaths: list[float], now: float) -> list[float]:
-    """Return the times of the deaths within DEATH_WINDOW, including one at `now`."""
-    return [moment for moment in deaths if now - moment < DEATH_WINDOW] + [now]
+def recent_crashes(crashes: list[float], now: float) -> list[float]:
+    """Return the times of the crashes within CRASH_WINDOW, plus one at `now`."""
+    return [moment for moment in crashes if now - moment < CRASH_WINDOW] + [now]
 
 
 class ServiceFailed(Exception):
@@ -25,7 +25,7 @@ class ServiceFailed(Exception):
 class Service:
     """One supervised child. It ends on processes.CLOSE_SIGNAL and leaves SIGTERM to its host.
 
-    restarts: how often it may be restarted within DEATH_WINDOW.
+    restarts: how often it may be restarted within CRASH_WINDOW.
     """
 
     def __init__(
@@ -34,10 +34,10 @@ class Service:
         self._name = name
         self._start = start
         self._restarts = restarts
-        self._deaths: list[float] = []
-        self._child = self._start_deaf()
+        self._crashes: list[float] = []
+        self._child = self._start_without_signals()
 
-    def _start_deaf(self) -> subprocess.Popen[bytes]:
+    def _start_without_signals(self) -> subprocess.Popen[bytes]:
         with processes.stop_signals_blocked():  # blocked in the child from its first moment
             return self._start()
 
@@ -47,23 +47,23 @@ class Service:
         return self._child.pid
 
     def check(self) -> None:
-        """Restart the child if it has ended too early, or raise ServiceFailed."""
+        """Restart the child if it has ended, or raise ServiceFailed after too many restarts."""
         code = self._child.poll()
         if code is None:
             return
         how = processes.describe_exit(code)
-        self._deaths = with_this_death(self._deaths, time.monotonic())
-        if len(self._deaths) > self._restarts:
-            again = f" {len(self._deaths)} times within {DEATH_WINDOW:.0f} s, last"
-            raise ServiceFailed(f"the {self._name} ended{again if self._restarts else ''}: {how}")
+        self._crashes = recent_crashes(self._crashes, time.monotonic())
+        if len(self._crashes) > self._restarts:
+            count = f" {len(self._crashes)} times within {CRASH_WINDOW:.0f} s, last"
+            raise ServiceFailed(f"the {self._name} ended{count if self._restarts else ''}: {how}")
         emit("service_restarted", service=self._name, how=how)
-        self._child = self._start_deaf()
+        self._child = self._start_without_signals()
 
-    def close(self, meanwhile: Callable[[], None], patience: float = 10.0) -> None:
-        """Ask the child to end and wait for it. meanwhile: called repeatedly while waiting."""
+    def close(self, poll: Callable[[], None], timeout: float = 10.0) -> None:
+        """Ask the child to end and wait for it. poll: called repeatedly while waiting."""
         self._child.send_signal(processes.CLOSE_SIGNAL)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while self._child.poll() is None and time.monotonic() < deadline:
-            meanwhile()
+            poll()
         self._child.kill()
         self._child.wait()

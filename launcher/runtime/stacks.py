@@ -20,20 +20,20 @@ from pathlib import Path
 
 from launcher.runtime.wait_marks import wait_for_first_contact
 
-#: Used by nobody else: SIGUSR1 and SIGUSR2 are often the user's, and the C library takes the first
-#: real-time signals.
+#: A signal without another use: scripts often use SIGUSR1 and SIGUSR2, and the C library takes the
+#: first real-time signals.
 DUMP_SIGNAL = signal.SIGRTMIN + 9
 #: The main thread of every rank starts with this frame; a dump that contains it is complete.
 _ENTRY = ("launcher/runtime/rank.py", "run")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 #: Files in which a process only waits for others.
 _WAITING_FILES = re.compile(r"/torch/(distributed|autograd|cuda|futures)/")
-#: Where the code of a data engine marks its waits (`wait_marks`), and how deep in it a wait can be.
+#: The file whose functions mark waits of a data engine, and how many frames deep a wait can be.
 _MARKS_FILE = "launcher/runtime/wait_marks.py"
 _MARK_DEPTH = 6
 #: Waits in the user's own lines, since a wait in C has no Python frame.
 _WAITING_CALL = re.compile(r"\.(wait|item|cpu|tolist|synchronize)\(")
-_PATIENCE = 3.0
+_TIMEOUT = 3.0
 _POLL = 0.02
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -74,10 +74,10 @@ def is_wait(inside: Sequence[StackFrame]) -> bool:
 
 
 @dataclass(frozen=True)
-class Dump:
+class StackDump:
     """One rank's stacks, as the text for the log.
 
-    stopped: true if the process was frozen (SIGSTOP) and could not have answered by itself.
+    stopped: true if the process was frozen (SIGSTOP) and had to be resumed.
     """
 
     rank: int
@@ -93,51 +93,53 @@ class Dump:
         return (main or threads)[-1]
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """True if the rank waits for other processes."""
         return not self.stopped and is_wait(self.frames)
 
-    def doing(self, code: Path) -> str:
+    def describe(self, code: Path) -> str:
         """Describe what the rank is doing and where: "waits in all_reduce (train.py:31)"."""
         frames = self.frames
-        user = next((n for n, each in enumerate(frames) if code in Path(each.file).parents), None)
-        verb = "is stopped (SIGSTOP)" if self.stopped else "waits" if self.waits else "is"
-        if user is None:
-            return f"{verb} in {frames[0].function}" if frames else "is silent"
-        here = frames[user]
-        what = _name(frames[:user]) or here.source
+        user_frame = next(
+            (n for n, each in enumerate(frames) if code in Path(each.file).parents), None
+        )
+        verb = "is stopped (SIGSTOP)" if self.stopped else "waits" if self.is_waiting else "is"
+        if user_frame is None:
+            return f"{verb} in {frames[0].function}" if frames else "is without a stack"
+        here = frames[user_frame]
+        what = _called_function(frames[:user_frame]) or here.source
         return f"{verb} in {what} ({Path(here.file).relative_to(code)}:{here.line})"
 
 
-def offer(folder: Path, rank: int) -> None:
+def enable_dumps(folder: Path, rank: int) -> None:
     """Let this process write its stacks to a file of the folder whenever it gets DUMP_SIGNAL."""
-    file = _file(folder, rank, os.getpid()).open("wb", buffering=0)
+    file = _dump_file(folder, rank, os.getpid()).open("wb", buffering=0)
     faulthandler.register(DUMP_SIGNAL, file=file, all_threads=True)
 
 
-def collect(folder: Path) -> list[Dump]:
-    """Return the stacks of every living rank that offers them; resume frozen ranks for that."""
-    asked = [(path, rank, pid, _ask(pid)) for path, rank, pid in _offers(folder)]
-    deadline = time.monotonic() + _PATIENCE
+def collect_dumps(folder: Path) -> list[StackDump]:
+    """Return the stacks of every living rank; frozen ranks are resumed to write theirs."""
+    asked = [(path, rank, pid, _request_dump(pid)) for path, rank, pid in _dump_files(folder)]
+    deadline = time.monotonic() + _TIMEOUT
     return [
-        Dump(rank=rank, pid=pid, text=_read(path, deadline), stopped=state == "T")
+        StackDump(rank=rank, pid=pid, text=_read(path, deadline), stopped=state == "T")
         for path, rank, pid, state in asked
         if state
     ]
 
 
-def _file(folder: Path, rank: int, pid: int) -> Path:
+def _dump_file(folder: Path, rank: int, pid: int) -> Path:
     return folder / f"stack-{rank}-{pid}"
 
 
-def _offers(folder: Path) -> Iterator[tuple[Path, int, int]]:
+def _dump_files(folder: Path) -> Iterator[tuple[Path, int, int]]:
     for path in sorted(folder.glob("stack-*"), key=lambda path: int(path.name.split("-")[1])):
         _, rank, pid = path.name.split("-")
         yield path, int(rank), int(pid)
 
 
-def _ask(pid: int) -> str:
-    """Ask a process for its stacks; return its state before that, or "" if it is gone."""
+def _request_dump(pid: int) -> str:
+    """Make a process write its stacks; return its state before that, or "" if it has exited."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         if state == "Z":
@@ -150,7 +152,7 @@ def _ask(pid: int) -> str:
 
 
 def _signal_main_thread(pid: int, number: int) -> None:
-    """Signal the main thread, so that a frozen process reports where it was before it runs on.
+    """Signal the main thread, so that a frozen process reports where it was before it continues.
 
     A signal to the process may go to any of its threads. A C library without tgkill(2) offers
     nothing better.
@@ -184,7 +186,7 @@ def _is_entry(frame: StackFrame) -> bool:
     return frame.file.endswith(file) and frame.function == function
 
 
-def _name(inside: Sequence[StackFrame]) -> str:
+def _called_function(inside: Sequence[StackFrame]) -> str:
     """Return the name of what the user's line called: the outermost frame that is not a wrapper."""
     if any(frame.is_data_mark for frame in inside):
         return "the data loader"

@@ -1,8 +1,8 @@
 """Runs torchrun over the train group and records how every rank ended.
 
 `python -m launcher.runtime.torchrun ARGUMENT...` takes torchrun's own arguments. The torchrun
-command always exits with 1 and mentions signals only in prose. Its library raises ChildFailedError
-with each rank's exit status, which this module writes into a report for the host.
+command always exits with 1 and mentions signals only in its text output. Its library raises
+ChildFailedError with each rank's exit status, which this module writes into a report for the host.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from launcher.runtime.processes import ignore_stop_signals
 from launcher.runtime.reports import REPORTS_VARIABLE, write_report
 
-#: Longest time, in seconds, that the leader's store outlives its torchrun for the other hosts.
-_FAREWELL = 5.0
-_LEFT = "launcher/left"
+#: Longest time in seconds that the leader's store outlives its torchrun, for the other hosts.
+_STORE_TIMEOUT = 5.0
+_EXITED = "launcher/exited"
 
 
 def main() -> int:
@@ -39,11 +39,11 @@ def main() -> int:
         run.run(arguments)
     except ChildFailedError as error:
         exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        # The disk is full, or the host was asked to stop: then it has removed the reports' folder.
+        # A full disk, or a stop request, after which the host has removed the reports' folder.
         with contextlib.suppress(OSError):
             write_report(Path(os.environ[REPORTS_VARIABLE]), "torchrun", exits)
         return 1
-    _leave_together(arguments, store)
+    _wait_for_other_hosts(arguments, store)
     return 0
 
 
@@ -53,27 +53,27 @@ def _join_store(arguments: argparse.Namespace) -> TCPStore:
         arguments.master_addr,
         int(arguments.master_port),
         is_master=arguments.node_rank == 0,
-        timeout=timedelta(seconds=_FAREWELL),
+        timeout=timedelta(seconds=_STORE_TIMEOUT),
         wait_for_workers=False,
         multi_tenant=True,
     )
 
 
-def _leave_together(arguments: argparse.Namespace, store: TCPStore | None) -> None:
-    """Keep the leader's store alive until the other hosts have left it.
+def _wait_for_other_hosts(arguments: argparse.Namespace, store: TCPStore | None) -> None:
+    """Keep the leader's store alive until the other hosts no longer need it.
 
-    torchrun's last barrier is in that store. Without this wait, hosts that lose the race find the
-    store gone and log long errors.
+    torchrun's last barrier is in that store. Without this wait, slower hosts find the store
+    closed and log long errors.
     """
     others = int(arguments.nnodes) - 1
     if others == 0:
         return
-    with contextlib.suppress(DistError):  # the leader has gone and needs no message
+    with contextlib.suppress(DistError):  # the leader has exited and needs no message
         if store is None:
-            _join_store(arguments).add(_LEFT, 1)
+            _join_store(arguments).add(_EXITED, 1)
             return
-        deadline = time.monotonic() + _FAREWELL
-        while store.add(_LEFT, 0) < others and time.monotonic() < deadline:
+        deadline = time.monotonic() + _STORE_TIMEOUT
+        while store.add(_EXITED, 0) < others and time.monotonic() < deadline:
             time.sleep(0.01)
 
 

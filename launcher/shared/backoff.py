@@ -9,26 +9,27 @@ from collections.abc import Callable, Iterator
 
 _GROWTH = 1.5
 #: A private generator, since the user's code owns the global one and may use it in another thread.
-_coin = random.Random()
+_random = random.Random()
 
 
 def backoff(
     *,
     first: float,
     longest: float,
-    patience: float = math.inf,
+    timeout: float = math.inf,
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[float]:
     """Yield the seconds left before each attempt, at least once, and pause between attempts.
 
-    Pauses grow from `first` to `longest`. Half of each is random: those that failed together do
-    not retry together. It ends when `patience` seconds would be over at the next attempt.
+    Pauses grow from `first` to `longest`. Half of each is random, so that
+    clients that failed together do not retry together. The iterator ends if the next attempt would
+    begin after `timeout` seconds.
     """
-    deadline, pause = now() + patience, first
+    deadline, pause = now() + timeout, first
     while True:
         yield deadline - now()
         if now() + pause > deadline:
             return
-        sleep(pause * _coin.uniform(0.5, 1.0))
+        sleep(pause * _random.uniform(0.5, 1.0))
         pause = min(pause * _GROWTH, longest)

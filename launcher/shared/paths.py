@@ -115,7 +115,7 @@ class Ports:
         return self.base + 1
 
     @property
-    def board(self) -> int:
+    def coordination(self) -> int:
         """The port of the job coordination, on the leader."""
         return self.base + 2
 
@@ -126,5 +126,5 @@ class Ports:
 
     @property
     def rendezvous(self) -> int:
-        """The port of torchrun's store, on the leader (SageMaker's own images also use 7777)."""
+        """The port of torchrun's store, on the leader (port 7777, as in SageMaker's images)."""
         return self.base + 7

@@ -149,7 +149,7 @@ def test_a_data_host_that_stays_cut_off_leaves_and_the_job_completes(
     run = disturbed.end()
     assert run.code == 0, run.talk
     assert run.hashes == calm.hashes
-    assert disturbed.said("algo-1", "launcher: leader_silent host=algo-1")
+    assert disturbed.said("algo-1", "launcher: leader_unreachable host=algo-1")
 
 
 @pytest.mark.slow

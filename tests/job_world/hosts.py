@@ -221,7 +221,7 @@ def _free_ports(address: str) -> int:
         base = 21000 + (os.getpid() * 37 + number) % 900 * 10
         ports = Ports(base)
         try:
-            for port in (ports.dispatcher, ports.receiver, ports.board, ports.start):
+            for port in (ports.dispatcher, ports.receiver, ports.coordination, ports.start):
                 socket.create_server((address, port)).close()
             socket.create_server(("", ports.rendezvous)).close()  # torchrun listens on all
         except OSError:

@@ -32,7 +32,7 @@ class Player:
 
     def __init__(self, address: tuple[str, int], hello: m.Message) -> None:
         self.heard: list[m.Message] = []
-        connection = jsonl_socket.connect(address, TOKEN, patience=10.0, what="the dispatcher")
+        connection = jsonl_socket.connect(address, TOKEN, timeout=10.0, peer="the dispatcher")
         self._lines = jsonl_socket.LineConnection(connection)
         self.say(hello)
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -297,9 +297,7 @@ def test_a_batch_that_a_worker_does_not_bring_is_named_once(
 def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     for words in (b"{}\n", b"garbage\n", b'{"type": "Lease"}\n', b'["type"]\n'):
-        stranger = jsonl_socket.connect(
-            meeting.address, TOKEN, patience=10.0, what="the dispatcher"
-        )
+        stranger = jsonl_socket.connect(meeting.address, TOKEN, timeout=10.0, peer="the dispatcher")
         stranger.sendall(words)
         stranger.settimeout(10)
         assert stranger.recv(1) == b""

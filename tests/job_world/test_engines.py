@@ -19,7 +19,7 @@ MakeHosts = Callable[..., Hosts]
 ENGINE = """
 import os
 
-from launcher.runtime.serve import keep_workers
+from launcher.runtime.data_role import supervise_workers
 
 class MadeUpEngine:
     packages = ("numpy",)
@@ -29,7 +29,7 @@ class MadeUpEngine:
         host.variables["MADE_UP"] = "here"
 
     def serve(self, host):
-        keep_workers(host, "made_up_process", 1, {})
+        supervise_workers(host, "made_up_process", 1, {})
 
     def stop_reading(self, host):
         host.close_service("pump")

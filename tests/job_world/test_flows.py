@@ -47,13 +47,13 @@ class Receiving:
         return ("127.0.0.1", self.listener.getsockname()[1])
 
     def _accept(self) -> None:
-        for connection, _ in jsonl_socket.accepted(self.listener, "test"):
+        for connection, _ in jsonl_socket.accept_connections(self.listener, "test"):
             self.connections.append(connection)
             threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
 
     def _attend(self, connection: socket.socket) -> None:
         with connection:
-            handshake.greet(connection, TOKEN)
+            handshake.accept(connection, TOKEN)
             try:
                 self.arrivals.receive_all(connection)
             except (WireError, OSError):
@@ -161,7 +161,7 @@ def test_a_worker_that_dies_between_parts_leaves_no_memory_behind(
     monkeypatch.setattr(SlabPool, "take", lambda *args: (balance.append(1), take(*args))[1])
     parts = frame(0).split(3, attempt=0)
     connections = [
-        jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test") for _ in parts
+        jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test") for _ in parts
     ]
     parts[0].send(connections[0])
     connections[1].sendall(parts[1].start + content(parts[1])[:1000])
@@ -210,13 +210,13 @@ def _send_until_it_breaks(sender: StripedSender) -> int:
 def test_parts_that_do_not_fit_their_batch_are_refused(
     receiving: Receiving, size: int, offset: int
 ) -> None:
-    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
     connection.sendall(start_of(payload=size, content=10, offset=offset, total=100))
     assert connection.recv(1) == b""
 
 
 def test_parts_of_one_batch_that_say_two_sizes_are_refused(receiving: Receiving) -> None:
-    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
     first, second, _ = frame(0).split(3, attempt=0)
     first.send(connection)
     assert second.header.part is not None
@@ -260,7 +260,7 @@ def test_a_batch_that_this_host_could_never_hold_is_refused(
     assert not receiving.store.could_hold(header)
     assert receiving.store.could_hold(replace(header, run="of no rank"))  # it is passed over
     assert receiving.store.could_hold(frame(0).header)
-    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
     connection.sendall(start)
     assert connection.recv(1) == b""
 
@@ -268,7 +268,7 @@ def test_a_batch_that_this_host_could_never_hold_is_refused(
 def test_what_is_not_wanted_is_passed_over_and_the_next_batch_is_read(
     receiving: Receiving,
 ) -> None:
-    connection = jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test")
+    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
     first, second = frame(0), frame(1, PAYLOAD[:1000])
     for sent in (first, first, *first.split(2, attempt=1), of_no_rank(first), second):
         connection.sendall(bytes_of(sent))
@@ -301,5 +301,5 @@ def test_a_closed_listener_accepts_nobody_and_says_nothing(
 ) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     listener.close()
-    assert list(jsonl_socket.accepted(listener, "test")) == []
+    assert list(jsonl_socket.accept_connections(listener, "test")) == []
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""Ranks that wait for ever: noticed, every rank's stack written down, and the odd one out named."""
+"""Ranks that wait for ever: detected, every rank's stack logged, the one not waiting named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from programs import PIPELINE, READER
 from waiting import wait_until
 
 from launcher.runtime.failure_file import Failure
-from launcher.runtime.hang_diagnosis import ANSWER_PATIENCE, HangDiagnosis, RankActivity
+from launcher.runtime.hang_diagnosis import ANSWER_TIMEOUT, HangDiagnosis, RankActivity
 from launcher.shared import FAILURE_REASON_LIMIT, Launch
 
 MakeHosts = Callable[..., Hosts]
@@ -145,41 +145,47 @@ def test_a_sample_that_never_comes_is_a_hang_of_the_loader(make_hosts: MakeHosts
     assert hosts.processes() == []
 
 
-# The verdict ---------------------------------------------------------------------------------
+# The diagnosis ---------------------------------------------------------------------------------
 
 REPORT = Failure(host="algo-1", group="train", rank=0, cause="no progress for 60 s")
 
 
-def doing(rank: int, words: str, waits: bool = True) -> RankActivity:
-    return RankActivity(rank=rank, host=f"algo-{rank + 1}", group="train", words=words, waits=waits)
+def activity(rank: int, description: str, is_waiting: bool = True) -> RankActivity:
+    return RankActivity(
+        rank=rank,
+        host=f"algo-{rank + 1}",
+        group="train",
+        description=description,
+        is_waiting=is_waiting,
+    )
 
 
-def verdict(*doings: RankActivity, hosts: int) -> str:
-    inquiry = HangDiagnosis(REPORT, 0.0)
-    for each in doings:
-        inquiry.answers.setdefault(each.host, []).append(each)
-    return str(inquiry.verdict([f"algo-{number}" for number in range(1, hosts + 1)]))
+def cause(*activities: RankActivity, hosts: int) -> str:
+    diagnosis = HangDiagnosis(REPORT, 0.0)
+    for each in activities:
+        diagnosis.answers.setdefault(each.host, []).append(each)
+    return str(diagnosis.failure([f"algo-{number}" for number in range(1, hosts + 1)]))
 
 
-def test_ranks_that_do_the_same_are_said_once() -> None:
-    waiting = [doing(rank, "waits in barrier (train.py:9)") for rank in range(3)]
-    assert verdict(*waiting, hosts=3) == (
+def test_ranks_that_do_the_same_are_named_once() -> None:
+    waiting = [activity(rank, "waits in barrier (train.py:9)") for rank in range(3)]
+    assert cause(*waiting, hosts=3) == (
         "host algo-1 (train), rank 0: no progress for 60 s: "
         "ranks 0, 1, 2 wait in barrier (train.py:9)"
     )
 
 
-def test_a_host_without_an_answer_is_said_and_the_reporter_tells() -> None:
-    assert verdict(doing(0, "waits in barrier (train.py:9)"), hosts=2) == (
+def test_a_host_without_an_answer_is_named_and_the_reporter_fails() -> None:
+    assert cause(activity(0, "waits in barrier (train.py:9)"), hosts=2) == (
         "host algo-1 (train), rank 0: no progress for 60 s: rank 0 waits in barrier (train.py:9); "
         "host algo-2 does not answer"
     )
 
 
-def test_the_verdict_on_many_ranks_fits_and_begins_with_the_odd_one() -> None:
-    waiting = [doing(rank, f"waits in all_reduce (train.py:{rank})") for rank in range(200)]
-    waiting[77] = doing(77, "is in time.sleep(9) (train.py:3)", waits=False)
-    text = verdict(*waiting, hosts=200)
+def test_the_diagnosis_of_many_ranks_fits_and_begins_with_the_one_not_waiting() -> None:
+    waiting = [activity(rank, f"waits in all_reduce (train.py:{rank})") for rank in range(200)]
+    waiting[77] = activity(77, "is in time.sleep(9) (train.py:3)", is_waiting=False)
+    text = cause(*waiting, hosts=200)
     assert text.startswith(
         "host algo-78 (train), rank 77: no progress for 60 s: rank 77 is in time.sleep(9)"
     )
@@ -187,8 +193,8 @@ def test_the_verdict_on_many_ranks_fits_and_begins_with_the_odd_one() -> None:
 
 
 def test_an_inquiry_is_over_when_all_have_answered_or_had_their_time() -> None:
-    inquiry = HangDiagnosis(REPORT, 0.0)
-    inquiry.answers["algo-1"] = []
-    assert inquiry.is_over(["algo-1"], 0.0)
-    assert not inquiry.is_over(["algo-1", "algo-2"], ANSWER_PATIENCE)
-    assert inquiry.is_over(["algo-1", "algo-2"], ANSWER_PATIENCE + 0.1)
+    diagnosis = HangDiagnosis(REPORT, 0.0)
+    diagnosis.answers["algo-1"] = []
+    assert diagnosis.is_complete(["algo-1"], 0.0)
+    assert not diagnosis.is_complete(["algo-1", "algo-2"], ANSWER_TIMEOUT)
+    assert diagnosis.is_complete(["algo-1", "algo-2"], ANSWER_TIMEOUT + 0.1)

@@ -199,7 +199,9 @@ def test_what_mpirun_complains_of_is_the_reason(make_hosts: MakeHosts) -> None:
     [
         pytest.param(None, "MPI needs Open MPI 4, and mpirun is not on PATH", id="none"),
         pytest.param(
-            "echo HYDRA build details", "MPI needs Open MPI 4, and mpirun says 'HYDRA", id="other"
+            "echo HYDRA build details",
+            "MPI needs Open MPI 4, and `mpirun --version` prints 'HYDRA",
+            id="other",
         ),
     ],
 )
@@ -255,8 +257,8 @@ def test_a_stranger_cannot_start_anything(make_hosts: MakeHosts, tmp_path: Path)
         with contextlib.suppress(ConnectionError):  # it was hung up on, sooner or later
             stranger.sendall(b'{"start": "touch %s/here"}\n' % str(tmp_path).encode())
             assert stranger.recv(64) == b""
-    wait_until(lambda: hosts["algo-2"].events("stranger_refused"), what="the refusal")
-    (refused,) = hosts["algo-2"].events("stranger_refused")
+    wait_until(lambda: hosts["algo-2"].events("connection_rejected"), what="the refusal")
+    (refused,) = hosts["algo-2"].events("connection_rejected")
     assert refused["port"] == "start"
     assert not (tmp_path / "here").exists()
 

@@ -78,4 +78,4 @@ def test_errors_of_torch_distributed_are_losses_in_any_words(name: str) -> None:
 @pytest.mark.parametrize("decided", [True, False])
 def test_what_the_rank_decided_outweighs_the_text(decided: bool) -> None:
     told = Failure(host="h", group="g", cause="ValueError: 'nccl'", is_peer_loss=decided)
-    assert Failure.from_message(told.to_message()).is_echo is decided
+    assert Failure.from_message(told.to_message()).is_secondary is decided

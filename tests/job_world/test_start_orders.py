@@ -48,4 +48,4 @@ def test_hosts_may_start_in_any_order_long_apart(
         assert hosts.wait() == dict.fromkeys(NAMES.values(), 0), f"{order}\n{hosts.output()}"
         check_received(hosts)
         first, waited = hosts[NAMES[order[0]]], skew * order.index("leader") / 2
-        assert bool(first.events("not_reached_yet")) == (waited > jsonl_socket.SAY_EVERY), order
+        assert bool(first.events("waiting_for_peer")) == (waited > jsonl_socket.LOG_INTERVAL), order

@@ -331,7 +331,7 @@ def test_bytes_are_no_answer_to_the_challenge(data: bytes) -> None:
         there.sendall(data)
         there.shutdown(socket.SHUT_WR)
         with pytest.raises(AuthenticationError):
-            handshake.greet(here, "secret")
+            handshake.accept(here, "secret")
 
 
 def test_a_stranger_who_sends_byte_by_byte_has_no_more_time(
@@ -351,6 +351,6 @@ def test_a_stranger_who_sends_byte_by_byte_has_no_more_time(
         dripping = threading.Thread(target=drip)
         dripping.start()
         with pytest.raises(AuthenticationError, match="no answer to the challenge"):
-            handshake.greet(here, "secret")
+            handshake.accept(here, "secret")
         over.set()
         dripping.join()

@@ -75,7 +75,7 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     attacks = {
         f"{strange.__name__} {port}": Attack(hosts, partial(strange, (address, port)))
         for strange in STRANGERS
-        for port in (ports.dispatcher, ports.receiver, ports.board)
+        for port in (ports.dispatcher, ports.receiver, ports.coordination)
     }
     saboteur = Saboteur(hosts)
     attacks["sabotages"] = Attack(hosts, saboteur.work)
@@ -92,8 +92,8 @@ def test_strangers_and_a_saboteur_change_nothing(make_hosts: MakeHosts) -> None:
     assert {name: attack.last for name, attack in attacks.items() if not attack.count} == {}
     assert "Traceback" not in hosts.output(), hosts.output()
     events = hosts["algo-2"].events
-    refused = {event["port"] for event in events("stranger_refused")}
-    assert refused >= {"dispatcher", "receiver", "board"}
+    refused = {event["port"] for event in events("connection_rejected")}
+    assert refused >= {"dispatcher", "receiver", "coordination"}
     assert {event["by_host"] for event in events("batch_damaged")} == {"saboteur"}
     assert hosts.processes() == []
 
@@ -141,7 +141,7 @@ def speaks_http(address: tuple[str, int]) -> None:
 
 def guesses_the_token(address: tuple[str, int]) -> None:
     with pytest.raises(AuthenticationError):
-        jsonl_socket.connect(address, "a guess", patience=0, what="the job")
+        jsonl_socket.connect(address, "a guess", timeout=0, peer="the job")
 
 
 def takes_its_time(address: tuple[str, int]) -> None:
@@ -214,7 +214,7 @@ class Saboteur:
 
     def _connect(self, port: int, patience: float = 5) -> socket.socket:
         address = (self._address, port)
-        return jsonl_socket.connect(address, self._token, patience=patience, what="the job")
+        return jsonl_socket.connect(address, self._token, timeout=patience, peer="the job")
 
     def _send(self, data: bytes) -> None:
         with self._connect(self._ports.receiver) as connection:

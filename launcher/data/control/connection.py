@@ -50,8 +50,8 @@ class Control:
         connection = jsonl_socket.connect(
             (cluster.address(cluster.leader), self._environment.ports.dispatcher),
             self._environment.token,
-            patience=patience,
-            what=f"the dispatcher on {cluster.leader}",
+            timeout=patience,
+            peer=f"the dispatcher on {cluster.leader}",
         )
         connection.settimeout(SILENCE)
         opened = jsonl_socket.LineConnection(connection)
@@ -89,7 +89,7 @@ class Control:
         emit("dispatcher_lost")
         self._lines.close()
         time.sleep(_coin.uniform(0, _SPREAD))
-        for left in backoff(first=_SPREAD, longest=_SPREAD, patience=RETURN_WITHIN):
+        for left in backoff(first=_SPREAD, longest=_SPREAD, timeout=RETURN_WITHIN):
             if self._closed:
                 return False
             try:

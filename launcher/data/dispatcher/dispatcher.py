@@ -17,7 +17,7 @@ from launcher.errors import AuthenticationError, LauncherError, WireError
 from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.environment import Environment, paths_here
 from launcher.runtime.event_log import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
+from launcher.runtime.processes import CLOSE_SIGNAL, use_batch_scheduling
 from launcher.shared import DataPart, Role
 
 _TICK = 0.1
@@ -115,14 +115,14 @@ class Dispatcher:
     async def _serve_peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
         try:
-            jsonl_socket.break_in_silence(writer.get_extra_info("socket"))
-            await handshake.greet_stream(reader, writer, self._token)
+            jsonl_socket.enable_keepalive(writer.get_extra_info("socket"))
+            await handshake.accept_stream(reader, writer, self._token)
             async for messages in peer.messages():
                 self._coordinator.receive(peer, messages)
                 self._wake()
         except (AuthenticationError, WireError, OSError) as error:
             address = writer.get_extra_info("peername") or ("?",)
-            emit("stranger_refused", peer=address[0], port="dispatcher", why=str(error)[:120])
+            emit("connection_rejected", peer=address[0], port="dispatcher", why=str(error)[:120])
         except asyncio.CancelledError:
             return  # shutting down; asyncio before 3.12 would log this as an error
         finally:
@@ -175,6 +175,6 @@ async def _serve(environment: Environment) -> None:
 
 def main() -> int:
     """Run the dispatcher process; return its exit code."""
-    wait_for_turns()
+    use_batch_scheduling()
     asyncio.run(_serve(Environment.read(paths_here())))
     return 0

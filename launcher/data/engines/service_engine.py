@@ -7,9 +7,9 @@ import secrets
 from typing import TYPE_CHECKING
 
 from launcher.errors import DataServiceUnavailable
+from launcher.runtime.data_role import CRASH_LIMIT, supervise_workers
 from launcher.runtime.environment import RECEIVER_VARIABLE
 from launcher.runtime.job_host import JobHost
-from launcher.runtime.serve import CRASH_LIMIT, keep_workers
 
 if TYPE_CHECKING:
     from launcher.data.memory.pinning import Pinning
@@ -63,7 +63,7 @@ class ServiceEngine:
         environment = host.environment
         assert environment.document.data is not None  # checked by the spec's rules and by main
         count = environment.document.data.workers_per_host or environment.cpus
-        keep_workers(host, _WORKER, count, _WORKER_VARIABLES)
+        supervise_workers(host, _WORKER, count, _WORKER_VARIABLES)
 
     def stop_reading(self, host: JobHost) -> None:
         """Stop the local workers, then the receiver, which forwards the ranks' final messages."""

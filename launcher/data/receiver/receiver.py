@@ -27,7 +27,7 @@ from launcher.errors import AuthenticationError, DataError, WireError
 from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.environment import RECEIVER_VARIABLE, Environment, paths_here
 from launcher.runtime.event_log import emit
-from launcher.runtime.processes import CLOSE_SIGNAL, wait_for_turns
+from launcher.runtime.processes import CLOSE_SIGNAL, use_batch_scheduling
 
 
 class Receiver:
@@ -113,7 +113,7 @@ class Receiver:
     # Workers ------------------------------------------------------------------------------
 
     def _accept_workers(self) -> None:
-        for connection, peer in jsonl_socket.accepted(self._workers, "receiver"):
+        for connection, peer in jsonl_socket.accept_connections(self._workers, "receiver"):
             threading.Thread(
                 target=self._serve_worker, args=(connection, peer), daemon=True
             ).start()
@@ -121,19 +121,19 @@ class Receiver:
     def _serve_worker(self, connection: socket.socket, peer: tuple[str, int]) -> None:
         with connection:
             try:
-                handshake.greet(connection, self._token)
+                handshake.accept(connection, self._token)
                 self._arrivals.receive_all(connection)
             except (AuthenticationError, WireError) as error:
-                emit("stranger_refused", peer=peer[0], port="receiver", why=str(error)[:120])
+                emit("connection_rejected", peer=peer[0], port="receiver", why=str(error)[:120])
             except OSError:
                 return  # the worker died; the dispatcher notices too
 
     # Local peers --------------------------------------------------------------------------
 
     def _accept_local_peers(self) -> None:
-        for connection, _ in jsonl_socket.accepted(self._ranks, "unix"):
+        for connection, _ in jsonl_socket.accept_connections(self._ranks, "unix"):
             if user_of(connection) != os.getuid():
-                emit("stranger_refused", peer="unix", port="receiver", why="another user")
+                emit("connection_rejected", peer="unix", port="receiver", why="another user")
                 connection.close()
                 continue
             peer = LocalPeer(connection)
@@ -187,7 +187,7 @@ def _prefetch_bytes(environment: Environment) -> int:
 def main() -> int:
     """Run the receiver process; return its exit code."""
     environment = Environment.read(paths_here())
-    wait_for_turns()
+    use_batch_scheduling()
     try:
         buffer_limits.check_descriptors()
         buffer_limits.check_memory(_prefetch_bytes(environment), buffer_limits.memory_bytes())

@@ -74,7 +74,7 @@ class StripedSender:
     def _connect(self, count: int) -> None:
         while len(self._connections) < count:
             connection = jsonl_socket.connect(
-                self._address, self._token, patience=10.0, what="the receiver"
+                self._address, self._token, timeout=10.0, peer="the receiver"
             )
             self._is_near = _is_near(connection)
             if self._is_near:

@@ -14,9 +14,9 @@ from launcher.runtime import jsonl_socket
 from launcher.runtime.processes import ignore_stop_signals, shell_code
 from launcher.shared import TOKEN_VARIABLE
 
-#: Variables with the agent's port on every train host and the seconds hosts may start apart.
+#: Variables: the port of every train host's daemons, and the seconds to wait for a host to start.
 PORT_VARIABLE = "LAUNCHER_MPI_PORT"
-PATIENCE_VARIABLE = "LAUNCHER_MPI_PATIENCE"
+TIMEOUT_VARIABLE = "LAUNCHER_MPI_TIMEOUT"
 #: The exit code of ssh for a lost connection.
 LOST = 255
 
@@ -24,7 +24,7 @@ LOST = 255
 def main() -> int:
     """Run the agent and return its exit code."""
     host, *words = sys.argv[1:]
-    ignore_stop_signals()  # the daemons end when their ranks have
+    ignore_stop_signals()  # the daemons end when their ranks have ended
     try:
         return _run(host, " ".join(words))
     except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
@@ -37,8 +37,8 @@ def _run(host: str, command: str) -> int:
         jsonl_socket.connect(
             (host, int(os.environ[PORT_VARIABLE])),
             os.environ[TOKEN_VARIABLE],
-            patience=float(os.environ[PATIENCE_VARIABLE]),
-            what=f"the train host {host}",
+            timeout=float(os.environ[TIMEOUT_VARIABLE]),
+            peer=f"the train host {host}",
         )
     )
     connection.send({"start": command})

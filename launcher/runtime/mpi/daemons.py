@@ -21,20 +21,21 @@ from launcher.runtime.event_log import emit
 
 
 class Daemons:
-    """The daemons started on this host for the leader's mpirun: a single one if all goes well.
+    """The daemons started on this host for the leader's mpirun; normally a single one.
 
-    variables: the environment of a daemon and of its ranks. spare: called with the daemon.
+    variables: the environment of a daemon and of its ranks.
+    exempt: called with the daemon, to exempt it from the host's SIGTERM.
     """
 
     def __init__(
         self,
         environment: Environment,
         variables: Mapping[str, str],
-        spare: Callable[[subprocess.Popen[bytes]], None],
+        exempt: Callable[[subprocess.Popen[bytes]], None],
     ) -> None:
         self._environment = environment
         self._variables = dict(variables)
-        self._spare = spare
+        self._exempt = exempt
         self._exit: int | None = None
         address = (environment.cluster.bind_address, environment.ports.start)
         self._listener = socket.create_server(address)
@@ -49,16 +50,16 @@ class Daemons:
         threading.Thread(target=self._accept, name="daemons", daemon=True).start()
 
     def _accept(self) -> None:
-        for connection, peer in jsonl_socket.accepted(self._listener, "start"):
-            threading.Thread(target=self._attend, args=(connection, peer), daemon=True).start()
+        for connection, peer in jsonl_socket.accept_connections(self._listener, "start"):
+            threading.Thread(target=self._serve, args=(connection, peer), daemon=True).start()
 
-    def _attend(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+    def _serve(self, connection: socket.socket, peer: tuple[str, int]) -> None:
         try:
-            handshake.greet(connection, self._environment.token)
+            handshake.accept(connection, self._environment.token)
             agent = jsonl_socket.LineConnection(connection)
             command = (agent.receive() or {})["start"]
         except (AuthenticationError, WireError, OSError, KeyError) as error:
-            emit("stranger_refused", peer=peer[0], port="start", why=str(error))
+            emit("connection_rejected", peer=peer[0], port="start", why=str(error))
             connection.close()
             return
         daemon = processes.start(
@@ -66,8 +67,8 @@ class Daemons:
             environment=self._variables,
             folder=self._environment.paths.library,
         )
-        self._spare(daemon)
+        self._exempt(daemon)
         code = daemon.wait()
-        with contextlib.suppress(OSError):  # mpirun has gone and needs no message
+        with contextlib.suppress(OSError):  # mpirun has exited and needs no message
             agent.send({"exit": code})
         self._exit = code

@@ -1,7 +1,7 @@
 """The process that mpirun starts: it forks one rank of the user's script and reports its end.
 
-The script and its arguments come from this host's environment, so none of their text passes through
-mpirun. The rank gets the variables that torchrun would set and prints to its own host's log.
+The script and its arguments come from this host's environment and not through mpirun's command
+line. The rank gets the variables that torchrun would set and prints to its own host's log.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from launcher.shared import CPUS_VARIABLE
 
 #: The pipe in the reports' folder that this host's ranks print to.
 OUTPUT = "output"
-#: Open MPI's variables for a rank, by torchrun's names.
-_PLACE = {
+#: Open MPI's variables of a rank, by torchrun's names.
+_RANK_VARIABLES = {
     "RANK": "OMPI_COMM_WORLD_RANK",
     "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
-#: The folder of the memory that ranks of a host share.
+#: Sets the folder of the memory that the ranks of a host share.
 _SHARED_MEMORY = "OMPI_MCA_btl_vader_backing_directory"
 _STOPS = {signal.SIGTERM, signal.SIGINT}
 
 
-def place(environ: Mapping[str, str]) -> dict[str, str]:
+def torchrun_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that torchrun would set, for scripts written for it."""
-    return {name: environ[told] for name, told in _PLACE.items()}
+    return {name: environ[source] for name, source in _RANK_VARIABLES.items()}
 
 
 def main() -> int:
     """Fork the rank, run it in the child, and report its end from the parent."""
     reports = Path(os.environ[REPORTS_VARIABLE])
-    os.environ.update(place(os.environ))
+    os.environ.update(torchrun_variables(os.environ))
     if CPUS_VARIABLE in os.environ:  # hosts share a machine, and Open MPI cannot tell them apart
         os.environ[_SHARED_MEMORY] = str(reports)
     _print_to(reports / OUTPUT)
     child = os.fork()
-    return _look_on(child, reports) if child else _run()
+    return _wait_for_rank(child, reports) if child else _run()
 
 
 def _print_to(pipe: Path) -> None:
@@ -67,18 +67,18 @@ def _run() -> int:
     return 0
 
 
-def _look_on(child: int, reports: Path) -> int:
+def _wait_for_rank(child: int, reports: Path) -> int:
     """Wait for the rank, report how it ended, and return a shell's exit code for it.
 
-    A rank that ends because it was asked to has not failed. An error code would make mpirun end the
-    others at once, while they may be saving their work.
+    A rank that ends after a stop request has not failed. An error code would make mpirun end the
+    other ranks at once, although they may be saving their work.
     """
-    told: list[int] = []
+    received: list[int] = []
     for number in _STOPS:
-        signal.signal(number, lambda received, _frame: told.append(received))
+        signal.signal(number, lambda number, _frame: received.append(number))
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    if told or code == 0:
+    if received or code == 0:
         return 0
     write_report(reports, f"exit-{os.environ['RANK']}", {os.environ["RANK"]: code})
     return shell_code(code)

@@ -1,4 +1,4 @@
-"""The base of the starters: one host's part in training, by one way to start its ranks."""
+"""The base of the starters, each of which starts a train host's ranks in one way."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ class Starter(ABC):
 
     @abstractmethod
     def exits(self, code: int) -> Mapping[int, int]:
-        """Return the exit status of this host's ranks, by rank; code: that of the child."""
+        """Return the exit status of each rank of this host. code: the exit status of the child."""
 
     def run_child(
         self, module: str, arguments: Sequence[str], variables: Mapping[str, str]
     ) -> None:
-        """Run a module that ends when this host's ranks have; raise HostFailed if it fails."""
+        """Run a module that ends after this host's ranks; raise HostFailed if it fails."""
         hang_timeout = self.host.environment.document.trainer.hang_timeout
         reporting = {REPORTS_VARIABLE: str(self.reports), HANG_VARIABLE: str(hang_timeout)}
         child = self.host.start(module, arguments, {**reporting, **variables})
-        code = self.host.wait(child, HangWatch(self.host, self.reports).look)
+        code = self.host.wait(child, HangWatch(self.host, self.reports).poll)
         if code != 0:
             self.host.check_services()  # a service that ended is the cause of the ranks' errors
             raise self.failure(code)
 
     def failure(self, code: int) -> HostFailed:
-        """Return the first cause among the ranks: a signal, then an own error, then an echo."""
+        """Return the first cause among the ranks: a signal, then an own error, then a peer loss."""
         failures = [
             self.host.failure(
                 report["cause"],
@@ -60,16 +60,16 @@ class Starter(ABC):
                 read_reports(self.reports, "rank-*"), key=lambda report: report["time"]
             )
         ]
-        spoken = {error.failure.rank for error in failures}
-        silent = [
+        reported = {error.failure.rank for error in failures}
+        unreported = [
             (status, self.host.failure(processes.describe_exit(status), rank=rank))
             for rank, status in sorted(self.exits(code).items())
-            if rank not in spoken and status != 0
+            if rank not in reported and status != 0
         ]
-        # torchrun ends the other ranks with SIGTERM, so that counts only without another cause.
-        causes = [error for status, error in silent if status != -signal.SIGTERM] + failures
-        causes = sorted(causes, key=lambda error: error.failure.is_echo)
-        causes += [error for _, error in silent]
+        # torchrun ends the other ranks with SIGTERM, so SIGTERM counts only without another cause.
+        causes = [error for status, error in unreported if status != -signal.SIGTERM] + failures
+        causes = sorted(causes, key=lambda error: error.failure.is_secondary)
+        causes += [error for _, error in unreported]
         how = processes.describe_exit(code)
         return (causes or [self.host.failure(f"the trainer ended: {how}")])[0]
 

@@ -2,19 +2,130 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 
-from launcher.runtime.mpi import part
+from launcher.runtime import processes
+from launcher.runtime.mpi.agent import PORT_VARIABLE, TIMEOUT_VARIABLE
+from launcher.runtime.mpi.daemons import Daemons
+from launcher.runtime.mpi.mpi_rank import OUTPUT
+from launcher.runtime.mpi.mpirun import mpirun_command
+from launcher.runtime.output import NamedOutput, Output
+from launcher.runtime.reports import REPORTS_VARIABLE
 from launcher.runtime.starters.base import Starter
+
+_RANK = "launcher.runtime.mpi.mpi_rank"
+_AGENT = "launcher.runtime.mpi.agent"
+_FIX = "use an image that has it (AWS's training images do; apt-get: openmpi-bin)"
 
 
 class MpiStarter(Starter):
     """mpirun on the leader, and its daemon on every other train host."""
 
     def run(self, program: Sequence[str]) -> None:
-        """Run this host's ranks, which read themselves what to run, to their end."""
-        part.run(self.host, self.reports, self.failure)
+        """Run this host's ranks, which read their program from the environment, to their end."""
+        self._require_open_mpi()
+        ranks = NamedOutput(self.reports / OUTPUT)
+        ranks.follow()
+        try:
+            if self.host.environment.cluster.is_leader:
+                self._run_mpirun()
+            else:
+                self._run_daemon()
+        finally:
+            ranks.drain()
+        self._check_ranks()
 
     def exits(self, code: int) -> Mapping[int, int]:
-        """Return what each rank's own process has reported."""
+        """Return the exit statuses that the ranks' parent processes have reported."""
         return self.reported_exits("exit-*")
+
+    def _check_ranks(self) -> None:
+        if any(self.reports.glob("exit-*.json")):
+            raise self.failure(1)
+
+    def _run_mpirun(self) -> None:
+        """Run mpirun, which starts this host's ranks itself or, with several hosts, by a daemon."""
+        if len(self.host.environment.cluster.train_group.hosts) > 1:
+            self._serve_daemons()
+        output = Output()
+        child = processes.start(
+            self._command(),
+            environment=self._variables(),
+            folder=self.host.environment.paths.library,
+            output=output.write_end,
+        )
+        output.follow()
+        # At SIGTERM it would end all ranks at once, although they may be saving their work.
+        self.host.exempt_from_sigterm(child)
+        code = self.host.wait(child, self._check_ranks)
+        if code != 0:
+            output.drain()
+            self._check_ranks()
+            # The host of the failed rank reports more detail.
+            cause = f"mpirun ended: {processes.describe_exit(code)}"
+            raise self.host.failure(cause, detail=output.last_lines())
+
+    def _run_daemon(self) -> None:
+        """Start the daemon when the leader asks for it, and wait for its end."""
+        daemons = self._serve_daemons()
+        self.host.wait_until(lambda: daemons.exit is not None, self._check_ranks)
+        if daemons.exit:
+            self._check_ranks()
+            how = processes.describe_exit(daemons.exit)
+            raise self.host.failure(f"MPI's daemon (orted) ended: {how}")
+
+    def _serve_daemons(self) -> Daemons:
+        daemons = Daemons(self.host.environment, self._variables(), self.host.exempt_from_sigterm)
+        daemons.serve()
+        return daemons
+
+    def _command(self) -> list[str]:
+        environment, cluster = self.host.environment, self.host.environment.cluster
+        hosts = cluster.train_group.hosts
+        present = [name for _, name in socket.if_nameindex()]
+        return mpirun_command(
+            addresses=[cluster.address(name) for name in hosts]
+            if len(hosts) > 1
+            else ["localhost"],
+            processes_per_host=environment.document.trainer.processes_per_host,
+            interface=cluster.interface if cluster.interface in present else None,
+            agent=f"{sys.executable} -m {_AGENT}",
+            custom=environment.document.trainer.mpi_options,
+            program=[sys.executable, "-m", _RANK],
+        )
+
+    def _variables(self) -> dict[str, str]:
+        """Return the environment for mpirun, the daemons and the ranks; mpirun sends none."""
+        environment, cluster = self.host.environment, self.host.environment.cluster
+        return {
+            **self.host.variables,
+            REPORTS_VARIABLE: str(self.reports),
+            "MASTER_ADDR": cluster.address(cluster.leader),
+            "MASTER_PORT": str(environment.ports.rendezvous),
+            PORT_VARIABLE: str(environment.ports.start),
+            TIMEOUT_VARIABLE: str(environment.document.start_timeout),
+        }
+
+    def _require_open_mpi(self) -> None:
+        """Raise HostFailed without Open MPI 4, before hosts wait for each other."""
+        if " " in sys.executable:  # mpirun splits the agent's command at blanks, without quoting
+            raise self.host.failure(
+                f"MPI needs a Python whose path has no blanks: {sys.executable!r}"
+            )
+        if shutil.which("mpirun", path=self.host.variables.get("PATH")) is None:
+            raise self.host.failure(f"MPI needs Open MPI 4, and mpirun is not on PATH: {_FIX}")
+        version = subprocess.run(
+            ["mpirun", "--version"],
+            capture_output=True,
+            text=True,
+            env=self.host.variables,
+            check=False,
+        ).stdout.strip()
+        if "(Open MPI) 4." not in version:
+            raise self.host.failure(
+                f"MPI needs Open MPI 4, and `mpirun --version` prints {version[:80]!r}: {_FIX}"
+            )

@@ -15,7 +15,7 @@ class PythonStarter(Starter):
         self.run_child(program[0], program[1:], self._variables())
 
     def exits(self, code: int) -> Mapping[int, int]:
-        """Return the exit status of the child, which is the rank."""
+        """Return the exit status of the child, which is the only rank."""
         return {self.host.environment.cluster.host_rank: code}
 
     def _variables(self) -> dict[str, str]:

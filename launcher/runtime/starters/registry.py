@@ -1,7 +1,7 @@
-"""The registry of starters, by the word in the job document: here, or in another package.
+"""The registry of starters, by the name in the job document.
 
-Another package names its starters in the entry point group "launcher.starters", and its word in
-the documents that its distribution writes.
+Another package lists its starters in the entry point group "launcher.starters"; the job documents
+of its distribution have their names.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ STARTERS: dict[str, type[Starter]] = {
 
 
 def starter_for(launch: str) -> type[Starter]:
-    """Return the starter of a job document's word; raise ContractError if there is none."""
+    """Return the starter of that name; raise ContractError if there is none."""
     if launch in STARTERS:
         return STARTERS[launch]
-    from importlib.metadata import entry_points  # 15 ms to import, and few jobs come here
+    from importlib.metadata import entry_points  # 15 ms to import, and few jobs need it
 
     for point in entry_points(group=ENTRY_POINTS, name=launch):
         starter: type[Starter] = point.load()
         return starter
     raise ContractError(
-        f"the job document says launch: {launch}, and this image has no starter of that name: "
-        f"use one of {', '.join(STARTERS)}, or install the package that has it (entry point "
+        f"the job document has launch: {launch}, but this image has no starter of that name: "
+        f"use one of {', '.join(STARTERS)}, or install the package that provides it (entry point "
         f"group {ENTRY_POINTS})"
     )

@@ -14,11 +14,11 @@ class TorchrunStarter(Starter):
 
     def run(self, program: Sequence[str]) -> None:
         """Run torchrun and the ranks of this host to their end."""
-        self.host.need("torch", "torchrun")
+        self.host.require_package("torch", "torchrun")
         self.run_child("launcher.runtime.torchrun", [*self._options(), *program], self._variables())
 
     def exits(self, code: int) -> Mapping[int, int]:
-        """Return what torchrun has reported of its ranks."""
+        """Return the exit statuses that torchrun has reported."""
         return self.reported_exits("torchrun")
 
     def _options(self) -> list[str]:

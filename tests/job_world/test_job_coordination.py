@@ -1,4 +1,4 @@
-"""Which failure is the job's: the first cause, not its echo in other ranks."""
+"""Which failure is the job's: the first cause, not its consequence in other ranks."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ import pytest
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.failure_file import Failure
-from launcher.runtime.outcome_decider import SETTLE, HostEnd, OutcomeDecider
+from launcher.runtime.outcome_decider import SETTLE, JobOutcome, OutcomeDecider
 from launcher.shared import FAILURE_REASON_LIMIT, MlPaths, parse_event
 
 CAUSE = Failure(host="algo-3", group="train", rank=1, cause="killed by SIGKILL")
-ECHO = Failure(
+PEER_LOSS = Failure(
     host="algo-2", group="train", rank=0, cause="RuntimeError: [gloo] Connection closed by peer"
 )
 
 
 @pytest.fixture
-def tally() -> OutcomeDecider:
+def decider() -> OutcomeDecider:
     hosts = frozenset({"algo-2", "algo-3"})
     return OutcomeDecider(train_hosts=hosts, awaited=hosts)
 
 
-def test_the_job_ends_well_when_every_train_host_is_done(tally: OutcomeDecider) -> None:
-    tally.done("algo-2")
-    assert tally.end(0.0) is None
-    tally.done("algo-3")
-    assert tally.end(0.0) == HostEnd()
+def test_the_job_ends_well_when_every_train_host_is_done(decider: OutcomeDecider) -> None:
+    decider.record_done("algo-2")
+    assert decider.outcome(0.0) is None
+    decider.record_done("algo-3")
+    assert decider.outcome(0.0) == JobOutcome()
 
 
-def test_a_cause_ends_the_job_at_once(tally: OutcomeDecider) -> None:
-    tally.failed(CAUSE, 0.0)
-    assert tally.end(0.0) == HostEnd(CAUSE)
+def test_a_cause_ends_the_job_at_once(decider: OutcomeDecider) -> None:
+    decider.record_failure(CAUSE, 0.0)
+    assert decider.outcome(0.0) == JobOutcome(CAUSE)
 
 
-def test_an_echo_gives_way_to_a_cause_that_is_reported_later(tally: OutcomeDecider) -> None:
-    tally.failed(ECHO, 0.0)
-    assert tally.end(SETTLE / 2) is None
-    tally.failed(CAUSE, SETTLE / 2)
-    assert tally.end(SETTLE / 2) == HostEnd(CAUSE)
+def test_a_peer_loss_gives_way_to_a_cause_that_is_reported_later(decider: OutcomeDecider) -> None:
+    decider.record_failure(PEER_LOSS, 0.0)
+    assert decider.outcome(SETTLE / 2) is None
+    decider.record_failure(CAUSE, SETTLE / 2)
+    assert decider.outcome(SETTLE / 2) == JobOutcome(CAUSE)
 
 
 @pytest.mark.parametrize(
-    ("cause", "is_echo"),
+    ("cause", "is_secondary"),
     [
         ("RuntimeError: [gloo] Connection closed by peer", True),
         ("ServerLost: server algo-1:50051: connection lost: Socket closed", True),
@@ -56,92 +56,94 @@ def test_an_echo_gives_way_to_a_cause_that_is_reported_later(tally: OutcomeDecid
         ("ValueError: the grammar terminated", False),
     ],
 )
-def test_an_echo_reads_like_the_loss_of_a_peer(cause: str, is_echo: bool) -> None:
-    assert Failure(host="algo-3", group="train", cause=cause).is_echo is is_echo
+def test_a_secondary_failure_reads_like_the_loss_of_a_peer(cause: str, is_secondary: bool) -> None:
+    assert Failure(host="algo-3", group="train", cause=cause).is_secondary is is_secondary
 
 
-def test_an_echo_without_a_cause_is_believed_in_the_end(tally: OutcomeDecider) -> None:
-    tally.failed(ECHO, 0.0)
-    tally.done("algo-3")
-    assert tally.end(SETTLE) == HostEnd(ECHO)
+def test_a_peer_loss_without_a_cause_is_the_failure_after_a_while(decider: OutcomeDecider) -> None:
+    decider.record_failure(PEER_LOSS, 0.0)
+    decider.record_done("algo-3")
+    assert decider.outcome(SETTLE) == JobOutcome(PEER_LOSS)
 
 
-def test_a_host_that_goes_without_a_word_has_failed(tally: OutcomeDecider) -> None:
-    tally.lost("algo-3", "train", 0.0)
-    end = tally.end(0.0)
-    assert end is not None
-    assert str(end.failure) == "host algo-3 (train): the host died"
+def test_a_host_that_goes_without_a_word_has_failed(decider: OutcomeDecider) -> None:
+    decider.record_lost("algo-3", "train", 0.0)
+    outcome = decider.outcome(0.0)
+    assert outcome is not None
+    assert str(outcome.failure) == "host algo-3 (train): the host died"
 
 
-def test_a_host_may_go_when_it_is_done(tally: OutcomeDecider) -> None:
-    tally.done("algo-3")
-    tally.lost("algo-3", "train", 0.0)
-    assert tally.end(100.0) is None
+def test_a_host_may_go_when_it_is_done(decider: OutcomeDecider) -> None:
+    decider.record_done("algo-3")
+    decider.record_lost("algo-3", "train", 0.0)
+    assert decider.outcome(100.0) is None
 
 
 @pytest.fixture
 def four() -> OutcomeDecider:
     """Two data hosts and two train hosts, all of which have joined."""
     hosts = frozenset({"algo-3", "algo-4"})
-    tally = OutcomeDecider(train_hosts=hosts, awaited=hosts, train_group="train", leader="algo-3")
+    decider = OutcomeDecider(train_hosts=hosts, awaited=hosts, train_group="train", leader="algo-3")
     for host in ("algo-1", "algo-2", "algo-3", "algo-4"):
-        tally.joined(host)
-    return tally
+        decider.record_join(host)
+    return decider
 
 
 def test_a_train_host_that_is_cut_off_fails_the_job_and_the_leader_says_so(
     four: OutcomeDecider,
 ) -> None:
-    four.silent("algo-1", 0.0)
-    four.silent("algo-4", 1.0)
-    assert four.end(SETTLE) is None, "others may fall silent, too"
-    end = four.end(SETTLE + 1.0)
-    assert end is not None
-    assert end.failure is not None
-    assert (end.failure.host, end.failure.witness) == ("algo-4", "algo-3")
-    assert "algo-4 (train): it does not answer any more: its network is cut" in str(end.failure)
+    four.record_unreachable("algo-1", 0.0)
+    four.record_unreachable("algo-4", 1.0)
+    assert four.outcome(SETTLE) is None, "others may fall silent, too"
+    outcome = four.outcome(SETTLE + 1.0)
+    assert outcome is not None
+    assert outcome.failure is not None
+    assert (outcome.failure.host, outcome.failure.witness) == ("algo-4", "algo-3")
+    assert "algo-4 (train): it does not answer any more: its network is cut" in str(outcome.failure)
 
 
 def test_a_leader_without_any_other_host_is_itself_cut_off(four: OutcomeDecider) -> None:
     for host in ("algo-4", "algo-2", "algo-1"):
-        four.silent(host, 0.0)
-    end = four.end(SETTLE)
-    assert end is not None
-    assert "algo-3 (train): no other host answers any more: its network is cut" in str(end.failure)
+        four.record_unreachable(host, 0.0)
+    outcome = four.outcome(SETTLE)
+    assert outcome is not None
+    assert "algo-3 (train): no other host answers any more: its network is cut" in str(
+        outcome.failure
+    )
 
 
 def test_a_data_host_that_is_cut_off_is_no_failure(four: OutcomeDecider) -> None:
     for host in ("algo-2", "algo-1"):
-        four.silent(host, 0.0)
-    assert four.end(100.0) is None
-    four.done("algo-3")
-    four.done("algo-4")
-    assert four.end(100.0) == HostEnd()
+        four.record_unreachable(host, 0.0)
+    assert four.outcome(100.0) is None
+    four.record_done("algo-3")
+    four.record_done("algo-4")
+    assert four.outcome(100.0) == JobOutcome()
 
 
 def test_a_leader_that_a_silent_host_has_come_back_to_is_not_cut_off(four: OutcomeDecider) -> None:
     for host in ("algo-1", "algo-2"):
-        four.silent(host, 0.0)
-    four.joined("algo-1")
-    four.silent("algo-4", 0.0)
-    end = four.end(SETTLE)
-    assert end is not None
-    assert end.failure is not None
-    assert end.failure.host == "algo-4"
+        four.record_unreachable(host, 0.0)
+    four.record_join("algo-1")
+    four.record_unreachable("algo-4", 0.0)
+    outcome = four.outcome(SETTLE)
+    assert outcome is not None
+    assert outcome.failure is not None
+    assert outcome.failure.host == "algo-4"
 
 
 def test_a_train_host_may_be_cut_off_when_it_is_done(four: OutcomeDecider) -> None:
-    four.done("algo-4")
-    four.silent("algo-4", 0.0)
-    assert four.end(100.0) is None
+    four.record_done("algo-4")
+    four.record_unreachable("algo-4", 0.0)
+    assert four.outcome(100.0) is None
 
 
-def test_the_end_is_decided_once(tally: OutcomeDecider) -> None:
-    tally.failed(CAUSE, 0.0)
-    tally.lost("algo-2", "train", 0.1)
-    tally.done("algo-2")
-    tally.done("algo-3")
-    assert tally.end(10.0) == HostEnd(CAUSE)
+def test_the_end_is_decided_once(decider: OutcomeDecider) -> None:
+    decider.record_failure(CAUSE, 0.0)
+    decider.record_lost("algo-2", "train", 0.1)
+    decider.record_done("algo-2")
+    decider.record_done("algo-3")
+    assert decider.outcome(10.0) == JobOutcome(CAUSE)
 
 
 GROUPS = {"algo-0": "data", "algo-1": "data", "algo-2": "train", "algo-3": "train"}
@@ -154,48 +156,48 @@ def tolerant() -> OutcomeDecider:
 
 
 def test_a_tolerated_data_host_is_missed_by_nobody(tolerant: OutcomeDecider) -> None:
-    tolerant.lost("algo-0", "data", 0.0)
-    tolerant.failed(Failure(host="algo-0", group="data", cause="its workers crash"), 0.0)
-    tolerant.done("algo-2")
-    assert tolerant.end(1.0) is None
-    tolerant.done("algo-3")
-    assert tolerant.end(1.0) == HostEnd()
+    tolerant.record_lost("algo-0", "data", 0.0)
+    tolerant.record_failure(Failure(host="algo-0", group="data", cause="its workers crash"), 0.0)
+    tolerant.record_done("algo-2")
+    assert tolerant.outcome(1.0) is None
+    tolerant.record_done("algo-3")
+    assert tolerant.outcome(1.0) == JobOutcome()
 
 
 def test_a_group_that_is_lost_whole_is_a_failure(tolerant: OutcomeDecider) -> None:
-    tolerant.lost("algo-0", "data", 0.0)
-    tolerant.lost("algo-1", "data", 0.0)
-    end = tolerant.end(0.0)
-    assert end is not None
-    assert str(end.failure) == "host algo-1 (data): the host died"
+    tolerant.record_lost("algo-0", "data", 0.0)
+    tolerant.record_lost("algo-1", "data", 0.0)
+    outcome = tolerant.outcome(0.0)
+    assert outcome is not None
+    assert str(outcome.failure) == "host algo-1 (data): the host died"
 
 
 def test_a_lost_host_that_is_back_is_one_of_its_group_again(tolerant: OutcomeDecider) -> None:
-    tolerant.lost("algo-0", "data", 0.0)
-    tolerant.joined("algo-0")
-    tolerant.lost("algo-1", "data", 1.0)
-    assert tolerant.end(1.0) is None
-    tolerant.lost("algo-0", "data", 2.0)
-    assert tolerant.end(2.0) is not None
+    tolerant.record_lost("algo-0", "data", 0.0)
+    tolerant.record_join("algo-0")
+    tolerant.record_lost("algo-1", "data", 1.0)
+    assert tolerant.outcome(1.0) is None
+    tolerant.record_lost("algo-0", "data", 2.0)
+    assert tolerant.outcome(2.0) is not None
 
 
 def test_a_tolerated_train_host_need_not_be_done(tolerant: OutcomeDecider) -> None:
-    tolerant.done("algo-2")
-    tolerant.lost("algo-3", "train", 0.0)
-    assert tolerant.end(0.0) == HostEnd()
+    tolerant.record_done("algo-2")
+    tolerant.record_lost("algo-3", "train", 0.0)
+    assert tolerant.outcome(0.0) == JobOutcome()
 
 
 def test_ranks_that_miss_a_tolerated_train_host_tell_of_it(tolerant: OutcomeDecider) -> None:
-    tolerant.lost("algo-3", "train", 0.0)
-    tolerant.failed(ECHO, 0.0)
-    end = tolerant.end(SETTLE)
-    assert end is not None
-    assert str(end.failure) == "host algo-3 (train): the host died"
+    tolerant.record_lost("algo-3", "train", 0.0)
+    tolerant.record_failure(PEER_LOSS, 0.0)
+    outcome = tolerant.outcome(SETTLE)
+    assert outcome is not None
+    assert str(outcome.failure) == "host algo-3 (train): the host died"
 
 
 def test_a_cause_of_its_own_is_never_tolerated(tolerant: OutcomeDecider) -> None:
-    tolerant.failed(CAUSE, 0.0)
-    assert tolerant.end(0.0) == HostEnd(CAUSE)
+    tolerant.record_failure(CAUSE, 0.0)
+    assert tolerant.outcome(0.0) == JobOutcome(CAUSE)
 
 
 def test_a_reason_fits_and_keeps_the_cause_and_the_last_lines() -> None:
@@ -234,14 +236,14 @@ def test_a_failure_file_that_the_user_has_written_stays(tmp_path: Path) -> None:
 # Connections ---------------------------------------------------------------------------------
 
 
-def meet(server_token: str, client_token: str) -> list[BaseException | None]:
+def shake_hands(server_token: str, client_token: str) -> list[BaseException | None]:
     """Shake hands over a real socket; what each side raised."""
     here, there = socket.socketpair()
     outcome: list[BaseException | None] = [None, None]
 
     def server() -> None:
         try:
-            handshake.greet(here, server_token)
+            handshake.accept(here, server_token)
         except AuthenticationError as error:
             outcome[0] = error
             here.close()
@@ -249,7 +251,7 @@ def meet(server_token: str, client_token: str) -> list[BaseException | None]:
     thread = threading.Thread(target=server)
     thread.start()
     try:
-        handshake.introduce(there, client_token)
+        handshake.initiate(there, client_token)
     except AuthenticationError as error:
         outcome[1] = error
     there.close()
@@ -259,11 +261,11 @@ def meet(server_token: str, client_token: str) -> list[BaseException | None]:
 
 
 def test_both_sides_know_the_token() -> None:
-    assert meet("secret", "secret") == [None, None]
+    assert shake_hands("secret", "secret") == [None, None]
 
 
 def test_a_client_without_the_token_is_refused() -> None:
-    server, client = meet("secret", "guess")
+    server, client = shake_hands("secret", "guess")
     assert isinstance(server, AuthenticationError)
     assert isinstance(client, AuthenticationError)
 
@@ -273,7 +275,7 @@ def test_a_server_without_the_token_is_refused_though_it_accepts_everyone() -> N
     with here, there:
         here.sendall(b"launcher/1 " + b"0" * 32 + b"\n" + b"f" * 64 + b"\n")
         with pytest.raises(AuthenticationError, match="does not know this job's token"):
-            handshake.introduce(there, "secret")
+            handshake.initiate(there, "secret")
 
 
 @pytest.mark.parametrize(
@@ -285,7 +287,7 @@ def test_strangers_are_refused(garbage: bytes) -> None:
         there.sendall(garbage)
         there.shutdown(socket.SHUT_WR)
         with pytest.raises(AuthenticationError):
-            handshake.greet(here, "secret")
+            handshake.accept(here, "secret")
 
 
 def test_the_token_never_crosses_the_wire() -> None:
@@ -301,7 +303,7 @@ def test_the_token_never_crosses_the_wire() -> None:
 
 def swallow(connection: socket.socket) -> None:
     with pytest.raises(AuthenticationError):
-        handshake.greet(connection, "secret")
+        handshake.accept(connection, "secret")
 
 
 def test_a_stranger_who_answers_is_refused_at_once_and_not_waited_for() -> None:
@@ -316,7 +318,7 @@ def test_a_stranger_who_answers_is_refused_at_once_and_not_waited_for() -> None:
 
         threading.Thread(target=answer, daemon=True).start()
         with pytest.raises(AuthenticationError, match="the thing at 127"):
-            jsonl_socket.connect(address, "secret", patience=60, what="the thing")
+            jsonl_socket.connect(address, "secret", timeout=60, peer="the thing")
 
 
 def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,16 +329,16 @@ def test_a_leader_that_is_slow_to_answer_is_asked_again(monkeypatch: pytest.Monk
             silent, _ = server.accept()
             connection, _ = server.accept()
             with silent, connection:
-                handshake.greet(connection, "secret")
+                handshake.accept(connection, "secret")
 
         thread = threading.Thread(target=answer_the_second)
         thread.start()
-        jsonl_socket.connect(server.getsockname(), "secret", patience=20, what="the leader").close()
+        jsonl_socket.connect(server.getsockname(), "secret", timeout=20, peer="the leader").close()
         thread.join()
 
 
 def test_both_ends_of_a_connection_break_when_the_other_side_does_not_answer() -> None:
-    def patience(connection: socket.socket) -> tuple[int, int, int]:
+    def timeouts(connection: socket.socket) -> tuple[int, int, int]:
         read = connection.getsockopt
         probes = read(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
         seconds = read(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
@@ -348,22 +350,20 @@ def test_both_ends_of_a_connection_break_when_the_other_side_does_not_answer() -
         met: list[socket.socket] = []
 
         def serve() -> None:
-            connection, _ = next(jsonl_socket.accepted(server, "test"))
-            handshake.greet(connection, "secret")
+            connection, _ = next(jsonl_socket.accept_connections(server, "test"))
+            handshake.accept(connection, "secret")
             met.append(connection)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        client = jsonl_socket.connect(
-            server.getsockname(), "secret", patience=20, what="the leader"
-        )
+        client = jsonl_socket.connect(server.getsockname(), "secret", timeout=20, peer="the leader")
         thread.join()
         for connection in (client, *met):
             with connection:
-                assert patience(connection) == (
+                assert timeouts(connection) == (
                     1,
-                    jsonl_socket.SILENCE,
-                    1000 * jsonl_socket.SILENCE,
+                    jsonl_socket.KEEPALIVE_TIMEOUT,
+                    1000 * jsonl_socket.KEEPALIVE_TIMEOUT,
                 )
 
 
@@ -371,23 +371,23 @@ def test_nobody_at_an_address_is_said_with_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
     with pytest.raises(DataServiceUnavailable, match=f"the thing at {host}:{port} could not be"):
-        jsonl_socket.connect((host, port), "secret", patience=0.2, what="the thing")
+        jsonl_socket.connect((host, port), "secret", timeout=0.2, peer="the thing")
 
 
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("logs_waiting", [True, False])
 def test_a_host_that_waits_for_another_says_so(
-    is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    logs_waiting: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jsonl_socket, "SAY_EVERY", 1.0)
+    monkeypatch.setattr(jsonl_socket, "LOG_INTERVAL", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(DataServiceUnavailable):
         jsonl_socket.connect(
-            address, "secret", patience=3.5, what="the leader algo-2", is_told=is_told
+            address, "secret", timeout=3.5, peer="the leader algo-2", logs_waiting=logs_waiting
         )
     events = list(filter(None, map(parse_event, capsys.readouterr().err.splitlines())))
-    assert {name for name, _ in events} == ({"not_reached_yet"} if is_told else set())
-    assert {fields["what"] for _, fields in events} <= {"the leader algo-2"}
+    assert {name for name, _ in events} == ({"waiting_for_peer"} if logs_waiting else set())
+    assert {fields["peer"] for _, fields in events} <= {"the leader algo-2"}
     assert len(events) <= 3
 
 

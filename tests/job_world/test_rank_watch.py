@@ -1,4 +1,4 @@
-"""When a rank that does not move is said to hang, and when it is not."""
+"""When a rank that makes no progress counts as hung, and when it is not."""
 
 from __future__ import annotations
 
@@ -65,34 +65,34 @@ def stopped_in(file: str, function: str = "wait") -> Iterator[FrameType]:
         thread.join()
 
 
-def looks(frame: Callable[[], FrameType | None], *, cpu: float = 0.0) -> list[bool]:
-    """What a watch of 10 s says at 0, 4, 8 and 12 s; cpu: its load."""
+def checks(frame: Callable[[], FrameType | None], *, cpu: float = 0.0) -> list[bool]:
+    """What a watch of 10 s reports at 0, 4, 8 and 12 s; cpu: its load."""
     watch = RankWatch(10.0, frame)
-    return [watch.look(now, cpu * now) for now in (0.0, 4.0, 8.0, 12.0)]
+    return [watch.check(now, cpu * now) for now in (0.0, 4.0, 8.0, 12.0)]
 
 
 def test_the_same_wait_for_the_whole_timeout_is_a_hang() -> None:
     with stopped_in(COLLECTIVE, "all_reduce") as frame:
-        assert looks(lambda: frame) == [False, False, False, True]
+        assert checks(lambda: frame) == [False, False, False, True]
 
 
 def test_the_time_in_which_the_whole_rank_was_frozen_does_not_count() -> None:
     with stopped_in(COLLECTIVE, "all_reduce") as frame:
         watch = RankWatch(10.0, lambda: frame)
-        assert [watch.look(now, 0.0) for now in (0.0, 1.0, 100.0, 103.0)] == [False] * 4
-        assert watch.look(105.0, 0.0), "1 s before, 5 s for the gap, 5 s after"
+        assert [watch.check(now, 0.0) for now in (0.0, 1.0, 100.0, 103.0)] == [False] * 4
+        assert watch.check(105.0, 0.0), "1 s before, 5 s for the gap, 5 s after"
 
 
 def test_another_call_of_the_same_function_is_progress() -> None:
     with stopped_in(COLLECTIVE) as one, stopped_in(COLLECTIVE) as two:
         assert one.f_code.co_name == two.f_code.co_name
         turns = itertools.cycle([one, two])
-        assert looks(lambda: next(turns)) == [False] * 4
+        assert checks(lambda: next(turns)) == [False] * 4
 
 
 def test_a_script_of_the_users_own_may_stand_still() -> None:
     with stopped_in("/opt/ml/code/train.py") as frame:
-        assert looks(lambda: frame) == [False] * 4
+        assert checks(lambda: frame) == [False] * 4
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_a_wait_in_c_has_no_frame_but_a_line(tmp_path: Path, line: str, hangs: b
     script = tmp_path / "train.py"
     script.write_text(f"def step():\n    {line}\n")
     with stopped_in(str(script), "step") as frame:
-        assert looks(lambda: frame)[-1] is hangs
+        assert checks(lambda: frame)[-1] is hangs
 
 
 def test_a_job_of_one_rank_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     with stopped_in(COLLECTIVE) as frame:
-        assert looks(lambda: frame) == [False] * 4
+        assert checks(lambda: frame) == [False] * 4
 
 
 @pytest.mark.parametrize(("cpu", "hangs"), [(0.0, True), (0.9, False)], ids=["waits", "computes"])
 def test_a_backward_pass_hangs_only_when_it_does_not_compute(cpu: float, hangs: bool) -> None:
     with stopped_in(BACKWARD, "_engine_run_backward") as frame:
-        assert looks(lambda: frame, cpu=cpu)[-1] is hangs
+        assert checks(lambda: frame, cpu=cpu)[-1] is hangs
 
 
 def _read(receiver: str) -> None:
@@ -167,9 +167,9 @@ def test_the_first_word_of_the_data_service_may_take_as_long_as_hosts_start_apar
 
         wait_until(is_there)
         here = frame()
-        assert looks(lambda: here)[-1] is hangs
+        assert checks(lambda: here)[-1] is hangs
     thread.join()
 
 
 def test_a_thread_that_has_ended_does_not_hang() -> None:
-    assert looks(lambda: None) == [False] * 4
+    assert checks(lambda: None) == [False] * 4

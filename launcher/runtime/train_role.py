@@ -18,8 +18,8 @@ from launcher.runtime.starters.registry import starter_for
 _PRECEDENCE = 5.0
 
 
-def play(host: JobHost) -> None:
-    """Run the train host's part to its end; raise HostFailed, JobOver or StopRequested."""
+def run_role(host: JobHost) -> None:
+    """Run the train host's part to its end; raise HostFailed, JobEnded or StopRequested."""
     services = _start_data_services(host)
     _wait_for_commands(host)
     reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
@@ -29,7 +29,7 @@ def play(host: JobHost) -> None:
         shutil.rmtree(reports, ignore_errors=True)
     if services is not None:
         services.stop_reading(host)
-    host.board.done()
+    host.coordination.report_done()
     _wait_for_others(host)
     if services is not None:
         services.stop(host)
@@ -41,7 +41,7 @@ def _start_data_services(host: JobHost) -> DataServices | None:
         return None
     services = data_services(data.engine)
     for package in services.packages:
-        host.need(package, "the data service")
+        host.require_package(package, "the data service")
     host.variables[ENGINE_VARIABLE] = data.engine
     services.start(host)
     return services
@@ -50,13 +50,13 @@ def _start_data_services(host: JobHost) -> DataServices | None:
 def _wait_for_commands(host: JobHost) -> None:
     """Wait until the programs of all command hosts are ready, as scripts may use them at once."""
     awaited = frozenset(host.environment.cluster.command_hosts)
-    patience = host.environment.document.start_timeout + _PRECEDENCE
-    deadline = time.monotonic() + patience
-    while missing := awaited - host.board.ready_hosts:
+    timeout = host.environment.document.start_timeout + _PRECEDENCE
+    deadline = time.monotonic() + timeout
+    while missing := awaited - host.coordination.ready_hosts:
         host.check()
         if time.monotonic() > deadline:
             names = ", ".join(in_numeric_order(missing))
-            raise host.failure(f"the command hosts {names} were not ready within {patience:.0f} s")
+            raise host.failure(f"the command hosts {names} were not ready within {timeout:.0f} s")
         host.pause()
 
 
@@ -84,6 +84,6 @@ def _wait_for_others(host: JobHost) -> None:
             host.check()
             host.check_services()
             host.pause()
-    except JobEnded as over:
-        if over.end.failure is not None:
+    except JobEnded as ended:
+        if ended.outcome.failure is not None:
             raise
