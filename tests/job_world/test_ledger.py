@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.dispatcher.counts import Counts
-from launcher.data.dispatcher.epoch_runs import FIRST_WINDOW, LAST_WINDOW, RunProgress
+from launcher.data.dispatcher.epoch_runs import (
+    FIRST_WINDOW,
+    LAST_WINDOW,
+    ConsumedCounts,
+    RunProgress,
+)
 from launcher.data.dispatcher.lease_scheduler import MOST_DEATHS, RETURNS_WITHIN, LeaseScheduler
 from launcher.data.dispatcher.leases import (
     AT_WORK_ON,
@@ -30,7 +34,7 @@ class Receiver:
         self.steps = steps
         self.got: dict[str, dict[int, str]] = {"a": {}, "b": {}}  # who prepared each step
         self.taken = {"a": 0, "b": 0}
-        self.counts = Counts()
+        self.counts = ConsumedCounts()
         self.largest = 0
 
     def progress(self, run: str) -> RunProgress:
@@ -78,7 +82,7 @@ class Simulation:
         """A new dispatcher: the receiver is there first, with all that it knows."""
         ledger = LeaseScheduler(BUDGET)
         counts = self.receiver.counts
-        ledger.counts["host"] = Counts.of(counts.prepared, counts.received)
+        ledger.counts["host"] = ConsumedCounts.from_message(counts.prepared, counts.received)
         for rank, run in enumerate(self.receiver.got):
             if not self.is_over(run):
                 ledger.open_run(

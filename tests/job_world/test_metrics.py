@@ -24,7 +24,7 @@ from launcher.data.metrics.counters import LatencyHistogram, StreamCounters, epo
 from launcher.data.metrics.cpu_seconds import cpu_seconds
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
 from launcher.data.metrics.prometheus import render
-from launcher.data.metrics.scrape import Scrape
+from launcher.data.metrics.publishing import MetricsServer
 from launcher.shared import format_event, parse_event
 
 # Meters -----------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def served(text: Callable[[], str]) -> Iterator[int]:
 
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
-        serving = asyncio.create_task(Scrape(text).serve(("127.0.0.1", port)))
+        serving = asyncio.create_task(MetricsServer(text).serve(("127.0.0.1", port)))
         await stop.wait()
         serving.cancel()
 
@@ -303,7 +303,7 @@ def test_many_silent_connections_are_turned_away_and_end() -> None:
 def test_a_port_that_is_taken_is_said_and_is_all(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        asyncio.run(Scrape(str).serve(("127.0.0.1", port)))
+        asyncio.run(MetricsServer(str).serve(("127.0.0.1", port)))
     (line,) = capfd.readouterr().err.splitlines()
     event = parse_event(line)
     assert event is not None

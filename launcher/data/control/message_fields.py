@@ -1,4 +1,4 @@
-"""Check decoded JSON values against the annotations of a dataclass."""
+"""Fields of messages: their types, checked by annotation, and the parts of a worker's name."""
 
 from __future__ import annotations
 
@@ -68,3 +68,13 @@ def _check_tuple(arguments: tuple[Any, ...]) -> Check:
         and len(value) == len(checks)
         and all(check(part) for check, part in zip(checks, value, strict=True))
     )
+
+
+def host_of(worker: str) -> str:
+    """Return the host part of a worker's name: algo-1 for algo-1/0/4711."""
+    return worker.partition("/")[0]
+
+
+def slot_of(worker: str) -> str:
+    """Return the slot that a worker shares with its replacements: algo-1/0 for algo-1/0/4711."""
+    return worker.rpartition("/")[0]

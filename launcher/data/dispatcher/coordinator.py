@@ -8,15 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.data.control import messages as m
-from launcher.data.control.peer_names import host_of
-from launcher.data.dispatcher.conflicts import PATIENCE, Conflict, Conflicts
-from launcher.data.dispatcher.counts import Counts
+from launcher.data.control.message_fields import host_of
 from launcher.data.dispatcher.dataset_info import DatasetInfo
-from launcher.data.dispatcher.epoch_runs import LAST_WINDOW, RunProgress
+from launcher.data.dispatcher.epoch_runs import LAST_WINDOW, ConsumedCounts, RunProgress
 from launcher.data.dispatcher.health_monitor import IDLE_AFTER, OVERDUE_AFTER, HealthMonitor
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer
-from launcher.data.dispatcher.rank_consistency import RankConsistency, StreamReader
+from launcher.data.dispatcher.rank_consistency import (
+    CONFIRM_TIMEOUT,
+    Conflict,
+    Conflicts,
+    RankConsistency,
+    StreamReader,
+)
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
 from launcher.data.order.shards import ShardReaderPlan
 from launcher.errors import DataError, WireError
@@ -203,7 +207,9 @@ class Coordinator:
             waiting.cancel()
         self._receivers[peer.name] = peer
         self._addresses[peer.name] = (registration.address[0], registration.address[1])
-        self._scheduler.counts[peer.name] = Counts.of(registration.prepared, registration.received)
+        self._scheduler.counts[peer.name] = ConsumedCounts.from_message(
+            registration.prepared, registration.received
+        )
         self._consistency.forget(peer.name)
         opened = [m.decode(raw) for raw in registration.runs]
         runs = [message for message in opened if isinstance(message, m.OpenRun)]
@@ -369,7 +375,7 @@ class Coordinator:
         open_still = [run for run in conflict.objections if run in self._consistency]
         if self._receivers.get(conflict.peer.name) is not conflict.peer:
             self._conflicts.end(conflict.opened.run)  # reopened when its host reconnects
-        elif not open_still or self._now() - conflict.since > PATIENCE:
+        elif not open_still or self._now() - conflict.since > CONFIRM_TIMEOUT:
             for run in open_still:
                 self._consistency.close(run)
             self._conflicts.end(conflict.opened.run)

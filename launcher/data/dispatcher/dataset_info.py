@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from launcher.data.control import messages as m
-from launcher.data.control.peer_names import place_of
+from launcher.data.control.message_fields import slot_of
 from launcher.data.dispatcher.lease_scheduler import MOST_DEATHS
 from launcher.errors import DataError
 
@@ -71,8 +71,8 @@ class DatasetInfo:
 
     def are_deadly(self, workers: Collection[str], now: float) -> bool:
         """Return True if none of these workers can be expected to live until it answers."""
-        deaths = Counter(map(place_of, self._dead))
-        is_sure = all(deaths[place_of(worker)] >= MOST_DEATHS for worker in workers)
+        deaths = Counter(map(slot_of, self._dead))
+        is_sure = all(deaths[slot_of(worker)] >= MOST_DEATHS for worker in workers)
         return bool(workers) and is_sure and now - min(self._dead.values()) >= DYING_SECONDS
 
     def give_up(self, message: str, *, unavailable: bool = False) -> list[tuple[str, m.Length]]:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from launcher.data.control.peer_names import host_of
+from launcher.data.control.message_fields import host_of
+from launcher.errors import WireError
 
 #: Batches ahead of a rank before a batch size is known, or before the rank has consumed any.
 FIRST_WINDOW = 2
@@ -222,3 +223,26 @@ class EpochRun:
         known = [self.fresh, self.head, *(step + 1 for step in [*self.early, *self.arrived])]
         self.fresh = max(known)
         self.returned = [s for s in range(self.head, self.fresh) if self._is_missing(s)]
+
+
+@dataclass(kw_only=True)
+class ConsumedCounts:
+    """Batches consumed by the ranks of one receiver, counted by preparing host and by rank."""
+
+    prepared: Counter[str] = field(default_factory=Counter)
+    received: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def from_message(
+        cls, prepared: Mapping[str, int], received: Mapping[str, int]
+    ) -> ConsumedCounts:
+        """Build the counts from a receiver's message.
+
+        JSON keys are strings, so ranks are parsed here; raises WireError for a key that is not a
+        number.
+        """
+        try:
+            by_rank = {int(rank): count for rank, count in received.items()}
+        except ValueError as error:
+            raise WireError(f"batches of a rank that is no number: {error}") from error
+        return cls(prepared=Counter(prepared), received=Counter(by_rank))

@@ -16,9 +16,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from launcher.data.control.peer_names import host_of, place_of
-from launcher.data.dispatcher.counts import Counts
-from launcher.data.dispatcher.epoch_runs import EpochRun, HostBudget, RunProgress, window_for
+from launcher.data.control.message_fields import host_of, slot_of
+from launcher.data.dispatcher.epoch_runs import (
+    ConsumedCounts,
+    EpochRun,
+    HostBudget,
+    RunProgress,
+    window_for,
+)
 from launcher.data.dispatcher.leases import Assignment, LeaseTable
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
 from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
@@ -47,7 +52,7 @@ class LeaseScheduler:
         # Workers that may reconnect or have died: when they were lost, and what they worked on.
         self._missing: dict[str, tuple[float, Lease | None]] = {}
         self._died: list[tuple[str, float]] = []
-        self.counts: defaultdict[str, Counts] = defaultdict(Counts)
+        self.counts: defaultdict[str, ConsumedCounts] = defaultdict(ConsumedCounts)
 
     # Workers ------------------------------------------------------------------------------
 
@@ -67,7 +72,7 @@ class LeaseScheduler:
         if self._pool.get(name) is not None:
             self.remove_worker(name)
         self._missing.pop(name, None)  # it had only lost its connection
-        for other in [other for other in self._missing if place_of(other) == place_of(name)]:
+        for other in [other for other in self._missing if slot_of(other) == slot_of(name)]:
             self._note_death(other)  # this worker replaces it
         worker = WorkerState(
             name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver
@@ -305,9 +310,9 @@ class LeaseScheduler:
             run.active = True
             self._share(run.host_budget)
 
-    def total(self) -> Counts:
+    def total(self) -> ConsumedCounts:
         """Return the counts of all receivers together."""
-        return Counts(
+        return ConsumedCounts(
             prepared=sum((counts.prepared for counts in self.counts.values()), Counter()),
             received=sum((counts.received for counts in self.counts.values()), Counter()),
         )

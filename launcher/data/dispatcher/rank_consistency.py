@@ -1,8 +1,12 @@
-"""Detect ranks that read one stream with conflicting settings. Pure.
+"""Detect ranks that read one stream with conflicting settings.
 
 An epoch read constrains the reads of other ranks only while it is open: restarted ranks may read
 with another world size or with other arguments. Only its own host knows if it is still open, and
 that host's message may be late.
+
+Restarted ranks may therefore conflict with reads that are over, and a host that was cut off has not
+reported yet that its old ranks are gone. The dispatcher asks the hosts of the conflicting reads
+before it refuses the new one.
 """
 
 from __future__ import annotations
@@ -11,9 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from launcher.data.control import messages as m
+from launcher.data.dispatcher.peer import Peer
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.shards import ShardReaderPlan
 
+#: Seconds a host has to answer; after that, its epoch reads no longer block others.
+CONFIRM_TIMEOUT = 3.0
 _ARGUMENTS = (
     "give the loaders of all ranks the same arguments; two loaders that read one dataset in "
     "different ways need a name= each"
@@ -99,6 +107,47 @@ class RankConsistency:
         """
         for run in [run for run, reader in self._open.items() if reader.receiver == receiver]:
             del self._open[run]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conflict:
+    """An epoch read that waits to be opened.
+
+    peer: its receiver. objections: a description of each conflict, by the conflicting read's id.
+    """
+
+    peer: Peer
+    opened: m.OpenRun
+    objections: dict[str, str]
+    since: float
+
+
+class Conflicts:
+    """The unresolved conflicts, by the id of the epoch read that waits."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, Conflict] = {}
+
+    def __iter__(self) -> Iterator[Conflict]:
+        return iter(list(self._all.values()))
+
+    def begin(self, conflict: Conflict) -> None:
+        """Add a conflict."""
+        self._all[conflict.opened.run] = conflict
+
+    def end(self, run: str) -> None:
+        """Remove the conflict of an epoch read, if it has one."""
+        self._all.pop(run, None)
+
+    def confirmed(self, run: str) -> Iterator[tuple[Conflict, str]]:
+        """Resolve the conflicts with an epoch read that is confirmed to be still open.
+
+        Yields each conflict with the description of its difference from that read.
+        """
+        for conflict in self:
+            if run in conflict.objections:
+                self.end(conflict.opened.run)
+                yield conflict, conflict.objections[run]
 
 
 def _differences(reader: StreamReader, other: StreamReader) -> Iterator[Difference]:

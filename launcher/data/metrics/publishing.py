@@ -1,4 +1,4 @@
-"""Publishing the dispatcher's metrics: periodic log events, and Prometheus' format over HTTP."""
+"""Publish the dispatcher's metrics: periodic log events, and Prometheus' format over HTTP."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from collections.abc import Callable
 from launcher.data.metrics import bottleneck
 from launcher.data.metrics.metrics_file import Snapshot
 from launcher.data.metrics.observed import observe
-from launcher.data.metrics.prometheus import render
-from launcher.data.metrics.scrape import Scrape
+from launcher.data.metrics.prometheus import CONTENT_TYPE, render
 from launcher.runtime.event_log import emit
 
 #: Seconds between the data_metrics events of a running job.
 INTERVAL = 30.0
+#: Seconds for a request to arrive, and for its answer to leave.
+_REQUEST_TIMEOUT = 5.0
+_REQUEST_LIMIT = 16 * 1024
+_MAX_CLIENTS = 16
 
 
 class Publisher:
@@ -31,13 +34,13 @@ class Publisher:
         self._address = address
 
     async def run(self) -> None:
-        """Publish until cancelled; call `last_words` afterwards."""
-        scrape = Scrape(lambda: render(self._snapshot()))
-        serving = asyncio.create_task(scrape.serve(self._address)) if self._address else None
+        """Publish until cancelled; call `publish_final` afterwards."""
+        server = MetricsServer(lambda: render(self._snapshot()))
+        serving = asyncio.create_task(server.serve(self._address)) if self._address else None
         try:
             while True:
                 await asyncio.sleep(INTERVAL)
-                self._print(self._snapshot(), final=False)
+                self._log(self._snapshot(), final=False)
         finally:
             if serving is not None:
                 serving.cancel()
@@ -47,11 +50,83 @@ class Publisher:
     def publish_final(self) -> None:
         """Log the totals, and the bottleneck where there was enough to judge by."""
         snapshot = self._snapshot()
-        self._print(snapshot, final=True)
-        if (seen := observe(snapshot)) is not None:
-            emit("data_verdict", **bottleneck.judge(seen, self._group).fields())
+        self._log(snapshot, final=True)
+        if (rates := observe(snapshot)) is not None:
+            emit("data_verdict", **bottleneck.judge(rates, self._group).fields())
 
     @staticmethod
-    def _print(snapshot: Snapshot, *, final: bool) -> None:
+    def _log(snapshot: Snapshot, *, final: bool) -> None:
         for fields in snapshot.event_fields():
             emit("data_metrics", **fields, final=final)
+
+
+class MetricsServer:
+    """A small HTTP/1.1 server that sends one response per connection.
+
+    text: called for each request; returns the metrics.
+    """
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+        self._clients = 0
+
+    async def serve(self, address: tuple[str, int]) -> None:
+        """Serve until cancelled; if the port is unavailable, log that and return."""
+        try:
+            server = await asyncio.start_server(self._serve_client, *address, limit=_REQUEST_LIMIT)
+        except OSError as error:
+            emit("metrics_not_served", port=address[1], why=error.strerror or str(error))
+            return
+        async with server:
+            emit("metrics_served", port=address[1])
+            await server.serve_forever()
+
+    async def _serve_client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._clients += 1
+        try:
+            with contextlib.suppress(OSError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._respond(reader, writer), _REQUEST_TIMEOUT)
+        except asyncio.CancelledError:
+            return  # the server is stopping; asyncio before 3.12 would print this as an error
+        finally:
+            self._clients -= 1
+            writer.close()
+
+    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._clients > _MAX_CLIENTS:
+            status, body = "503 Service Unavailable", ""
+        else:
+            status, body = self._content_for(await _request_line(reader))
+        writer.write(_response(status, body))
+        await writer.drain()
+
+    def _content_for(self, line: list[bytes]) -> tuple[str, str]:
+        if len(line) != 3 or not line[2].startswith(b"HTTP/1."):
+            return "400 Bad Request", ""
+        method, target, _ = line
+        if target.partition(b"?")[0] != b"/metrics":
+            return "404 Not Found", ""
+        if method != b"GET":
+            return "405 Method Not Allowed", ""
+        return "200 OK", self._text()
+
+
+async def _request_line(reader: asyncio.StreamReader) -> list[bytes]:
+    """Read a request and return the words of its first line; none if no request arrived."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return []
+    return head.partition(b"\r\n")[0].split(b" ")
+
+
+def _response(status: str, body: str) -> bytes:
+    content = (body or status + "\n").encode()
+    allow = "Allow: GET\r\n" if status.startswith("405") else ""
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(content)}\r\n"
+        f"{allow}Connection: close\r\n\r\n"
+    )
+    return head.encode() + content

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from launcher.data.order import references, seeding
-from launcher.data.order.raised import latest_traceback, name_of
+from launcher.data.order import seeding, user_code
+from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.errors import DataError
 
 Ids = npt.NDArray[np.int64]
@@ -102,7 +102,7 @@ def batched_order(batch_sampler: str, epoch: int, seed: int, length: int) -> Sam
 
 def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> Any:
     """Call a user's sampler with global random states that are the same on every host."""
-    function = references.resolve(reference, what)
+    function = user_code.resolve(reference, what)
     try:
         with seeding.states_kept():
             seeding.seed_everything(seeding.sample_seed(seed, epoch, 0, purpose=b"order"))
@@ -110,7 +110,7 @@ def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> An
             return np.asarray(given) if hasattr(given, "__array__") else list(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the {what} {reference} raised {name_of(error)}; it is called as "
+            f"the {what} {reference} raised {error_repr(error)}; it is called as "
             f"{what}(length={length}, epoch={epoch}, seed={seed}), by place\n{latest_traceback()}"
         ) from error
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.data.batches.collation import collate
-from launcher.data.order import references, seeding
+from launcher.data.order import seeding, user_code
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.raised import latest_traceback, name_of, text_of
 from launcher.data.order.streams import StreamSpec
+from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.errors import DataError, SampleError
 
 #: Skipped samples that a report names.
@@ -33,7 +33,7 @@ class Datasets(dict[str, Any]):
     def __missing__(self, reference: str) -> Any:
         with seeding.states_kept():
             seeding.seed_everything(_MAKING)
-            references.resolve(reference, "dataset")  # before seeding: it may import torch
+            user_code.resolve(reference, "dataset")  # before seeding: it may import torch
             self[reference] = seeding.seeded(lambda: build_dataset(reference), _MAKING)
         return self[reference]
 
@@ -44,12 +44,12 @@ def build_dataset(reference: str) -> Any:
     The reference is the job's own ("module:function", listed in the job document). Raises
     DataError with the traceback when the user's code raises.
     """
-    function = references.resolve(reference, "dataset")
+    function = user_code.resolve(reference, "dataset")
     try:
         dataset = function()
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the dataset {reference} could not be built: {name_of(error)}\n{latest_traceback()}"
+            f"the dataset {reference} could not be built: {error_repr(error)}\n{latest_traceback()}"
         ) from error
     if not is_iterable(dataset) and not (
         hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
@@ -194,7 +194,7 @@ def _seeded(load: Callable[[], Any], plan: BatchPlan, position: int) -> Any:
 
 def _sample_error(error: BaseException, who: str, what: str, index: int | None) -> SampleError:
     return SampleError(
-        f"{who} {type(error).__name__} for {what}: {text_of(error)}",
+        f"{who} {type(error).__name__} for {what}: {error_text(error)}",
         index=index,
         remote_traceback=latest_traceback(),
     )
@@ -218,7 +218,7 @@ def make_batch(
     Raises DataError when the function raises or the samples cannot be collated.
     """
     if spec.collate_fn is not None:
-        function = references.resolve(spec.collate_fn, "collate_fn")
+        function = user_code.resolve(spec.collate_fn, "collate_fn")
         seeding.seed_everything(seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"))
         return _called(function, loaded if spec.collates else loaded[0], spec.collate_fn, named)
     if not spec.collates:
@@ -229,7 +229,7 @@ def make_batch(
         raise DataError(f"{spec.dataset}: {error} ({named()})") from error
     except Exception as error:  # mismatched samples fail in many ways
         raise DataError(
-            f"{spec.dataset}: samples that do not make a batch: {name_of(error)} "
+            f"{spec.dataset}: samples that do not make a batch: {error_repr(error)} "
             f"({named()})\n{latest_traceback()}"
         ) from error
 
@@ -241,5 +241,6 @@ def _called(
         return function(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the collate_fn {reference} raised {name_of(error)} ({named()})\n{latest_traceback()}"
+            f"the collate_fn {reference} raised {error_repr(error)} ({named()})\n"
+            f"{latest_traceback()}"
         ) from error

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from launcher.data.batches import structure
 from launcher.data.order import samples, seeding
 from launcher.data.order.current_shard import CurrentShard, as_current
-from launcher.data.order.raised import latest_traceback, text_of
 from launcher.data.order.shard_passes import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
+from launcher.data.order.user_code import error_text, latest_traceback
 from launcher.errors import DataError, SampleError
 from launcher.runtime.event_log import emit
 
@@ -144,7 +144,7 @@ class ShardReader:
             raise SampleError(
                 f"{self._plan.spec.dataset} raised {type(error).__name__} in shard "
                 f"{self._shard.index} of {self._shard.count}, after {self._taken} samples of it: "
-                f"{text_of(error)}",
+                f"{error_text(error)}",
                 index=self._taken,
                 remote_traceback=latest_traceback(),
             ) from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from launcher.data.order import references
+from launcher.data.order import user_code
 from launcher.errors import DataError
 
 Uneven = Literal["pad", "drop", "error"]
@@ -121,7 +121,7 @@ def _wrong_function(function: Any, what: str, home: str) -> str | None:
             f"write '{home}:{name}'"
         )
     try:
-        references.split(function, what)
+        user_code.split(function, what)
     except DataError as error:
         return str(error)
     return None

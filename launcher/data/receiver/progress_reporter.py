@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from launcher.data.control import messages as m
-from launcher.data.control.peer_names import host_of
+from launcher.data.control.message_fields import host_of
 
 #: Seconds between progress reports: each costs the dispatcher as much as leasing a batch.
 _PAUSE = 0.04

@@ -24,10 +24,10 @@ from launcher.data.control.connection import Control
 from launcher.data.metrics.counters import WorkerCounters, report_regularly
 from launcher.data.order import samples, shard_passes
 from launcher.data.order.batch_plan import BatchPlan
-from launcher.data.order.raised import latest_traceback, name_of
 from launcher.data.order.shard_passes import Parts
 from launcher.data.order.shard_reader import ShardReaders
 from launcher.data.order.shards import ShardReaderPlan
+from launcher.data.order.user_code import error_repr, latest_traceback
 from launcher.data.worker.lease_state import LeaseState
 from launcher.data.worker.shared_memory_sender import SharedMemorySender
 from launcher.data.worker.striped_sender import StripedSender
@@ -121,7 +121,9 @@ class DataWorker:
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
-            words = f"{reference}: its length is not known: {name_of(error)}\n{latest_traceback()}"
+            words = (
+                f"{reference}: its length is not known: {error_repr(error)}\n{latest_traceback()}"
+            )
             answer = m.Length(dataset=reference, length=-1, error=words)
         self._control.send(answer)
 

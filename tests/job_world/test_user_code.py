@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.data.order import raised
+from launcher.data.order import user_code
 
 
 class Untellable(Exception):
@@ -16,7 +16,11 @@ def told(error: Exception) -> tuple[str, str, str]:
     try:
         raise error
     except type(error) as caught:
-        return raised.text_of(caught), raised.name_of(caught), raised.latest_traceback()
+        return (
+            user_code.error_text(caught),
+            user_code.error_repr(caught),
+            user_code.latest_traceback(),
+        )
 
 
 def test_an_exception_is_told_as_it_says() -> None:
