@@ -11,12 +11,12 @@ from click.testing import CliRunner
 import launcher
 from launcher.client.cli import main
 from launcher.client.doctor import (
-    Level,
     isolation_checks,
     job_file_checks,
     machine_checks,
     package_checks,
 )
+from launcher.client.doctor.check_result import Level
 from launcher.client.sessions.aws import AwsSession
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.isolation import Isolation, obstacles
@@ -234,7 +234,7 @@ def test_torch_is_not_imported_by_the_side_that_asks(offline):
         [
             sys.executable,
             "-c",
-            "import sys\nfrom launcher.client.doctor import examine\nexamine(None)\n"
+            "import sys\nfrom launcher.client.doctor.examination import examine\nexamine(None)\n"
             "print('torch' in sys.modules, 'numpy' in sys.modules)",
         ],
         capture_output=True,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from launcher.client.doctor import Level, bucket_checks, network_checks
+from launcher.client.doctor import bucket_checks, network_checks
 from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.check_result import Level
 from launcher.client.spec import JobSpec
 
 

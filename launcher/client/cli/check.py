@@ -12,7 +12,8 @@ from launcher.client.cli import completion_values
 from launcher.client.cli.check_output import rows
 from launcher.client.cli.shared_options import changes_option
 from launcher.client.cli.verb_output import answers, print_json
-from launcher.client.doctor import CheckSection, Checkup, examine
+from launcher.client.doctor.check_result import CheckSection, Checkup
+from launcher.client.doctor.examination import examine
 
 
 @click.command()

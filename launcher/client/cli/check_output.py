@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from launcher.client.doctor import CheckResult, Level
+from launcher.client.doctor.check_result import CheckResult, Level
 
 _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 

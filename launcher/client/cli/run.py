@@ -12,7 +12,7 @@ from launcher.client.cli.check_output import tell_findings
 from launcher.client.cli.send_job import JobSender
 from launcher.client.cli.shared_options import changes_option, dry_run_options, local_host_options
 from launcher.client.cli.verb_output import answers, print_json
-from launcher.client.doctor import examine_aws
+from launcher.client.doctor.examination import examine_aws
 from launcher.client.request.prepared import redacted
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.sessions.registry import open_session

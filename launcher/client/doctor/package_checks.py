@@ -5,7 +5,6 @@ The client itself imports neither.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import shutil
 import subprocess
@@ -92,9 +91,11 @@ def _absent(package: str, user: str, *, is_needed: bool) -> CheckResult:
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # 15 ms to import
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return version(package)
+    except PackageNotFoundError:
         return None
 
 
