@@ -23,6 +23,7 @@ from launcher.client.sessions.base import (
     Platform,
     Progress,
 )
+from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.errors import JobNotFound, PlatformError, Problem, RequestRefused
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from launcher.shared.training_job_types import (
         TrainingJobCreated,
         TrainingJobDescription,
+        TrainingJobList,
         TrainingJobRequest,
+        TrainingJobSummary,
     )
 
 MEMORY = Platform(
@@ -158,17 +161,16 @@ class MemorySession:
         CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
         CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
         limit: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
-        summaries = [
-            job.summary()
-            for name, job in reversed(self._jobs.items())
-            if (NameContains or "") in name
-            and StatusEquals in (None, job.status)
-            and (CreationTimeAfter is None or job.created > CreationTimeAfter)
-            and (CreationTimeBefore is None or job.created < CreationTimeBefore)
-        ]
-        return {"TrainingJobSummaries": summaries[:limit]}
+        return newest_jobs(
+            (job.summary() for job in reversed(self._jobs.values())),
+            NameContains=NameContains,
+            StatusEquals=StatusEquals,
+            CreationTimeAfter=CreationTimeAfter,
+            CreationTimeBefore=CreationTimeBefore,
+            limit=limit,
+        )
 
     # storage -----------------------------------------------------------------------------------
 
@@ -260,7 +262,7 @@ class _MemoryJob:
         if self.status == "InProgress":
             self._enter("Stopping", "Stopping")
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> TrainingJobSummary:
         """Return the entry in ListTrainingJobs."""
         document: dict[str, Any] = {**self.document()}
         fields = (
@@ -272,7 +274,8 @@ class _MemoryJob:
             "TrainingJobStatus",
             "SecondaryStatus",
         )
-        return {name: document[name] for name in fields if name in document}
+        found = {name: document[name] for name in fields if name in document}
+        return cast("TrainingJobSummary", found)
 
     def document(self) -> TrainingJobDescription:
         """Return the DescribeTrainingJob document, the token redacted."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.client.sessions.local.orphan_cleanup import current_boot, settled_status
 from launcher.client.sessions.local.start import start_platform
 from launcher.client.sessions.local.storage_folder import StorageFolder, default_root
+from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         TrainingJobDescription,
         TrainingJobList,
         TrainingJobRequest,
+        TrainingJobSummary,
     )
 
 
@@ -182,19 +184,20 @@ class LocalSession:
         limit: int | None = None,
     ) -> TrainingJobList:
         """Return {"TrainingJobSummaries": [...]}, newest first, at most `limit`."""
-        statuses = []
+        return newest_jobs(
+            self._summaries(NameContains or ""),
+            StatusEquals=StatusEquals,
+            CreationTimeAfter=CreationTimeAfter,
+            CreationTimeBefore=CreationTimeBefore,
+            limit=limit,
+        )
+
+    def _summaries(self, name_part: str) -> Iterator[TrainingJobSummary]:
+        """Yield the jobs whose names contain a text; files of others are not read."""
         for folder in self._store.all():
-            if (NameContains or "") in folder.name:
+            if name_part in folder.name:
                 with contextlib.suppress(PlatformError):  # one damaged job must not hide the others
-                    statuses.append(_status(folder))
-        statuses.sort(key=lambda status: status["CreationTime"], reverse=True)
-        summaries = [
-            job_description.summarised(status)
-            for status in statuses
-            if StatusEquals in (None, status["TrainingJobStatus"])
-            and _is_within(status["CreationTime"], CreationTimeAfter, CreationTimeBefore)
-        ]
-        return {"TrainingJobSummaries": summaries[:limit]}
+                    yield job_description.summarised(_status(folder))
 
     # storage -----------------------------------------------------------------------------------
 
@@ -229,12 +232,6 @@ class LocalSession:
     ) -> tuple[list[LogEvent], str]:
         """Return complete lines after a position, at most `limit`, and the position after them."""
         return host_logs.read_log(self._store.find(job_name), stream, position, limit)
-
-
-def _is_within(moment: float, after: datetime | None, before: datetime | None) -> bool:
-    return (after is None or moment > after.timestamp()) and (
-        before is None or moment < before.timestamp()
-    )
 
 
 def _host_failure(word: str) -> HostFailure:

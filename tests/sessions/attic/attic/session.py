@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.client.sessions.request_limits import violations_without_aws
 from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, PlatformError
@@ -24,6 +25,8 @@ ATTIC = Platform(
 )
 #: What a job prints, and the reason why it fails (None: it completes; "": it waits for its end).
 Course = tuple[Collection[str], "str | None"]
+#: The shelf of this process: the attic has no disk.
+_SHELF: dict[str, Any] = {}
 
 
 class AtticSession:
@@ -41,7 +44,7 @@ class AtticSession:
         shelf: dict[str, Any] | None = None,
     ) -> None:
         self._course = course
-        self._shelf = {} if shelf is None else shelf
+        self._shelf = _SHELF if shelf is None else shelf
         self._jobs: dict[str, dict[str, Any]] = self._shelf.setdefault("jobs", {})
         self._logs: dict[str, list[LogEvent]] = self._shelf.setdefault("logs", {})
 
@@ -104,21 +107,8 @@ class AtticSession:
         if job["TrainingJobStatus"] not in TERMINAL_STATUSES:
             job.update(TrainingJobStatus="Stopping", SecondaryStatus="Stopping")
 
-    def list_training_jobs(
-        self,
-        *,
-        NameContains: str | None = None,  # noqa: N803 (AWS)
-        StatusEquals: str | None = None,  # noqa: N803 (AWS)
-        CreationTimeAfter: datetime | None = None,  # noqa: N803 (AWS)
-        CreationTimeBefore: datetime | None = None,  # noqa: N803 (AWS)
-        limit: int | None = None,
-    ) -> dict[str, Any]:
-        found = [
-            job
-            for name, job in reversed(self._jobs.items())
-            if (NameContains or "") in name and StatusEquals in (None, job["TrainingJobStatus"])
-        ]
-        return {"TrainingJobSummaries": found[:limit]}
+    def list_training_jobs(self, **filters: Any) -> dict[str, Any]:
+        return newest_jobs(reversed(self._jobs.values()), **filters)
 
     def upload(
         self, content: bytes, uri: str, *, shared: str | None = None, kms_key: str | None = None
