@@ -10,17 +10,19 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from launcher.client.spec.changes import apply_changes
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.resolve_paths import anchored
 from launcher.client.spec.rules import examine
 from launcher.client.spec.yaml_reader import YamlReading, read_spec
 from launcher.client.spec.yaml_writer import plain_values
 from launcher.errors import FieldPath, Problem, SpecError, dotted
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _FLOAT = (
     r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
@@ -123,7 +125,9 @@ class Document:
             raise SpecError(problem.located(self.places.where) for problem in problems)
 
 
-def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Document:
+def read_document(
+    declared: type[JobSpec], text_or_path: str | Path, changes: Iterable[str] = ()
+) -> Document:
     """Read a job's YAML: a Path, a string ending in .yaml or .yml, or the YAML itself.
 
     In a file, source_dir and file:// URIs are relative to the file's folder. Each change is a
@@ -139,7 +143,7 @@ def read_document(text_or_path: str | Path, changes: Iterable[str] = ()) -> Docu
         raise SpecError([_syntax_problem(error, path)]) from error
     changed = apply_changes(values, changes, read_value, tree.reading)
     places = Places(name=path.name if path else None, lines=tree.lines, changes=changed)
-    spec = read_spec(values, tree.reading).replace(where=places.where)
+    spec = read_spec(declared, values, tree.reading).replace(where=places.where)
     return Document(
         spec=anchored(spec, path.parent) if path else spec,
         problems=tuple(tree.reading.problems),

@@ -18,7 +18,7 @@ from launcher.errors import Where, dotted
 from launcher.shared import HOMOGENEOUS_GROUP, Role
 
 #: The fields that hold a URI; channels hold their own.
-LOCATIONS = ("output_path", "code_location", "checkpoint_s3_uri", "model_uri")
+_LOCATIONS = ("output_path", "code_location", "checkpoint_s3_uri", "model_uri")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +160,15 @@ class JobSpec:
         return {n: c for n, c in self.inputs.items() if isinstance(c, TrainingInput)}
 
     @property
+    def locations(self) -> dict[str, str]:
+        """The URIs of the job outside of its channels, by field."""
+        return {field: uri for field in _LOCATIONS if (uri := getattr(self, field))}
+
+    @property
     def uris(self) -> dict[str, str]:
         """Every URI in the job, by field; a channel's field is like "inputs.train.s3_data"."""
-        places = {field: getattr(self, field) for field in LOCATIONS}
         channels = {f"inputs.{name}.s3_data": c.s3_data for name, c in self.s3_inputs.items()}
-        return {field: uri for field, uri in {**places, **channels}.items() if uri}
+        return {**self.locations, **{field: uri for field, uri in channels.items() if uri}}
 
     @property
     def is_local(self) -> bool:
@@ -178,9 +182,7 @@ class JobSpec:
 
     def to_yaml(self) -> str:
         """Return the job as YAML without default values; `from_yaml` reads back an equal job."""
-        from launcher.client.spec.document_builder import (
-            write_document,  # yaml is loaded on first use
-        )
+        from launcher.client.spec.document_builder import write_document  # loads yaml
 
         return write_document(self)
 
@@ -194,11 +196,9 @@ class JobSpec:
         Raises SpecError listing every problem of the document with its line, together with all
         problems of the job that it describes.
         """
-        from launcher.client.spec.document_builder import (
-            read_document,  # yaml is loaded on first use
-        )
+        from launcher.client.spec.document_builder import read_document  # loads yaml
 
-        document = read_document(text_or_path, changes)
+        document = read_document(cls, text_or_path, changes)
         document.raise_problems()
         return document.spec
 

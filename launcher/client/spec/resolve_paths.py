@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from launcher.client.spec.job_spec import LOCATIONS, JobSpec
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
+
 
 FILE_SCHEME = "file://"
 
@@ -18,9 +20,7 @@ def anchored(spec: JobSpec, folder: Path) -> JobSpec:
     This covers the code (source_dir, or entry_point without one), the dependencies, every file://
     URI and the partition file.
     """
-    changes: dict[str, Any] = {
-        field: _uri(uri, folder) for field in LOCATIONS if (uri := getattr(spec, field))
-    }
+    changes: dict[str, Any] = {field: _uri(uri, folder) for field, uri in spec.locations.items()}
     channels = {
         name: dataclasses.replace(channel, s3_data=_uri(channel.s3_data, folder))
         for name, channel in spec.s3_inputs.items()

@@ -11,13 +11,12 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.spec.data_service import DataService
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import DEFAULT, distribution_words
 from launcher.client.spec.groups import CapacityRetry, InstanceGroup
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.sdk_v2_distribution import fix_of_distribution, kind_of
 from launcher.client.spec.suggestions import choice_fix, did_you_mean, shown
@@ -25,9 +24,11 @@ from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Ready
 
-#: Names of the types in error messages.
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
+
+#: Names of the types in error messages; the job itself is the one that is not listed.
 _NOUNS: dict[Any, str] = {
-    JobSpec: "a job",
     InstanceGroup: "an instance group",
     Ready: "a sign of readiness",
     TrainingInput: "an input",
@@ -63,9 +64,9 @@ class YamlReading:
         return _UNREAD
 
 
-def read_spec(values: Mapping[Any, Any], reading: YamlReading) -> JobSpec:
+def read_spec(declared: type[JobSpec], values: Mapping[Any, Any], reading: YamlReading) -> JobSpec:
     """Return the described job; unreadable values are left out or replaced by their defaults."""
-    spec: JobSpec = _read_dataclass(JobSpec, values, (), reading)
+    spec: JobSpec = _read_dataclass(declared, values, (), reading)
     return spec
 
 
@@ -164,7 +165,7 @@ def _reject_unknown_keys(
 
 
 def _fix_of_unknown(declared: Any, key: str, near: str | None, value: Mapping[Any, Any]) -> str:
-    parameters = value.get("hyperparameters") if declared is JobSpec else None
+    parameters = value.get("hyperparameters")
     if isinstance(parameters, Mapping) and key in parameters:
         return f'did you mean "hyperparameters.{key}"?'
     return f'did you mean "{near}"?' if near else _known_fields(declared)
@@ -201,7 +202,7 @@ def _is_required(part: dataclasses.Field[Any]) -> bool:
 
 
 def _noun(declared: Any) -> str:
-    return str(declared.noun() if _is_distribution(declared) else _NOUNS[declared])
+    return str(declared.noun() if _is_distribution(declared) else _NOUNS.get(declared, "a job"))
 
 
 def _known_fields(declared: Any) -> str:

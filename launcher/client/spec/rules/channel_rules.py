@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
 from launcher.client.spec.suggestions import choice_fix
 from launcher.client.spec.training_inputs import TrainingInput
 from launcher.errors import FieldPath, Problem
 from launcher.shared import CODE_CHANNEL, Role
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _INPUTS = ("inputs",)
 #: SageMaker's limit is 20, one of which is the code channel.

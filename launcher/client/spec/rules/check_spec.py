@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules import (
     channel_rules,
     command_rules,
@@ -24,6 +24,9 @@ from launcher.client.spec.suggestions import shown
 from launcher.client.spec.yaml_reader import YamlReading, read_spec, written_fields
 from launcher.client.spec.yaml_writer import plain_values
 from launcher.errors import Problem, SpecError, Where
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 
 def _distribution_problems(spec: JobSpec) -> Iterator[Problem]:
@@ -92,16 +95,17 @@ def _judge(spec: JobSpec) -> tuple[JobSpec, tuple[Problem, ...]]:
     the same checks as a document.
     """
     reading = YamlReading()
-    readable = read_spec(plain_values(spec), reading)
+    readable = read_spec(type(spec), plain_values(spec), reading)
     _reject_other_classes(spec, readable, reading)
     judged = (problem for rule in _RULES for problem in rule(readable))
     problems = (*reading.problems, *(p for p in judged if not p.depends_on(reading.broken)))
-    return readable, tuple(sorted(problems, key=_place_among_fields))
+    fields = [part.name for part in dataclasses.fields(spec)]
+    return readable, tuple(sorted(problems, key=lambda p: _place_among(fields, p)))
 
 
 def _reject_other_classes(spec: JobSpec, readable: JobSpec, reading: YamlReading) -> None:
     """Reject a dictionary where a class is declared; only documents may contain one there."""
-    for part in written_fields(JobSpec):
+    for part in written_fields(spec):
         is_read = not any(path[:1] == (part.name,) for path in reading.broken)
         if is_read and getattr(spec, part.name) != getattr(readable, part.name):
             what = f"{part.name} is not of its declared type: {shown(getattr(spec, part.name))}"
@@ -109,6 +113,5 @@ def _reject_other_classes(spec: JobSpec, readable: JobSpec, reading: YamlReading
             reading.reject((part.name,), what, fix)
 
 
-def _place_among_fields(problem: Problem) -> int:
-    fields = [part.name for part in dataclasses.fields(JobSpec)]
+def _place_among(fields: list[str], problem: Problem) -> int:
     return fields.index(str(problem.path[0])) if problem.path else -1

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import groups_with_paths
 from launcher.client.spec.groups import InstanceGroup
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.source_rules import SourceFiles
 from launcher.errors import FieldPath, Problem
 from launcher.shared import PYTHON_WORDS, Ready, Role
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 #: Python options without a value, which may precede the script.
 _PLAIN_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]+")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client.spec.data_service import DataService
 from launcher.client.spec.field_checks import range_problems
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
 from launcher.errors import Problem
 from launcher.shared import Ports, Role
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 #: Less than this does not hold a batch of a few images.
 _PREFETCH_LEAST = 1024 * 1024

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.limit_rules import count_problems
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import Problem
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _IMAGE_LIMIT = 255
 _WORDS_LIMIT, _WORD_LIMIT = 100, 256

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.errors import Problem
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _MAX_WAIT, _MAX_RUN = ("max_wait",), ("max_run",)
 _SPOT = ("use_spot_instances",)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sized
+from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import range_problems
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.channel_rules import INPUT_MODES, uri_problems
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath, Problem
@@ -21,6 +21,9 @@ from launcher.shared import (
     TOOLKIT_NAMES,
     TOOLKIT_PREFIX,
 )
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _DAY = 24 * 60 * 60
 _MAX_RUN_LIMIT = 28 * _DAY

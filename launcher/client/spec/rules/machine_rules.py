@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
 from launcher.client.spec.field_checks import groups_with_paths, is_typo
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.roles import assign_roles
 from launcher.errors import FieldPath, Problem
 from launcher.shared import Role
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _GROUPS = ("instance_groups",)
 _GROUPS_LIMIT = 5

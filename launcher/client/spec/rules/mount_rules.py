@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.suggestions import choice_fix
 from launcher.client.spec.training_inputs import FileSystemInput
 from launcher.errors import FieldPath, Problem
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _ID = re.compile(r"fs-[0-9a-f]{8,18}")
 _PATH_LIMIT = 4096

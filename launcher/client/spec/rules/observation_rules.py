@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.channel_rules import uri_problems
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import Problem
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _EXPERIMENT = ("experiment_config",)
 _EXPERIMENT_NAMES = ("ExperimentName", "TrialName", "TrialComponentDisplayName", "RunName")

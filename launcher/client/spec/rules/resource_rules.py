@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
 from launcher.client.spec.field_checks import groups_with_paths, range_problems
 from launcher.client.spec.groups import LOCAL_TYPES, InstanceGroup
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.rules.machine_rules import type_problems
 from launcher.errors import FieldPath, Problem
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _KEEP_ALIVE = ("keep_alive_period_in_seconds",)
 _KEEP_ALIVE_LIMIT = 6 * 60 * 60

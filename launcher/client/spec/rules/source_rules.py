@@ -9,12 +9,14 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath, Problem
 from launcher.shared.partitions import Partition
+
+if TYPE_CHECKING:
+    from launcher.client.spec.job_spec import JobSpec
 
 _ENTRY_POINT, _TASK = ("entry_point",), ("task",)
 _DATASETS = ("data_service", "datasets")
