@@ -5,7 +5,7 @@
     parallel.init(pipeline=2, global_batch=64, microbatches=4)      # in each rank, under torchrun
     loader = DataLoader(..., rank=parallel.dp_rank(), world_size=parallel.dp_size())
 
-`degrees` holds the arithmetic, `world` the processes. The functions here describe the calling
+`dims` holds the arithmetic, `context` the processes. The functions here describe the calling
 process once it has called `init`. Their names are those of SageMaker's model-parallel library v1.
 """
 
@@ -42,7 +42,7 @@ _joined: list[ParallelContext] = []
 
 
 def init(**degrees: Any) -> ParallelContext:
-    """Join the other ranks; see `world.join` for the arguments. Raises ParallelError."""
+    """Join the other ranks; see `context.join` for the arguments. Raises ParallelError."""
     if _joined:
         raise ParallelError("launcher.parallel.init() was called before in this process")
     _joined.append(join(**degrees))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from launcher.parallel.cuts import is_in, placed
+from launcher.parallel.cuts import assign_stages, is_in
 from launcher.parallel.graph import holds_tensors, trace
 from launcher.parallel.stages import StageInspection
 
@@ -18,14 +18,13 @@ def boundaries(model: nn.Module, arguments: Mapping[str, object]) -> list[str]:
     """Return the modules, in order, at which a stage can begin.
 
     The first module that the model calls is not among them, nor any that it calls several times.
-    Values that cross a cut must be single tensors, which can be sent; how far they travel does not
-    matter. arguments: as for `stages.cut`, which takes these modules as its cuts. Raises
-    ParallelError.
+    Only single tensors can be sent across a cut, over any number of stages. arguments: as for
+    `stages.cut`, whose cuts can be any of these modules. Raises ParallelError.
     """
     graph = trace(model)
-    values = StageInspection(model, graph).at(arguments)
+    values = StageInspection(model, graph).run_example(arguments)
     names = list(_candidates(graph))
-    stage_of = placed(graph, names, values)
+    stage_of = assign_stages(graph, names, values)
     closed: set[int] = set()
     for node, last in _reach(graph, stage_of, values).items():
         if not _can_be_sent(node, values[node]):
@@ -49,8 +48,8 @@ def _reach(
     for node in reversed(graph.nodes):
         # A value without tensors is recomputed in each stage that needs it, from its own inputs.
         needed = stage_of[node] if _is_sent(node, values) else last[node]
-        for taken in node.all_input_nodes:
-            last[taken] = max(last[taken], needed)
+        for source in node.all_input_nodes:
+            last[source] = max(last[source], needed)
     return last
 
 

@@ -14,14 +14,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.rendezvous import rendezvous
 
 from launcher.errors import ParallelError
-from launcher.parallel.dims import ParallelDims, RankPlacement, named
+from launcher.parallel.dims import ParallelDims, RankPlacement, parse_choice
 from launcher.runtime import gloo_threads
 from launcher.shared import ParallelPart
 
 #: The variable in which torchrun gives its ranks the restart count (torch.distributed.elastic).
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 _SMDDP = "smddp"
-_Given = TypeVar("_Given")
+_Value = TypeVar("_Value")
 _TIMEOUT = timedelta(minutes=30)
 
 
@@ -63,8 +63,7 @@ class ParallelContext:
     def leave(self) -> None:
         """Wait for all ranks and destroy the process groups.
 
-        A process that exits right after its last collective crashes peers that have not finished
-        it.
+        If a process exits right after its last collective, peers that have not finished it crash.
         """
         dist.barrier()
         dist.destroy_process_group()
@@ -84,27 +83,31 @@ def join(
 ) -> ParallelContext:
     """Join the other ranks as started by torchrun or mpirun, or run as the only one.
 
-    The arguments are those of Degrees. Those not given default to the job's settings, and outside a
-    job to the defaults of Degrees. backend: of torch.distributed; NCCL where there is CUDA, else
-    gloo. "smddp" is AWS's, for data-parallel training in AWS's own images, where AWS's own starter
-    has started the ranks. timeout: for each collective. Raises ParallelError.
+    Most arguments are those of ParallelDims. Their defaults are the job's settings, or outside a
+    job the defaults of ParallelDims.
+
+    backend: the backend of torch.distributed; by default NCCL with CUDA, else gloo. "smddp" is
+        AWS's, for data-parallel training in AWS's images, when AWS's toolkit starts the ranks.
+    timeout: of each collective.
+
+    Raises ParallelError.
     """
     job = ParallelPart.from_environment(os.environ)
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     degrees = ParallelDims(
         world=int(os.environ.get("WORLD_SIZE", 1)),
-        pipeline=_or(pipeline, job.partitions),
-        placement=named(RankPlacement, _or(placement, job.placement), "placement"),
+        pipeline=_default_to(pipeline, job.partitions),
+        placement=parse_choice(RankPlacement, _default_to(placement, job.placement), "placement"),
         global_batch=global_batch,
-        accumulation=_or(accumulation, job.accumulation),
-        microbatches=_or(microbatches, job.microbatches),
-        virtual_stages=_or(virtual_stages, job.virtual_stages),
+        accumulation=_default_to(accumulation, job.accumulation),
+        microbatches=_default_to(microbatches, job.microbatches),
+        virtual_stages=_default_to(virtual_stages, job.virtual_stages),
     )
     device = _device(local_rank)
     backend = backend or ("nccl" if device.type == "cuda" else "gloo")
     if backend == _SMDDP:
         _register_smddp(degrees)
-    _meet(backend, timeout)
+    _init_process_group(backend, timeout)
     return ParallelContext(
         degrees=degrees,
         rank=dist.get_rank(),
@@ -116,7 +119,7 @@ def join(
 
 
 def _mesh(device: torch.device, degrees: ParallelDims, backend: str) -> DeviceMesh:
-    if backend == _SMDDP:  # has no process group but that of all ranks
+    if backend == _SMDDP:  # its only process group is that of all ranks
         assert dist.group.WORLD is not None
         return DeviceMesh.from_group(dist.group.WORLD, device.type, mesh_dim_names=("dp",))
     return DeviceMesh(device.type, degrees.grid, mesh_dim_names=("dp", "pp"))
@@ -126,8 +129,8 @@ def _register_smddp(degrees: ParallelDims) -> None:
     """Import AWS's module, which registers its backend with torch.distributed."""
     if degrees.pipeline > 1:
         raise ParallelError(
-            f"backend 'smddp' has no groups of ranks, and {degrees.pipeline} stages need them: use "
-            "'nccl'"
+            f"backend 'smddp' has no groups of ranks, which {degrees.pipeline} pipeline stages "
+            "need: use 'nccl'"
         )
     try:
         importlib.import_module("smdistributed.dataparallel.torch.torch_smddp")
@@ -138,8 +141,8 @@ def _register_smddp(degrees: ParallelDims) -> None:
         ) from error
 
 
-def _or(given: _Given | None, said: _Given) -> _Given:
-    return said if given is None else given
+def _default_to(value: _Value | None, default: _Value) -> _Value:
+    return default if value is None else value
 
 
 def _device(local_rank: int) -> torch.device:
@@ -149,22 +152,24 @@ def _device(local_rank: int) -> torch.device:
     count = torch.cuda.device_count()
     if local_rank >= count:
         raise ParallelError(
-            f"local rank {local_rank} has no GPU: this host has {count}, so start as many "
-            "processes on it, or fewer"
+            f"local rank {local_rank} has no GPU: this host has {count} GPUs, so start at most "
+            f"{count} processes on it"
         )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
 
 
-def _meet(backend: str, timeout: timedelta) -> None:
+def _init_process_group(backend: str, timeout: timedelta) -> None:
     """Create the process group of all ranks.
 
-    Restarted ranks would find the addresses of the ranks before them in the agents' store: 8 of 12
-    such starts were measured to fail or hang (torch 2.13, gloo). So each start prefixes its keys in
-    that store.
+    Each restart of the ranks prefixes its keys in the agents' store. Otherwise restarted ranks find
+    the addresses of the previous ranks there: 8 of 12 restarts failed or hung (torch 2.13, gloo).
     """
     if dist.is_initialized():
-        raise ParallelError("this process has joined a process group before: call init() alone")
+        raise ParallelError(
+            "torch.distributed is already initialized in this process: call init() instead of "
+            "init_process_group()"
+        )
     if "RANK" not in os.environ:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
         return

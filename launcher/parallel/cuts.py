@@ -38,51 +38,55 @@ def is_in(name: str, outer: str) -> bool:
     return name == outer or name.startswith(f"{outer}.")
 
 
-def placed(graph: fx.Graph, cuts: Sequence[str] | Pins, values: _Values) -> dict[fx.Node, int]:
-    """Return the stage of each node of a graph. values: of each node. Raises ParallelError."""
+def assign_stages(
+    graph: fx.Graph, cuts: Sequence[str] | Pins, values: _Values
+) -> dict[fx.Node, int]:
+    """Return the stage of each node of a graph, given each node's value. Raises ParallelError."""
     if isinstance(cuts, Pins):
-        return _pinned(graph, cuts, values)
-    return _started(graph, cuts, values)
+        return _assign_by_pins(graph, cuts, values)
+    return _assign_by_starts(graph, cuts, values)
 
 
-def _started(graph: fx.Graph, starts: Sequence[str], values: _Values) -> dict[fx.Node, int]:
+def _assign_by_starts(
+    graph: fx.Graph, starts: Sequence[str], values: _Values
+) -> dict[fx.Node, int]:
     """Return the stage of each node: the number of starts at or before it."""
-    waiting = list(starts)
-    found: dict[fx.Node, int] = {}
+    remaining = list(starts)
+    stage_of: dict[fx.Node, int] = {}
     for node in graph.nodes:
-        if waiting and node.op == "call_module" and is_in(str(node.target), waiting[0]):
-            waiting.pop(0)
-        owner = _owner(node, values)  # tensors are taken out of a tuple in the stage that made it
-        stage = len(starts) - len(waiting) if owner is None else found[owner]
-        found[node] = 0 if node.op == "placeholder" else stage
-    if waiting:
+        if remaining and node.op == "call_module" and is_in(str(node.target), remaining[0]):
+            remaining.pop(0)
+        owner = _owner(node, values)  # a tuple is unpacked in the stage that created it
+        stage = len(starts) - len(remaining) if owner is None else stage_of[owner]
+        stage_of[node] = 0 if node.op == "placeholder" else stage
+    if remaining:
         raise ParallelError(
-            f"no stage can start at {waiting[0]!r} here: the model calls, in this order, "
-            f"{', '.join(_called(graph))}"
+            f"no stage can start at {remaining[0]!r} here: the model calls its modules in this "
+            f"order: {', '.join(_called(graph))}"
         )
-    return found
+    return stage_of
 
 
-def _pinned(graph: fx.Graph, pins: Pins, values: _Values) -> dict[fx.Node, int]:
+def _assign_by_pins(graph: fx.Graph, pins: Pins, values: _Values) -> dict[fx.Node, int]:
     """Return the stage of each node: that of its module, else of its latest input."""
     _check_pins(graph, pins)
-    found: dict[fx.Node, int] = {}
+    stage_of: dict[fx.Node, int] = {}
     for node in graph.nodes:
-        latest = max((found[each] for each in _taken(node, values)), default=0)
+        latest = max((stage_of[each] for each in _tensor_inputs(node, values)), default=0)
         if node.op == "call_module":
-            found[node] = pins.stage_of(str(node.target))
-            _check_forward(node, found, values)
+            stage_of[node] = pins.stage_of(str(node.target))
+            _check_forward(node, stage_of, values)
         else:
-            found[node] = latest
+            stage_of[node] = latest
     for node in graph.find_nodes(op="get_attr"):  # a parameter is in the first stage that uses it
-        found[node] = min((found[user] for user in node.users), default=0)
+        stage_of[node] = min((stage_of[user] for user in node.users), default=0)
     (output,) = graph.find_nodes(op="output")
-    found[output] = max(found.values())
-    _check_filled(found, pins)
-    return found
+    stage_of[output] = max(stage_of.values())
+    _check_filled(stage_of, pins)
+    return stage_of
 
 
-def _taken(node: fx.Node, values: _Values) -> list[fx.Node]:
+def _tensor_inputs(node: fx.Node, values: _Values) -> list[fx.Node]:
     """Return the inputs of a node that hold tensors, except parameters."""
     inputs = node.all_input_nodes
     return [each for each in inputs if each.op != "get_attr" and holds_tensors(values[each])]
@@ -101,27 +105,29 @@ def _check_pins(graph: fx.Graph, pins: Pins) -> None:
     for name, stage in pins.stages.items():
         if not any(is_in(each, name) for each in called):
             near = difflib.get_close_matches(name, called, 1)
-            meant = f": did you mean {near[0]!r}?" if near else f", in this order {called}"
-            raise ParallelError(f"{name!r} is pinned, and the model calls no such module{meant}")
+            hint = f"did you mean {near[0]!r}?" if near else f"it calls {', '.join(called)}"
+            raise ParallelError(f"{name!r} is pinned, but the model calls no such module: {hint}")
         if type(stage) is not int or stage < 0:
-            raise ParallelError(f"{name!r} is pinned to stage {stage!r}: they count from 0")
+            raise ParallelError(
+                f"{name!r} is pinned to stage {stage!r}: stages are numbered from 0"
+            )
 
 
-def _check_forward(node: fx.Node, found: Mapping[fx.Node, int], values: _Values) -> None:
-    late = [each for each in _taken(node, values) if found[each] > found[node]]
+def _check_forward(node: fx.Node, stage_of: Mapping[fx.Node, int], values: _Values) -> None:
+    late = [each for each in _tensor_inputs(node, values) if stage_of[each] > stage_of[node]]
     if late:
         raise ParallelError(
-            f"{node.target} is in stage {found[node]}, and takes what stage {found[late[0]]} makes "
-            f"({late[0].name}): data goes to later stages only, so pin {node.target} to stage "
-            f"{found[late[0]]} or a later one"
+            f"{node.target} in stage {stage_of[node]} needs {late[0].name} of the later stage "
+            f"{stage_of[late[0]]}, but data only goes to later stages: pin {node.target} to stage "
+            f"{stage_of[late[0]]} or a later one"
         )
 
 
-def _check_filled(found: Mapping[fx.Node, int], pins: Pins) -> None:
-    modules = {stage for node, stage in found.items() if node.op == "call_module"}
-    missing = sorted(set(range(max(found.values()) + 1)) - modules)
+def _check_filled(stage_of: Mapping[fx.Node, int], pins: Pins) -> None:
+    modules = {stage for node, stage in stage_of.items() if node.op == "call_module"}
+    missing = sorted(set(range(max(stage_of.values()) + 1)) - modules)
     if missing:
-        raise ParallelError(f"stage {missing[0]} has no module: pin one to it")
+        raise ParallelError(f"stage {missing[0]} has no module: pin a module to it")
 
 
 def _called(graph: fx.Graph) -> list[str]:
@@ -132,7 +138,7 @@ InPlace = Callable[[fx.Node], bool]
 
 
 def check_in_place(stage_of: Mapping[fx.Node, int], works_in_place: InPlace) -> None:
-    """Reject in-place operations that follow, in the model's code, operations of a later stage.
+    """Reject an in-place operation that follows an operation of a later stage in the model's code.
 
     Run stage by stage, they would overwrite tensors that the later stage has not used yet.
     """
@@ -140,7 +146,8 @@ def check_in_place(stage_of: Mapping[fx.Node, int], works_in_place: InPlace) -> 
     for node, stage in stage_of.items():
         if works_in_place(node) and stage < highest:
             raise ParallelError(
-                f"{node.name} overwrites a tensor in stage {stage}, after stage {highest} may have "
-                "used it: let it return a new one, or put it into that stage"
+                f"{node.name} modifies a tensor in place in stage {stage}, but the later stage "
+                f"{highest} may need the old value: use an operation that is not in place, or move "
+                f"it to stage {highest}"
             )
         highest = max(highest, stage)

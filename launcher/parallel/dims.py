@@ -26,16 +26,17 @@ class RankPlacement(str, enum.Enum):
 class ParallelDims:
     """Split of a job's model and batches over its ranks.
 
-    world: ranks. pipeline: stages that the model is cut into, each on its own rank; together
-        they are a replica. The number of replicas, `data`, follows.
-    placement: which ranks make a replica.
-    global_batch: samples of one optimizer step, over all replicas; None when it is not given.
-    accumulation: batches that a replica reads for one optimizer step.
-    microbatches: parts that each of these is cut into, which go through the pipeline one by one.
-    virtual_stages: stages of each rank of a pipeline, in turns: of four stages on two ranks, the
-        first rank has 0 and 2.
+    world: number of ranks.
+    pipeline: number of ranks that the model is cut for; together they are a replica. The number of
+        replicas, `data`, follows.
+    placement: the ranks that make up a replica.
+    global_batch: samples per optimizer step, over all replicas; None if unknown.
+    accumulation: batches that a replica reads per optimizer step.
+    microbatches: parts that each of these batches is split into.
+    virtual_stages: stages per pipeline rank, assigned round-robin: with four stages on two ranks,
+        the first rank has stages 0 and 2.
 
-    Raises ParallelError with everything that does not fit.
+    Raises ParallelError that lists every problem.
     """
 
     world: int
@@ -53,7 +54,7 @@ class ParallelDims:
     def _problems(self) -> Iterator[str]:
         counts = [each for each in vars(self) if each != "placement"]
         wrong = [
-            f"{name} is {value!r}, and must be a whole number from 1 on"
+            f"{name} is {value!r}, and must be a whole number of at least 1"
             for name in counts
             if (value := getattr(self, name)) is not None and not _is_count(value)
         ]
@@ -67,9 +68,9 @@ class ParallelDims:
             )
         elif self.global_batch is not None and self.global_batch % self._parts:
             yield (
-                f"global_batch is {self.global_batch}, which {self.data} replicas x "
-                f"{self.accumulation} accumulated batches x {self.microbatches} microbatches do "
-                f"not divide: use {_nearest(self.global_batch, self._parts)}"
+                f"global_batch is {self.global_batch}, which is not divisible by {self.data} "
+                f"replicas x {self.accumulation} accumulated batches x {self.microbatches} "
+                f"microbatches: use {_nearest(self.global_batch, self._parts)}"
             )
 
     # Sizes ----------------------------------------------------------------------------------
@@ -102,11 +103,11 @@ class ParallelDims:
 
     def pp_rank(self, rank: int) -> int:
         """Return a rank's position in its replica: its stage, unless it has several."""
-        return self._place(rank)[1]
+        return self._position(rank)[1]
 
     def dp_rank(self, rank: int) -> int:
         """Return the replica of a rank, which selects its share of the batches."""
-        return self._place(rank)[0]
+        return self._position(rank)[0]
 
     def stages_of(self, pp_rank: int) -> tuple[int, ...]:
         """Return the stages that a rank of a replica holds."""
@@ -128,13 +129,13 @@ class ParallelDims:
 
     def pp_group(self, rank: int) -> tuple[int, ...]:
         """Return the ranks of a rank's replica, by stage."""
-        mine = self.dp_rank(rank)
-        return tuple(self.rank_at(dp_rank=mine, pp_rank=each) for each in range(self.pipeline))
+        replica = self.dp_rank(rank)
+        return tuple(self.rank_at(dp_rank=replica, pp_rank=each) for each in range(self.pipeline))
 
     def dp_group(self, rank: int) -> tuple[int, ...]:
         """Return the ranks that hold the same stage, by replica; they exchange gradients."""
-        mine = self.pp_rank(rank)
-        return tuple(self.rank_at(dp_rank=each, pp_rank=mine) for each in range(self.data))
+        stage = self.pp_rank(rank)
+        return tuple(self.rank_at(dp_rank=each, pp_rank=stage) for each in range(self.data))
 
     @property
     def grid(self) -> tuple[tuple[int, ...], ...]:
@@ -142,7 +143,7 @@ class ParallelDims:
         firsts = (self.rank_at(dp_rank=each, pp_rank=0) for each in range(self.data))
         return tuple(map(self.pp_group, firsts))
 
-    def _place(self, rank: int) -> tuple[int, int]:
+    def _position(self, rank: int) -> tuple[int, int]:
         """Return the replica and the stage of a rank."""
         self._check(rank, self.world, "ranks")
         if self.placement is RankPlacement.CLUSTER:
@@ -153,16 +154,16 @@ class ParallelDims:
     @staticmethod
     def _check(number: int, count: int, what: str) -> None:
         if not 0 <= number < count:
-            raise ParallelError(f"there is no {number} among {count} {what} (0 to {count - 1})")
+            raise ParallelError(f"{number} is out of range: the {what} are 0 to {count - 1}")
 
 
-def named(kind: type[_Choice], name: _Choice | str, what: str) -> _Choice:
-    """Return the value of an enumeration with this name. Raises ParallelError."""
+def parse_choice(kind: type[_Choice], name: _Choice | str, what: str) -> _Choice:
+    """Return the member of an enumeration with this value. Raises ParallelError."""
     try:
         return kind(name)
     except ValueError:
-        known = " and ".join(repr(each.value) for each in kind)
-        raise ParallelError(f"{what} is {name!r}; there are {known}") from None
+        known = " or ".join(repr(each.value) for each in kind)
+        raise ParallelError(f"{what} is {name!r}: use {known}") from None
 
 
 def _is_count(value: object) -> bool:
@@ -170,6 +171,6 @@ def _is_count(value: object) -> bool:
 
 
 def _nearest(number: int, divisor: int) -> str:
-    """Return the multiples on both sides of a number, in words."""
+    """Return the nearest multiples of a divisor, as text: "8 or 16"."""
     below = number // divisor * divisor
     return f"{below} or {below + divisor}" if below else str(divisor)

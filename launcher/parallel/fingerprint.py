@@ -11,57 +11,58 @@ import torch
 from torch import nn
 
 from launcher.errors import ParallelError
-from launcher.parallel.graph import in_order, trace
+from launcher.parallel.graph import order_arguments, trace
 from launcher.shared.partitions.partition_file import Fingerprint
 
 
-def taken(model: nn.Module, arguments: Mapping[str, object]) -> Fingerprint:
-    """Return the fingerprint of a model.
+def compute(model: nn.Module, arguments: Mapping[str, object]) -> Fingerprint:
+    """Return the fingerprint of a model. Raises ParallelError.
 
-    arguments: of one microbatch, by name. Raises ParallelError.
+    arguments: the model's arguments for one microbatch, by name.
     """
     called = trace(model).find_nodes(op="call_module")
     return Fingerprint(
-        parameters={name: _in_words(each) for name, each in model.named_parameters()},
+        parameters={name: _describe(each) for name, each in model.named_parameters()},
         calls=tuple(str(node.target) for node in called),
-        example=tuple(_in_words(each) for each in in_order(model, arguments).values()),
+        example=tuple(_describe(each) for each in order_arguments(model, arguments).values()),
         torch=torch.__version__,
     )
 
 
 def check(found: Fingerprint, of_file: Fingerprint, file: str) -> None:
-    """Reject a file of another model. Raises ParallelError with the first difference."""
+    """Raise ParallelError with the first difference if the file is of another model."""
     for difference in _differences(found, of_file):
         raise ParallelError(
-            f"{file} was made of another model: {difference}; make it anew with `launcher "
-            "partition`"
+            f"{file} was made for another model: {difference}; run `launcher partition` again"
         )
 
 
-def doubts(found: Fingerprint, of_file: Fingerprint, file: str) -> Iterator[str]:
+def caveats(found: Fingerprint, of_file: Fingerprint, file: str) -> Iterator[str]:
     """Yield the reasons why the file's predictions may be off although its cuts are right."""
     if found.example != of_file.example:
         yield (
-            f"{file} was measured with microbatches of {_listed(of_file.example)}, and this job "
-            f"has {_listed(found.example)}: its predictions do not hold"
+            f"{file} was measured with microbatches of {_listed(of_file.example)}, but this job "
+            f"has {_listed(found.example)}: its predictions do not apply"
         )
     if found.torch != of_file.torch:
-        yield f"{file} was made with torch {of_file.torch}, and this is {found.torch}"
+        yield f"{file} was made with torch {of_file.torch}, but this is torch {found.torch}"
 
 
 def _differences(found: Fingerprint, of_file: Fingerprint) -> Iterator[str]:
-    for name, what in found.parameters.items():
-        other = of_file.parameters.get(name)
-        if other is None:
-            yield f"it has no {name} ({what} here){_near(name, of_file.parameters)}"
-        elif other != what:
-            yield f"{name} is {other} in it, and {what} here"
-    for name, what in of_file.parameters.items():
+    for name, here in found.parameters.items():
+        there = of_file.parameters.get(name)
+        if there is None:
+            near = _near(name, of_file.parameters)
+            yield f"the file has no {name} ({here} in this model){near}"
+        elif there != here:
+            yield f"{name} is {there} in the file, but {here} in this model"
+    for name, there in of_file.parameters.items():
         if name not in found.parameters:
-            yield f"it has {name} ({what}), and this model has not{_near(name, found.parameters)}"
-    for here, there in zip_longest(found.calls, of_file.calls):
-        if here != there:
-            yield f"it calls {there or 'nothing'} where this model calls {here or 'nothing'}"
+            near = _near(name, found.parameters)
+            yield f"the file has {name} ({there}), but this model has not{near}"
+    for call, other in zip_longest(found.calls, of_file.calls):
+        if call != other:
+            yield f"the file's model calls {other or 'nothing'} where this has {call or 'nothing'}"
 
 
 def _near(name: str, names: Mapping[str, str]) -> str:
@@ -69,7 +70,7 @@ def _near(name: str, names: Mapping[str, str]) -> str:
     return f", but {near[0]}" if near else ""
 
 
-def _in_words(value: Any) -> str:
+def _describe(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"

@@ -30,9 +30,9 @@ __all__ = ["replicate", "accumulating", "average", "fill", "clip"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Compression:
-    """One of torch's communication hooks. backends: those it runs on; None for all.
+    """One of torch's communication hooks. backends: the backends it supports; None for all.
 
-    state: makes the state that the hook is registered with, from a process group.
+    state: creates the state that the hook is registered with, from a process group.
     """
 
     hook: Callable[..., Any]
@@ -58,8 +58,10 @@ def replicate(
 ) -> DistributedDataParallel:
     """Move the model to this rank's device and average its gradients over all replicas.
 
-    compression: a key of COMPRESSIONS; None sends gradients as they are. options: of
-    DistributedDataParallel. Raises ParallelError.
+    compression: a key of COMPRESSIONS; None sends gradients as they are.
+    options: passed to DistributedDataParallel.
+
+    Raises ParallelError.
     """
     hook = _compression(compression, dist.get_backend(world.dp_group)) if compression else None
     replicated = DistributedDataParallel(
@@ -76,12 +78,12 @@ def replicate(
 def _compression(name: str, backend: str) -> _Compression:
     if name not in COMPRESSIONS:
         known = ", ".join(sorted(COMPRESSIONS))
-        raise ParallelError(f"gradients cannot be compressed as {name!r}: there are {known}")
+        raise ParallelError(f"gradients cannot be compressed as {name!r}: use one of {known}")
     found = COMPRESSIONS[name]
     if found.backends is not None and backend not in found.backends:
         raise ParallelError(
-            f"compression {name!r} needs {' or '.join(found.backends)}, and this job talks over "
-            f"{backend}: use 'fp16'"
+            f"compression {name!r} needs {' or '.join(found.backends)}, but this job communicates "
+            f"over {backend}: use 'fp16'"
         )
     return found
 
@@ -95,8 +97,8 @@ def accumulating(model: nn.Module, *, is_last: bool) -> AbstractContextManager[N
         return _accumulating_shares(model, is_last=is_last)
     if is_last or not isinstance(model, DistributedDataParallel):
         return contextlib.nullcontext()
-    held: AbstractContextManager[None] = model.no_sync()
-    return held
+    no_sync: AbstractContextManager[None] = model.no_sync()
+    return no_sync
 
 
 @contextlib.contextmanager
@@ -146,9 +148,10 @@ def clip(
 ) -> torch.Tensor:
     """Scale the gradients down so that the norm of the whole model is at most `max_norm`.
 
-    Each rank gives the parameters of its own stage. counted: those that make up the norm; the
-    others are copies. Returns the norm before, a scalar, the same on all ranks of a replica. Like
-    torch.nn.utils.clip_grad_norm_, but over all stages.
+    Like torch.nn.utils.clip_grad_norm_, but over all stages; each rank passes the parameters of its
+    own stage. Returns the norm before clipping, a scalar that is equal on all ranks of a replica.
+
+    counted: the parameters that make up the norm; the others are copies.
     """
     own = list(parameters)
     gradients = [each.grad for each in (own if counted is None else counted)]
@@ -156,7 +159,7 @@ def clip(
     if isinstance(norm, DTensor):  # the parameters are sharded
         norm = norm.full_tensor()
     if world.degrees.pipeline > 1:
-        # The same dtype on all stages: one without gradients to count gives a float32 zero.
+        # One dtype on all stages, since the norm of no gradients is a float32 zero.
         square = norm.to(world.device, torch.float64).square()
         dist.all_reduce(square, group=world.pp_group)
         norm = square.sqrt()

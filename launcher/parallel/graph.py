@@ -1,8 +1,8 @@
 """Tracing a model into a graph of the calls of its modules.
 
-Only the code between modules is traced (torch.fx). Modules stay as they are, and so handle train
-and eval mode, buffers, random numbers and shapes themselves. A module becomes a single call if its
-inside cannot be traced, draws random numbers, or behaves differently in eval mode.
+Only the code between modules is traced (torch.fx). Modules stay as they are, so they handle
+train and eval mode, buffers, random numbers and shapes themselves. A module becomes a single call
+if its inside cannot be traced, draws random numbers, or behaves differently in eval mode.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def trace(model: nn.Module) -> fx.Graph:
             return graphs[0]
         if not changing:
             raise ParallelError(
-                f"the forward of {type(model).__name__} does something else in eval mode: move "
+                f"the forward of {type(model).__name__} behaves differently in eval mode: move "
                 "what depends on `training` into a module of its own (nn.Dropout for F.dropout)"
             )
         kept.add(changing)
@@ -48,42 +48,42 @@ def trace(model: nn.Module) -> fx.Graph:
 
 def _trace_in(training: bool, model: nn.Module, whole: Collection[str]) -> fx.Graph:
     what = f"the forward of {type(model).__name__}"
-    with in_mode(model, training=training), undrawn() as has_drawn:
+    with in_mode(model, training=training), preserved_random_state() as has_drawn:
         try:
             graph = _Tracer(whole).trace(model)
         except _UNTRACEABLE as error:
             raise ParallelError(
-                f"{what} cannot be followed from module to module: {error}; move what depends on "
-                "the values of tensors, or is under torch.no_grad or torch.autocast, into a module "
-                "of its own"
+                f"{what} cannot be traced from module to module: {error}; move code that depends "
+                "on the values of tensors, or runs under torch.no_grad or torch.autocast, into a "
+                "module of its own"
             ) from error
         if has_drawn():
             raise ParallelError(
-                f"{what} draws random numbers, which would be the same in each step: move what "
-                "draws them into a module of its own"
+                f"{what} draws random numbers, which would be the same in each step: move that "
+                "code into a module of its own"
             )
     return graph
 
 
 @contextlib.contextmanager
-def undrawn() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether random numbers were drawn; then restore the states."""
-    python, torchs = random.getstate(), torch.get_rng_state()
-    numpys: Any = np.random.get_state()
+def preserved_random_state() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether random numbers were drawn; restore states at exit."""
+    python, torch_state = random.getstate(), torch.get_rng_state()
+    numpy_state: Any = np.random.get_state()
 
     def has_drawn() -> bool:
         return (
             random.getstate() != python
-            or not torch.equal(torch.get_rng_state(), torchs)
-            or not all(map(np.array_equal, np.random.get_state(), numpys))
+            or not torch.equal(torch.get_rng_state(), torch_state)
+            or not all(map(np.array_equal, np.random.get_state(), numpy_state))
         )
 
     try:
         yield has_drawn
     finally:
         random.setstate(python)
-        np.random.set_state(numpys)
-        torch.set_rng_state(torchs)
+        np.random.set_state(numpy_state)
+        torch.set_rng_state(torch_state)
 
 
 @contextlib.contextmanager
@@ -103,11 +103,11 @@ def _first_difference(one: fx.Graph, other: fx.Graph) -> str | None:
     for pair in itertools.zip_longest(one.nodes, other.nodes):
         nodes = [node for node in pair if node is not None]
         if len({node.format_node() for node in nodes}) + len(pair) - len(nodes) > 1:
-            return max(map(_home, nodes), key=len)
+            return max(map(_calling_module, nodes), key=len)
     return None
 
 
-def _home(node: fx.Node) -> str:
+def _calling_module(node: fx.Node) -> str:
     """Return the module whose code makes a call."""
     inside = [str(path) for path, _ in node.meta.get("nn_module_stack", {}).values()]
     if node.op == "call_module" and inside[-1:] == [str(node.target)]:
@@ -116,7 +116,7 @@ def _home(node: fx.Node) -> str:
 
 
 class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
-    """Traces into containers as far as it can. whole: the modules that it does not trace into."""
+    """Traces into containers as far as possible. whole: modules that are not traced into."""
 
     def __init__(self, whole: Collection[str]) -> None:
         super().__init__()
@@ -125,8 +125,8 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
 
     def create_node(self, *args: object, **kwargs: object) -> fx.Node:
         """Create a node, unless a context that a graph would lose surrounds it."""
-        if _mode() != self._outside:  # a graph would lose it
-            raise fx.proxy.TraceError("torch.no_grad or torch.autocast is about a part of it")
+        if _mode() != self._outside:
+            raise fx.proxy.TraceError("a part of it runs under torch.no_grad or torch.autocast")
         return super().create_node(*args, **kwargs)
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
@@ -136,8 +136,8 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
         if "forward" in vars(module):  # it was replaced, for example to recompute activations
             return True
         # torch's own layers (attention, LSTM) are leaves; its containers are not.
-        is_torchs = type(module).__module__.startswith("torch.nn")
-        return is_torchs and not isinstance(module, nn.Sequential)
+        is_torch_state = type(module).__module__.startswith("torch.nn")
+        return is_torch_state and not isinstance(module, nn.Sequential)
 
     def call_module(
         self,
@@ -148,7 +148,7 @@ class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
     ) -> object:
         """Trace into a module, or record it as one call if that fails or draws random numbers."""
         before = next(iter(reversed(self.graph.nodes)), None)
-        with contextlib.suppress(*_UNTRACEABLE), undrawn() as has_drawn:
+        with contextlib.suppress(*_UNTRACEABLE), preserved_random_state() as has_drawn:
             called = super().call_module(m, forward, args, kwargs)
             if not has_drawn():
                 return called
@@ -177,7 +177,7 @@ def holds_tensors(value: Any) -> bool:
     return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
 
 
-def in_order(model: nn.Module, arguments: Mapping[str, object]) -> dict[str, object]:
+def order_arguments(model: nn.Module, arguments: Mapping[str, object]) -> dict[str, object]:
     """Return a model's arguments in the order of its forward's parameters."""
     return {
         name: arguments[name] for name in signature(model.forward).parameters if name in arguments

@@ -15,14 +15,14 @@ from launcher.parallel.context import ParallelContext
 _FEW = 16
 
 
-def warn_of_few(model: nn.Module, samples: int) -> None:
-    """Warn when batch norms see few samples at once."""
+def warn_about_small_batches(model: nn.Module, samples: int) -> None:
+    """Warn if batch norms see few samples at once."""
     norms = [name for name, each in model.named_modules() if isinstance(each, _BatchNorm)]
     if norms and samples < _FEW:
         warnings.warn(
-            f"{norms[0]} and {len(norms) - 1} other batch norms see {samples} samples at once, "
-            f"those of one microbatch of one replica; below {_FEW} this costs accuracy: use larger "
-            "microbatches, group norm, or in data parallel training on GPUs synchronized()",
+            f"{norms[0]} and {len(norms) - 1} other batch norms compute statistics over {samples} "
+            f"samples (one microbatch of one replica); fewer than {_FEW} cost accuracy: use larger "
+            "microbatches, group norm, or synchronized() in data-parallel training on GPUs",
             stacklevel=3,
         )
 
@@ -30,14 +30,14 @@ def warn_of_few(model: nn.Module, samples: int) -> None:
 def synchronized(model: nn.Module, world: ParallelContext) -> nn.Module:
     """Replace batch norms by torch.nn.SyncBatchNorm, over the batches of all replicas.
 
-    Call it before `replicate`. Raises ParallelError for stages, whose microbatches it would not see
-    together, and without GPUs, since torch supports it only there.
+    Call it before `replicate`. Raises ParallelError for a pipeline, whose microbatches are
+    normalized separately, and without GPUs, which torch requires.
     """
     if world.degrees.pipeline > 1:
         raise ParallelError(
-            f"batch norms of {world.degrees.pipeline} stages cannot be synchronized: each "
-            "microbatch has statistics of its own; use group norm"
+            f"batch norms cannot be synchronized in a pipeline of {world.degrees.pipeline} stages, "
+            "where each microbatch has its own statistics: use group norm"
         )
     if world.device.type == "cpu":
-        raise ParallelError("torch synchronizes batch norms on GPUs only: use group norm here")
+        raise ParallelError("torch synchronizes batch norms only on GPUs: use group norm")
     return nn.SyncBatchNorm.convert_sync_batchnorm(model, world.dp_group)

@@ -1,8 +1,8 @@
 """Pipeline training: stages on their own ranks, over torch.distributed.pipelining.
 
 Corrects cases that torch.distributed.pipelining gets silently wrong: stages run exactly once per
-microbatch, tied parameters get the gradients of all stages, and whatever cannot be exact is
-refused.
+microbatch, tied parameters get the gradients of all stages, and models for which this is
+impossible raise an error.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from torch import nn
 from torch.amp import GradScaler
 
 from launcher.errors import ParallelError
-from launcher.parallel import planned
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.parallel.dims import ParallelDims, named
+from launcher.parallel.dims import ParallelDims, parse_choice
 from launcher.parallel.gradients import average, clip
-from launcher.parallel.graph import in_order
+from launcher.parallel.graph import order_arguments
 from launcher.parallel.merge_stages import assign_unused, merge_stages
-from launcher.parallel.norms import warn_of_few
+from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.randomness import Randomness
-from launcher.parallel.schedules import scheduled
+from launcher.parallel.resolve_starts import resolve_starts
+from launcher.parallel.schedules import make_schedule
 from launcher.parallel.sections import Section
-from launcher.parallel.shapes import Shapes, reshaped, shapes
+from launcher.parallel.shapes import Shapes, reshape_stages, shapes
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.ties import Ties, tied_names
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss
@@ -41,16 +41,19 @@ __all__ = ["Pipeline"]
 class Pipeline:
     """A model whose stages are on the ranks of a replica; each rank holds only its own stages.
 
-    model: on the CPU, the same on all ranks. The pipeline takes it over and empties the parameters
-        of other stages. starts: the module at which each stage but the first begins, or Pins.
+    model: the model, on the CPU and equal on all ranks. The pipeline takes it over and empties the
+        parameters of other stages.
+    starts: the module at which each stage but the first begins, or Pins.
     example: the model's arguments by name, for one microbatch.
-    seed: of random numbers in its modules (dropout); the same numbers with any number of stages.
-    loss: of the model's output and the targets of one microbatch; the mean over its samples.
-    valid: counts the valid targets among them, where not all are: see `weights`.
-    precision: of the forward passes and the loss: see `precision`.
-    starts, schedule and precision default to the job's settings.
+    loss: computes the mean loss over the samples of one microbatch, from the model's output and the
+        targets.
+    valid: counts the valid targets of a microbatch, if not all are valid; see `weights`.
+    precision: the precision of the forward passes and the loss; see `precision`.
+    seed: the seed of random numbers in modules (dropout), which are the same with any number of
+        stages.
 
-    Raises ParallelError for models that cannot be cut there, or not exactly.
+    starts, schedule and precision default to the job's settings. Raises ParallelError for a model
+    that cannot be cut at these modules, or not without changing its results.
     """
 
     def __init__(
@@ -68,8 +71,8 @@ class Pipeline:
     ) -> None:
         degrees, job = world.degrees, world.job
         if starts is None:
-            starts = planned.starts(model, world, example)
-        schedule = named(Schedule, schedule or job.schedule, "schedule")
+            starts = resolve_starts(model, world, example)
+        schedule = parse_choice(Schedule, schedule or job.schedule, "schedule")
         self._world = world
         #: Later names of tied parameters in the whole model, each with the first name.
         self.tied = tied_names(model)
@@ -99,16 +102,18 @@ class Pipeline:
         self._sums = _Sums()
         parts = degrees.microbatches * degrees.accumulation
         self._loss = MeanLoss(loss, parts) if valid is None else WeightedLoss(loss, valid)
-        self._schedule = scheduled(
+        self._schedule = make_schedule(
             schedule,
-            [section.placed(world) for section in own],
+            [section.pipeline_stage(world) for section in own],
             degrees,
-            self._weigh,
+            self._weighted_loss,
         )
         if self._world.rank == 0:
-            warn_of_few(model, next(map(len, filter(torch.is_tensor, example.values())), 0))
+            warn_about_small_batches(
+                model, next(map(len, filter(torch.is_tensor, example.values())), 0)
+            )
         self._kind = schedule
-        self._like = shapes(in_order(model, example).values())
+        self._like = shapes(order_arguments(model, example).values())
         self._schedules = {self._like: self._schedule}
 
     @property
@@ -131,7 +136,7 @@ class Pipeline:
         self.module.train(mode)
 
     def expect(self, *arguments: torch.Tensor) -> None:
-        """Expect microbatches like these arguments from now on, whatever the shapes of the example.
+        """Expect microbatches of the shapes of these arguments from now on.
 
         All ranks of a replica call it, before a batch of another size or length.
         """
@@ -139,10 +144,14 @@ class Pipeline:
         if self._like not in self._schedules:
             own = {section.number: section.stage for section in self._sections}
             with self._autocasting():
-                found = reshaped(own, arguments, self._world)
-            placed = [each.placed(self._world, found[each.number]) for each in self._sections]
+                found = reshape_stages(own, arguments, self._world)
+            placed = [
+                each.pipeline_stage(self._world, found[each.number]) for each in self._sections
+            ]
             degrees = self._world.degrees
-            self._schedules[self._like] = scheduled(self._kind, placed, degrees, self._weigh)
+            self._schedules[self._like] = make_schedule(
+                self._kind, placed, degrees, self._weighted_loss
+            )
         self._schedule = self._schedules[self._like]
 
     def step(
@@ -154,11 +163,13 @@ class Pipeline:
     ) -> torch.Tensor:
         """Run the forward and backward pass of a batch, in microbatches; add to the gradients.
 
-        arguments: of the model, for the whole batch of this replica; needed in the first stage.
-        target: needed in the last. is_last: the last of the batches that are accumulated for one
-        optimizer step; the gradients are then averaged over all replicas. scaler: scales the
-        gradients; see `precision.scaler`. Returns the mean loss of this replica's batch, on all its
-        ranks.
+        Returns the mean loss of this replica's batch, on all ranks of the replica.
+
+        arguments: the model's arguments for the replica's whole batch, on the first stage.
+        target: the targets, on the last stage.
+        is_last: true for the last of the batches that are accumulated for one optimizer step; the
+            gradients are then averaged over all replicas.
+        scaler: scales the gradients; see `precision.scaler`.
         """
         self._run(self._schedule.step, arguments, target, scaler)
         self.steps += 1
@@ -173,13 +184,13 @@ class Pipeline:
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
         """
-        with torch.no_grad(), self._loss.uncounted():
+        with torch.no_grad(), self._loss.without_counting():
             self._run(self._schedule.eval, arguments, target, None)
             return self._broadcast_loss()
 
     def _run(
         self,
-        way: Callable[..., Any],
+        run: Callable[..., Any],
         arguments: tuple[torch.Tensor, ...],
         target: Any,
         scaler: GradScaler | None,
@@ -189,17 +200,17 @@ class Pipeline:
             self._check_batch(arguments)
         self._sums = _Sums(scaler=scaler)
         for section in self._sections:
-            section.begin(self._announce)
-        way(
+            section.begin(self._on_microbatch)
+        run(
             *(arguments if self.is_first else ()),
             target=target if self.is_last else None,
             return_outputs=False,
         )
 
-    def _weigh(self, output: object, target: object) -> torch.Tensor:
+    def _weighted_loss(self, output: object, target: object) -> torch.Tensor:
         """Return a microbatch's share of the loss, for the backward pass."""
         with self._autocasting():
-            loss, weight = self._loss(self._sections[-1].whole(output), target)
+            loss, weight = self._loss(self._sections[-1].unflatten(output), target)
         self._sums.losses.append(loss.detach())
         self._sums.weight += weight
         scaler = self._sums.scaler
@@ -208,7 +219,7 @@ class Pipeline:
     def clip(self, max_norm: float) -> torch.Tensor:
         """Scale the gradients down so that the norm of the whole model is at most `max_norm`.
 
-        Returns the norm before. A tied parameter counts once.
+        Returns the norm before clipping. A tied parameter counts once.
         """
         own = self._ties.counted(self.parameters())
         return clip(self.parameters(), max_norm, self._world, counted=own)
@@ -217,8 +228,8 @@ class Pipeline:
         """Return the parameters of this rank's stages."""
         return list(self.module.parameters())
 
-    def _announce(self, stage: Stage, microbatch: int) -> None:
-        self._randomness.at(
+    def _on_microbatch(self, stage: Stage, microbatch: int) -> None:
+        self._randomness.set_position(
             step=self.steps,
             replica=self._world.dp_rank,
             microbatch=microbatch,
@@ -230,13 +241,15 @@ class Pipeline:
         for each in arguments:
             if each.shape[0] % count:
                 raise ParallelError(
-                    f"a batch of {each.shape[0]} samples cannot be cut into {count} microbatches "
-                    "of one size: choose a batch size that it divides, and drop_last=True"
+                    f"a batch of {each.shape[0]} samples cannot be split into {count} microbatches "
+                    f"of equal size: use a batch size that is divisible by {count}, and "
+                    "drop_last=True"
                 )
         if (found := shapes(each.chunk(count)[0] for each in arguments)) != self._like:
             raise ParallelError(
-                f"the microbatches of this batch are {_words(found)}, and those before were "
-                f"{_words(self._like)}: call expect() on all ranks of the replica first"
+                f"the microbatches of this batch have the shapes {_describe(found)}, but the "
+                f"pipeline expects {_describe(self._like)}: call expect() on all ranks of the "
+                "replica first"
             )
 
     def _broadcast_loss(self) -> torch.Tensor:
@@ -258,7 +271,7 @@ class _Sums:
     weight: float = 0.0
 
 
-def _words(like: Shapes) -> str:
+def _describe(like: Shapes) -> str:
     return ", ".join(f"{tuple(shape)} {dtype}" for shape, dtype in like)
 
 
@@ -266,14 +279,14 @@ def _check_count(count: int, starts: Sequence[str] | Pins, degrees: ParallelDims
     if count == degrees.stages:
         return
     each = f" x {degrees.virtual_stages}" if degrees.virtual_stages > 1 else ""
-    mend = (
+    fix = (
         f"pin modules to the stages 0 to {degrees.stages - 1}"
         if isinstance(starts, Pins)
         else "name the first module of each stage but the first"
     )
     made = "pins" if isinstance(starts, Pins) else f"{len(starts)} starts"
     raise ParallelError(
-        f"{made} make {count} stages, and the pipeline has {degrees.pipeline}{each}: {mend}"
+        f"{made} make {count} stages, but the pipeline has {degrees.pipeline}{each}: {fix}"
     )
 
 

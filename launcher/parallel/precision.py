@@ -11,7 +11,7 @@ import torch
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.dims import named
+from launcher.parallel.dims import parse_choice
 
 
 class Precision(str, enum.Enum):
@@ -35,7 +35,7 @@ def autocasting(
     """
     if precision is None:
         return nullcontext
-    dtype = named(Precision, precision, "precision").dtype
+    dtype = parse_choice(Precision, precision, "precision").dtype
     return lambda: torch.autocast(device.type, dtype)
 
 

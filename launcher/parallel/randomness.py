@@ -1,6 +1,6 @@
 """Random numbers that depend on the module that draws them, not on the process that runs it.
 
-Otherwise dropout in a pipeline would drop other elements than in one process, and others again with
+Otherwise dropout would drop different elements in a pipeline than in one process, and again with
 another number of stages. Each call of a module that draws random numbers is seeded by the step, the
 replica, the microbatch, the module's name and the number of its earlier calls in that microbatch.
 """
@@ -30,28 +30,28 @@ class Randomness:
 
     def __init__(self, model: nn.Module, drawing: Iterable[str], seed: int = 0) -> None:
         self._seed = seed
-        self._place: tuple[int, int, int] = (0, 0, 0)
+        self._position: tuple[int, int, int] = (0, 0, 0)
         self._calls: Counter[str] = Counter()
         self._outside: list[_States] = []
         for name in drawing:
             module = model.get_submodule(name)
-            module.register_forward_pre_hook(self._enter(name, of_all=not _is_torchs(module)))
+            module.register_forward_pre_hook(self._enter(name, of_all=not _is_torch_module(module)))
             module.register_forward_hook(self._leave, always_call=True)
 
-    def at(
+    def set_position(
         self, *, step: int, replica: int, microbatch: int, earlier: Mapping[str, int] = _NONE
     ) -> None:
         """Set the step, replica and microbatch that the following calls belong to.
 
         earlier: number of calls of each module in earlier stages of this microbatch.
         """
-        self._place = (step, replica, microbatch)
+        self._position = (step, replica, microbatch)
         self._calls = Counter(earlier)
 
     def _enter(self, name: str, *, of_all: bool) -> Any:
         def enter(module: nn.Module, arguments: Any) -> None:
             self._outside.append(_States(of_all=of_all))
-            key = (self._seed, *self._place, name, self._calls[name])
+            key = (self._seed, *self._position, name, self._calls[name])
             self._calls[name] += 1
             _seed(_seed_of(key), of_all=of_all)
 
@@ -65,20 +65,20 @@ class Randomness:
 def seeded(*key: object) -> Iterator[None]:
     """Seed the generators by a key within the context, and restore them afterwards."""
     outside = _States(of_all=True)
-    seed_at(*key)
+    seed_from(*key)
     try:
         yield
     finally:
         outside.restore()
 
 
-def _is_torchs(module: nn.Module) -> bool:
+def _is_torch_module(module: nn.Module) -> bool:
     """Return whether all its modules are torch's own; such layers use only torch's generators."""
     return all(type(each).__module__.startswith("torch.nn.") for each in module.modules())
 
 
 class _States:
-    """The random states of this process. of_all: Python's and numpy's too, which takes longer."""
+    """Random states of this process. of_all: include Python's and numpy's, which takes longer."""
 
     def __init__(self, *, of_all: bool) -> None:
         self._others = (random.getstate(), np.random.get_state()) if of_all else None
@@ -87,17 +87,17 @@ class _States:
 
     def restore(self) -> None:
         if self._others is not None:
-            python, numpys = self._others
+            python, numpy_state = self._others
             random.setstate(python)
-            np.random.set_state(numpys)
+            np.random.set_state(numpy_state)
         torch.set_rng_state(self._torch)
         if self._devices:
             torch.cuda.set_rng_state_all(self._devices)
 
 
-def seed_at(*place: object) -> None:
+def seed_from(*position: object) -> None:
     """Seed this process's generators by a position in the training, reproducibly."""
-    _seed(_seed_of(place), of_all=True)
+    _seed(_seed_of(position), of_all=True)
 
 
 def _seed_of(key: tuple[object, ...]) -> int:

@@ -15,10 +15,10 @@ from launcher.errors import ParallelError
 def recompute(model: nn.Module, names: Iterable[str]) -> None:
     """Recompute the activations within some modules; only the inputs of each are kept.
 
-    names: of modules; a list of modules stands for each of its entries. Their names, parameters and
-    results do not change. A pipeline treats each as one module: it is not cut within, and all its
-    random numbers come from one seed.
-    Raises ParallelError.
+    Names, parameters and results do not change. A pipeline treats each of them as one module: it is
+    not cut inside, and all its random numbers come from one seed. Raises ParallelError.
+
+    names: names of modules; that of a ModuleList stands for each of its entries.
     """
     found = [each for name in names for each in _modules(model, name)]
     for name, module in found:
@@ -33,7 +33,7 @@ def _modules(model: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
     except AttributeError:
         known = ", ".join(each for each, _ in model.named_children())
         raise ParallelError(
-            f"{name!r} shall be computed again, and the model has no such module: it has {known}"
+            f"{name!r} is to be recomputed, but the model has no such module: it has {known}"
         ) from None
     if isinstance(module, nn.ModuleList):
         for child in module.named_children():
@@ -46,6 +46,6 @@ def _check_statistics(name: str, module: nn.Module) -> None:
     for inner, each in module.named_modules(prefix=name):
         if isinstance(each, _NormBase) and each.track_running_stats:
             raise ParallelError(
-                f"{name} cannot be computed again: {inner} would count each batch twice; leave "
-                "it out, or give that norm track_running_stats=False"
+                f"{name} cannot be recomputed, because {inner} would count each batch twice in its "
+                "running statistics: leave it out, or set track_running_stats=False"
             )

@@ -22,7 +22,7 @@ PipelineSchedule: TypeAlias = (
 )
 
 
-def scheduled(
+def make_schedule(
     schedule: Schedule,
     stages: Sequence[PipelineStage],
     degrees: ParallelDims,
@@ -30,19 +30,20 @@ def scheduled(
 ) -> PipelineSchedule:
     """Return a schedule over this rank's stages; gradients are sums over the microbatches.
 
-    loss: of a last stage's output and the targets of one microbatch. Raises ParallelError.
+    loss: computes the loss of the last stage's output and the targets, for one microbatch. Raises
+    ParallelError.
     """
     check(schedule, degrees)
     # With scale_grads, torch would scale the gradients of earlier batches again.
     options: dict[str, Any] = {"loss_fn": loss, "scale_grads": False}
-    many, several = degrees.microbatches, list(stages)
+    microbatches, stages = degrees.microbatches, list(stages)
     if schedule is Schedule.SIMPLE:
-        return ScheduleGPipe(several[0], many, **options)
+        return ScheduleGPipe(stages[0], microbatches, **options)
     if schedule is Schedule.ZERO_BUBBLE:
-        return ScheduleInterleavedZeroBubble(several, many, **options)
+        return ScheduleInterleavedZeroBubble(stages, microbatches, **options)
     if degrees.virtual_stages > 1:
-        return ScheduleInterleaved1F1B(several, many, **options)
-    return Schedule1F1B(several[0], many, **options)
+        return ScheduleInterleaved1F1B(stages, microbatches, **options)
+    return Schedule1F1B(stages[0], microbatches, **options)
 
 
 def check(schedule: Schedule, degrees: ParallelDims) -> None:

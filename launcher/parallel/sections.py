@@ -18,9 +18,9 @@ from launcher.parallel.stages import Stage, Value
 class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
     """A stage whose output is a flat tuple of contiguous tensors.
 
-    number: among all stages. is_split: whether the backward pass computes input gradients first and
+    number: among all stages. is_split: true if the backward pass computes input gradients first and
         weight gradients later. torch then detaches outputs in place, which breaks views and what
-        autograd has saved of them. autocasting: makes the context of a forward pass.
+        autograd has saved of them. autocasting: creates the context of a forward pass.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
         self.stage = stage
         self.number = number
         self._module = stage.module
-        self._left: tuple[list[Any], TreeSpec] | None = None
-        self._announce: Callable[[Stage, int], None] = lambda stage, microbatch: None
+        self._output_structure: tuple[list[Any], TreeSpec] | None = None
+        self._on_microbatch: Callable[[Stage, int], None] = lambda stage, microbatch: None
         self._microbatch = 0
 
-    def begin(self, announce: Callable[[Stage, int], None]) -> None:
-        """Start a batch. announce: called before each microbatch, with its number."""
-        self._announce, self._microbatch = announce, 0
+    def begin(self, on_microbatch: Callable[[Stage, int], None]) -> None:
+        """Start a batch. on_microbatch: called before each microbatch, with its number."""
+        self._on_microbatch, self._microbatch = on_microbatch, 0
 
     def forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
         """Run the stage on one microbatch and return its output tensors."""
-        self._announce(self.stage, self._microbatch)  # schedules run them in order
+        self._on_microbatch(self.stage, self._microbatch)  # schedules run them in order
         self._microbatch += 1
         if self._is_split:
             for each in arguments:
@@ -55,7 +55,7 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
                     each.register_hook(torch.Tensor.contiguous)  # it is sent as it is
         with self._autocasting():
             leaves, spec = tree_flatten(self._module(*arguments))
-        self._left = [None if torch.is_tensor(leaf) else leaf for leaf in leaves], spec
+        self._output_structure = [None if torch.is_tensor(leaf) else leaf for leaf in leaves], spec
         return tuple(self._sendable(leaf) for leaf in leaves if torch.is_tensor(leaf))
 
     def _sendable(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -63,14 +63,14 @@ class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
             return tensor.clone(memory_format=torch.contiguous_format)
         return tensor.contiguous()
 
-    def whole(self, tensors: torch.Tensor | tuple[torch.Tensor, ...]) -> Any:
+    def unflatten(self, tensors: torch.Tensor | tuple[torch.Tensor, ...]) -> Any:
         """Rebuild the structure that the stage returned from its output tensors."""
-        assert self._left is not None  # schedules call this after a forward pass
-        rest = iter((tensors,) if torch.is_tensor(tensors) else tensors)
-        leaves, spec = self._left
-        return tree_unflatten([next(rest) if leaf is None else leaf for leaf in leaves], spec)
+        assert self._output_structure is not None  # schedules call this after a forward pass
+        remaining = iter((tensors,) if torch.is_tensor(tensors) else tensors)
+        leaves, spec = self._output_structure
+        return tree_unflatten([next(remaining) if leaf is None else leaf for leaf in leaves], spec)
 
-    def placed(self, world: ParallelContext, like: Stage | None = None) -> PipelineStage:
+    def pipeline_stage(self, world: ParallelContext, like: Stage | None = None) -> PipelineStage:
         """Return a PipelineStage with given shapes; torch would run it once more to infer them.
 
         like: the stage for other shapes.

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.graph import undrawn
+from launcher.parallel.graph import preserved_random_state
 from launcher.parallel.stages import Stage, Value, on_meta
 
 Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
@@ -23,7 +23,7 @@ def shapes(arguments: Iterable[object]) -> Shapes:
     return tuple((each.shape, each.dtype) for each in arguments if isinstance(each, torch.Tensor))
 
 
-def reshaped(
+def reshape_stages(
     own: Mapping[int, Stage], arguments: Sequence[torch.Tensor], world: ParallelContext
 ) -> dict[int, Stage]:
     """Return this rank's stages, by number, for such arguments of one microbatch.
@@ -32,18 +32,18 @@ def reshaped(
     call it.
     """
     found: dict[int, Stage] = {}
-    left: tuple[Value, ...] = ()
+    outputs: tuple[Value, ...] = ()
     for number in range(world.degrees.stages):
-        taken, holder = left, world.degrees.holder(number)
+        inputs, holder = outputs, world.degrees.holder(number)
         if number in own:
-            given = [_zeros(value, world) for value in taken] if number else arguments
-            left = _run(own[number], given)
-            found[number] = replace(own[number], inputs=taken, outputs=left)
-        told = [left]
+            given = [_zeros(value, world) for value in inputs] if number else arguments
+            outputs = _run(own[number], given)
+            found[number] = replace(own[number], inputs=inputs, outputs=outputs)
+        broadcast = [outputs]
         dist.broadcast_object_list(
-            told, group=world.pp_group, group_src=holder, device=world.device
+            broadcast, group=world.pp_group, group_src=holder, device=world.device
         )
-        left = told[0]
+        outputs = broadcast[0]
     return found
 
 
@@ -53,7 +53,7 @@ def _zeros(value: Value, world: ParallelContext) -> torch.Tensor:
 
 
 def _run(stage: Stage, arguments: Sequence[torch.Tensor]) -> tuple[Value, ...]:
-    with torch.enable_grad(), undrawn(), _kept_buffers(stage.module):
+    with torch.enable_grad(), preserved_random_state(), _kept_buffers(stage.module):
         leaves = tree_leaves(stage.module(*arguments))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     return tuple(

@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.dims import named
+from launcher.parallel.dims import parse_choice
 from launcher.parallel.precision import Precision
 
 
@@ -26,13 +26,14 @@ def shard(
 
     Blocks, the entries of its ModuleLists, are gathered one by one when they run; the rest is
     gathered as a whole. Parameters become DTensors under their own names. Run backward passes
-    within `gradients.accumulating`, which handles parameters that no replica used. precision: of
-    the forward and backward pass; gradients are reduced in 32 bits. Raises ParallelError with a
-    pipeline, whose stages already divide the model.
+    within `gradients.accumulating`, which handles parameters that no replica used. Raises
+    ParallelError with a pipeline, whose stages already divide the model.
+
+    precision: the precision of the forward and backward pass; gradients are reduced in 32 bits.
     """
     if world.degrees.pipeline > 1:
         raise ParallelError(
-            f"a model in {world.degrees.pipeline} stages cannot be sharded as well: use "
+            f"a model in {world.degrees.pipeline} pipeline stages cannot be sharded as well: use "
             "pipeline=1, or no sharding"
         )
     mesh, policy = world.mesh["dp"], _policy(precision)
@@ -40,7 +41,7 @@ def shard(
     units = [*_blocks(model), model]
     for unit in units:
         fully_shard(unit, mesh=mesh, mp_policy=policy)
-    # Otherwise replicas that use different parameters would sum gradients of different ones.
+    # Otherwise replicas that use different parameters would add up gradients of different ones.
     cast(FSDPModule, model).set_reduce_scatter_unused_params(True)
     model.parameter_uses = Uses(model, units, world.dp_group)
     return model
@@ -73,10 +74,10 @@ class Uses:
                 continue
             self._watched.add(id(parameter))
             if parameter.requires_grad:
-                note = functools.partial(self._note, name)
-                parameter.register_post_accumulate_grad_hook(note)
+                hook = functools.partial(self._record_use, name)
+                parameter.register_post_accumulate_grad_hook(hook)
 
-    def _note(self, name: str, parameter: torch.Tensor) -> None:
+    def _record_use(self, name: str, parameter: torch.Tensor) -> None:
         self._used.add(name)
 
     def drop_unused_gradients(self, model: nn.Module) -> None:
@@ -94,7 +95,7 @@ class Uses:
 def _policy(precision: Precision | str | None) -> MixedPrecisionPolicy:
     if precision is None:
         return MixedPrecisionPolicy()
-    dtype = named(Precision, precision, "precision").dtype
+    dtype = parse_choice(Precision, precision, "precision").dtype
     return MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
 
 

@@ -1,8 +1,8 @@
 """Cutting a model into stages, each a module whose outputs are the next one's inputs.
 
 A value that a later stage needs travels through all stages in between. Values that are not tensors
-(a size, a flag) are computed again where they are needed. Modules and parameters keep their names
-in the model. A parameter that two stages use is in both, and its gradients must be added.
+(a size, a flag) are recomputed where they are needed. Modules and parameters keep their names in
+the model. A parameter that two stages use is in both, and its gradients must be added.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import fx, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
-from launcher.parallel.cuts import Pins, check_in_place, placed
-from launcher.parallel.graph import holds_tensors, in_mode, trace, undrawn
+from launcher.parallel.cuts import Pins, assign_stages, check_in_place
+from launcher.parallel.graph import holds_tensors, in_mode, preserved_random_state, trace
 
 #: Operators like x += y.
 _IN_PLACE = tuple(vars(operator)[f"i{name}"] for name in ("add", "sub", "mul", "truediv", "pow"))
@@ -38,7 +38,7 @@ class Stage:
     """A part of a model. inputs, outputs: values from the previous stage and for the next one.
 
     The first stage takes the model's arguments (none of them in `inputs`). The last returns the
-    model's output tensors, in the order of torch's pytrees. drawing: its modules that draw random
+    model's output tensors, in the order of torch's pytrees. drawing: the modules that draw random
     numbers, each with the number of its calls in earlier stages.
     """
 
@@ -59,8 +59,8 @@ def cut(
     """
     graph = trace(model)
     inspection = StageInspection(model, graph)
-    values = inspection.at(arguments)
-    stage_of = placed(graph, cuts, values)
+    values = inspection.run_example(arguments)
+    stage_of = assign_stages(graph, cuts, values)
     return list(_Cutter(model, graph, stage_of, inspection).stages(max(stage_of.values()) + 1))
 
 
@@ -74,15 +74,15 @@ class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any
         #: The modules that draw random numbers in train mode.
         self.drawing: set[str] = set()
 
-    def at(self, arguments: Mapping[str, object]) -> dict[fx.Node, object]:
+    def run_example(self, arguments: Mapping[str, object]) -> dict[fx.Node, object]:
         """Return the values of all nodes for these arguments."""
         given = list(self._in_order(arguments))
         buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         try:
-            with torch.enable_grad(), undrawn(), in_mode(self._model, training=True):
+            with torch.enable_grad(), preserved_random_state(), in_mode(self._model, training=True):
                 self.run(*given)
         except TypeError as error:
-            raise self._refusal(arguments, error) from error
+            raise self._explain(arguments, error) from error
         finally:
             with torch.no_grad():
                 for name, buffer in self._model.named_buffers():
@@ -91,23 +91,22 @@ class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any
 
     def run_node(self, n: fx.Node) -> Any:
         """Run a node and record its value and whether its module drew random numbers."""
-        with undrawn() as has_drawn:
+        with preserved_random_state() as has_drawn:
             value = super().run_node(n)
             if n.op == "call_module" and has_drawn():
                 self.drawing.add(str(n.target))
         self.values[n] = tree_map_only(torch.Tensor, on_meta, value)
         return value
 
-    def _refusal(self, arguments: Mapping[str, object], error: TypeError) -> Exception:
+    def _explain(self, arguments: Mapping[str, object], error: TypeError) -> Exception:
         """Return the error to raise; explain it if the model was called without some arguments."""
         names = [str(node.target) for node in self.module.graph.find_nodes(op="placeholder")]
         if not (missing := [name for name in names if name not in arguments]):
             return error
         first, *_ = str(error).splitlines()
         return ParallelError(
-            f"{type(self._model).__name__} fails without {', '.join(missing)}: "
-            f"{first}; a model is "
-            "followed as if it got all its arguments: give them in the example, or move what asks "
+            f"{type(self._model).__name__} fails without {', '.join(missing)}: {first}; a model is "
+            "traced with all its arguments: give them in the example, or move the code that tests "
             "for them into a module of its own"
         )
 
@@ -117,14 +116,14 @@ class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any
                 yield arguments[str(node.target)]
             elif str(node.target).startswith("*"):
                 raise ParallelError(
-                    f"the forward of {type(self._model).__name__} takes {node.target}: give each "
-                    "of its arguments a name"
+                    f"the forward of {type(self._model).__name__} takes {node.target}: name each "
+                    "argument in its signature"
                 )
             elif node.args:
                 yield node.args[0]
             else:
                 raise ParallelError(
-                    f"the example has no {node.target}, which the model must be given"
+                    f"the example lacks the required argument {node.target} of the model"
                 )
 
 
@@ -161,8 +160,8 @@ class _Cutter:
         wanted: list[fx.Node] = []  # by later stages
         built = []
         for stage in reversed(range(count)):
-            made, wanted = self._build(stage, wanted, is_last=stage == count - 1)
-            built.append(made)
+            built_stage, wanted = self._build(stage, wanted, is_last=stage == count - 1)
+            built.append(built_stage)
         return reversed(built)
 
     def _build(
@@ -172,29 +171,29 @@ class _Cutter:
         # All of the model's arguments are in the first stage.
         inside = [node for node in self._graph.nodes if self._stage_of[node] == stage]
         needed = self._needed(stage, inside, wanted)
-        taken = [node for node in needed if self._is_from_outside(node, stage)]
-        self._check_sendable(stage, taken)
-        made, copies = fx.Graph(), {}
-        for node in taken:
-            copies[node] = made.placeholder(node.name, default_value=_default(node, stage))
-        for node in taken if stage else ():
+        inputs = [node for node in needed if self._is_from_outside(node, stage)]
+        self._check_sendable(stage, inputs)
+        graph, copies = fx.Graph(), {}
+        for node in inputs:
+            copies[node] = graph.placeholder(node.name, default_value=_default(node, stage))
+        for node in inputs if stage else ():
             if self._is_overwritten(node, needed):
-                copies[node] = made.call_method("clone", (copies[node],))
+                copies[node] = graph.call_method("clone", (copies[node],))
         for node in needed:
             if node not in copies and node.op != "output":
-                copies[node] = made.node_copy(node, copies.__getitem__)
+                copies[node] = graph.node_copy(node, copies.__getitem__)
         (output,) = self._graph.find_nodes(op="output")
-        left: Any = output.args[0] if is_last else tuple(wanted)
-        made.output(fx.map_arg(left, copies.__getitem__))
+        result: Any = output.args[0] if is_last else tuple(wanted)
+        graph.output(fx.map_arg(result, copies.__getitem__))
         built = Stage(
-            module=fx.GraphModule(self._model, made, class_name=f"Stage{stage}"),
-            inputs=self._described(taken if stage else []),
-            outputs=self._returned(output) if is_last else self._described(wanted),
+            module=fx.GraphModule(self._model, graph, class_name=f"Stage{stage}"),
+            inputs=self._values_of(inputs if stage else []),
+            outputs=self._returned(output) if is_last else self._values_of(wanted),
             drawing=self._drawing_in(stage),
         )
-        return built, taken
+        return built, inputs
 
-    def _described(self, nodes: list[fx.Node]) -> tuple[Value, ...]:
+    def _values_of(self, nodes: list[fx.Node]) -> tuple[Value, ...]:
         return tuple(Value(name=node.name, like=self._values[node]) for node in nodes)
 
     def _drawing_in(self, stage: int) -> dict[str, int]:
@@ -211,17 +210,17 @@ class _Cutter:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         return tuple(Value(name=f"output {n}", like=like) for n, like in enumerate(tensors))
 
-    def _check_sendable(self, stage: int, taken: list[fx.Node]) -> None:
-        for node in taken if stage else ():
+    def _check_sendable(self, stage: int, inputs: list[fx.Node]) -> None:
+        for node in inputs if stage else ():
             if not holds_tensors(self._values[node]):
                 raise ParallelError(
-                    f"the argument {node.name} of the model is no tensor, and stage {stage} needs "
-                    "it: only tensors go from stage to stage"
+                    f"the model's argument {node.name} is not a tensor, but stage {stage} needs "
+                    "it: only tensors are sent from stage to stage"
                 )
             if not isinstance(self._values[node], torch.Tensor):
                 raise ParallelError(
                     f"{node.name} is a {type(self._values[node]).__name__} of tensors, which stage "
-                    f"{stage} needs as a whole: only single tensors go from stage to stage"
+                    f"{stage} needs as a whole: only single tensors are sent from stage to stage"
                 )
 
     def _is_overwritten(self, node: fx.Node, needed: list[fx.Node]) -> bool:

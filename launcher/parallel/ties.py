@@ -30,7 +30,7 @@ class Ties:
                     self._later.add(id(parameter))
 
     def counted(self, parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-        """Return the parameters that no earlier rank of the replica has as well."""
+        """Return the parameters without copies on an earlier rank of the replica."""
         return [each for each in parameters if id(each) not in self._later]
 
     def add_gradients(self) -> None:
@@ -43,7 +43,7 @@ class Ties:
 
 
 def tied_names(model: nn.Module) -> dict[str, str]:
-    """Map the later names of parameters that have several to the first."""
+    """Map the later names of each parameter with several names to its first name."""
     first: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         first.setdefault(id(parameter), name)
@@ -87,6 +87,6 @@ def _check_buffers(stages: Sequence[Stage]) -> None:
             first = seen.setdefault(id(buffer), number)
             if first != number:
                 raise ParallelError(
-                    f"{name} is a buffer that the stages {first} and {number} use, and would be "
-                    "another one in each: let one stage have all calls of its module"
+                    f"stages {first} and {number} share the buffer {name}, and each would update "
+                    "its own copy: put all calls of its module into one stage"
                 )

@@ -1,8 +1,8 @@
 """Losses of microbatches weighted by their number of valid labels.
 
-A mean of means is not the mean. Where some labels do not count (padding, `ignore_index`), each
-microbatch's mean loss must be weighted by its number of valid labels, over all replicas and all
-accumulated batches.
+The mean of the microbatches' mean losses is not the mean over all valid labels if some labels do
+not count (padding, `ignore_index`). Each microbatch's mean loss is therefore weighted by its number
+of valid labels, over all replicas and all accumulated batches.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.parallel.context import ParallelContext
 
-__all__ = ["Loss", "Valid", "nothing", "MeanLoss", "WeightedLoss"]
+__all__ = ["Loss", "Valid", "zero_loss", "MeanLoss", "WeightedLoss"]
 
 #: Counts the valid labels among some targets.
 Valid = Callable[[Any], "torch.Tensor | int"]
 Loss = Callable[[Any, Any], torch.Tensor]
 
 
-def nothing(output: Any) -> torch.Tensor:
+def zero_loss(output: Any) -> torch.Tensor:
     """Return a loss of 0 that is connected to all outputs, so that backward reaches them."""
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return sum((leaf.sum() * 0 for leaf in leaves), torch.zeros(()))
@@ -45,7 +45,7 @@ class MeanLoss:
     def divide(self, parameters: Iterable[nn.Parameter], world: ParallelContext) -> None:
         """Do nothing: the losses are already divided."""
 
-    def uncounted(self) -> AbstractContextManager[None]:
+    def without_counting(self) -> AbstractContextManager[None]:
         """Return a context that changes nothing."""
         return nullcontext()
 
@@ -65,12 +65,12 @@ class WeightedLoss:
         """Return the loss times its weight, and the weight."""
         weight = float(self._valid(target))
         self._count += weight
-        if weight == 0:  # a mean over nothing is not a number
-            return nothing(output), weight
+        if weight == 0:  # the mean over no labels is NaN
+            return zero_loss(output), weight
         return self._loss(output, target) * weight, weight
 
     @contextmanager
-    def uncounted(self) -> Iterator[None]:
+    def without_counting(self) -> Iterator[None]:
         """Exclude the weights seen within the context from the optimizer step."""
         before = self._count
         try:
@@ -81,7 +81,7 @@ class WeightedLoss:
     def divide(self, parameters: Iterable[nn.Parameter], world: ParallelContext) -> None:
         """Divide gradients, which are means over the replicas, by the mean weight of a replica.
 
-        All ranks must call it, once per optimizer step. Only those of the last stage know the
+        All ranks must call it, once per optimizer step. Ranks with the last stage broadcast the
         weights.
         """
         total = torch.tensor(self._count, dtype=torch.float64, device=world.device)

@@ -14,10 +14,10 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.gradients import accumulating, clip, replicate
 from launcher.parallel.precision import autocasting
-from launcher.parallel.randomness import seed_at
+from launcher.parallel.randomness import seed_from
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.sharding import shard
-from launcher.parallel.weights import nothing
+from launcher.parallel.weights import zero_loss
 from launcher.trainers.batches import moved, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.stopwatch import Stopwatch
@@ -53,11 +53,11 @@ class DataParallelTrainer:
         weights = self._weights([target for _, target in batches])
         losses = []
         for part, (arguments, target) in enumerate(batches):
-            seed_at(self._task.seed, number, self._world.dp_rank, part)
+            seed_from(self._task.seed, number, self._world.dp_rank, part)
             with accumulating(self._model, is_last=part == len(batches) - 1):
                 with self._autocasting():
                     output = self._model(*arguments)
-                    loss = self._task.loss(output, target) if weights[part] else nothing(output)
+                    loss = self._task.loss(output, target) if weights[part] else zero_loss(output)
                 self._watch.goes_back(loss)
                 scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())

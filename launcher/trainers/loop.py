@@ -9,7 +9,7 @@ import torch
 from launcher import parallel
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.precision import scaler as make_scaler
-from launcher.parallel.randomness import seed_at
+from launcher.parallel.randomness import seed_from
 from launcher.trainers.base import Trainer
 from launcher.trainers.batches import TrainingBatches, ValidationBatches
 from launcher.trainers.checkpoint_manager import CheckpointManager
@@ -86,7 +86,7 @@ def _trainer(
     task: Task, world: ParallelContext, data: TrainingBatches, watch: Stopwatch
 ) -> Trainer:
     """Create the trainer: a pipeline if there are several stages or microbatches."""
-    seed_at(task.seed)
+    seed_from(task.seed)
     torch.manual_seed(task.seed)  # determines the initial weights
     model = task.model()
     if world.degrees.stages * world.degrees.microbatches > 1:

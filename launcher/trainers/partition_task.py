@@ -104,7 +104,7 @@ def answer(request: PartitionJob) -> Partition:
     kind = ProfileKind(request.profile)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, sample = _made(task, request, kind)
-    here = fingerprint.taken(model, sample.arguments)
+    here = fingerprint.compute(model, sample.arguments)
     _print_progress(
         f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters"
     )
@@ -164,7 +164,7 @@ def _link(request: PartitionJob) -> Link:
     if request.partitions == 1:
         return Link()
     _print_progress("the link between two processes of this machine")
-    return link_speed.of_this_machine()
+    return link_speed.measure_local_link()
 
 
 def _print_progress(what: str) -> None:

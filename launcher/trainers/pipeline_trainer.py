@@ -11,10 +11,10 @@ import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
 
-from launcher.parallel import planned
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.recomputation import recompute
+from launcher.parallel.resolve_starts import resolve_starts
 from launcher.trainers.batches import filled, first, moved, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.footprint import states_per_parameter
@@ -42,7 +42,7 @@ class PipelineTrainer:
         self._names = list(model.state_dict())
         recompute(model, world.job.recomputed)
         named = dict(zip(inspect.signature(model.forward).parameters, one, strict=False))
-        starts = planned.starts(
+        starts = resolve_starts(
             model,
             world,
             named,

@@ -32,7 +32,7 @@ def norm(parameters):
 def here(model, example, arguments, factor):
     randomness = Randomness(model, cut(model, (), example)[0].drawing)
     for part in range(MANY):
-        randomness.at(step=0, replica=0, microbatch=part)
+        randomness.set_position(step=0, replica=0, microbatch=part)
         given = [each.chunk(MANY)[part] for each in arguments.values()]
         (cost(model(*given), factor.chunk(MANY)[part]) / MANY).backward()
     return norm(model.parameters())

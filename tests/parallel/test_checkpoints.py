@@ -170,7 +170,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said_so(
     assert again.scheduler.last_epoch == 4
     name, fields = events(capsys)[-1]
     assert (name, fields["step"]) == ("checkpoint_loaded", 4)
-    assert f"step-6 {words}" in fields["passed_over"]
+    assert f"step-6 {words}" in fields["skipped"]
     break_it(tmp_path / "step-4")
     assert Checkpoints(tmp_path, world).load(again.state) == 2
 
@@ -189,7 +189,7 @@ def test_a_first_save_that_did_not_end_is_no_checkpoint(
     checkpoints = Checkpoints(tmp_path, world)
     assert checkpoints.load(training.state) is None
     name, fields = events(capsys)[-1]
-    assert (name, fields["passed_over"]) == ("checkpoint_absent", "step-2 has no manifest.json")
+    assert (name, fields["skipped"]) == ("checkpoint_absent", "step-2 has no manifest.json")
     checkpoints.save(2, training.state, wait=True)  # over the remains
     assert Checkpoints(tmp_path, world).load(training.state) == 2
 

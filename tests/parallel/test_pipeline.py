@@ -66,7 +66,7 @@ for name in {names}:
                 for number in range(MANY * replicas):
                     at = step * MANY * replicas + number
                     replica, microbatch = divmod(number, MANY)
-                    randomness.at(step=step, replica=replica, microbatch=microbatch)
+                    randomness.set_position(step=step, replica=replica, microbatch=microbatch)
                     value = loss(alone(**all_batches[at]), all_targets[at])
                     (value / MANY / replicas).backward()
                 norms.append(torch.nn.utils.clip_grad_norm_(alone.parameters(), CLIP).item())
@@ -265,7 +265,7 @@ for batch, training in zip(every, (True, True, False, False, True, True)):
     pipeline.train(training)
     halves = []
     for microbatch, half in enumerate(batch.split(4)):
-        randomness.at(step=step, replica=0, microbatch=microbatch)
+        randomness.set_position(step=step, replica=0, microbatch=microbatch)
         with torch.set_grad_enabled(training):
             halves.append(loss(alone(half), target[:4]))
     if training:

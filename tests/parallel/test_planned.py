@@ -54,7 +54,7 @@ def partition() -> Partition:
     sample = Sample(arguments={"input": torch.zeros(4, 16)})
     return decide(
         profile(model, sample, device=torch.device("cpu")),
-        fingerprint.taken(model, sample.arguments),
+        fingerprint.compute(model, sample.arguments),
         Link(),
         PartitionQuestion(partitions=2, microbatches=4),
     )

@@ -138,7 +138,7 @@ again.zero_grad()
 alone = copy.deepcopy(again)
 randomness = Randomness(alone, cut(alone, (), {"ids": ids[:2]})[0].drawing)
 for number, (some, wanted) in enumerate(zip(ids.split(2), labels.split(2))):
-    randomness.at(step=0, replica=0, microbatch=number)
+    randomness.set_position(step=0, replica=0, microbatch=number)
     (loss(alone(some), wanted) / 2).backward()
 pipeline = Pipeline(again, world, starts=("blocks.2",), example={"ids": ids[:2]}, loss=loss)
 pipeline.step(ids, target=labels)

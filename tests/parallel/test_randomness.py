@@ -45,7 +45,7 @@ def test_numbers_depend_on_the_place_alone(make) -> None:
 
     def drawn(**place: int):
         elsewhere()
-        randomness.at(**{"step": 0, "replica": 0, "microbatch": 0, **place})
+        randomness.set_position(**{"step": 0, "replica": 0, "microbatch": 0, **place})
         return model["drawing"](x), model["drawing"](x)
 
     first, second = drawn()
@@ -65,6 +65,6 @@ def test_other_numbers_are_as_if_nothing_had_been_drawn(make) -> None:
     found = []
     for step in range(3):
         found.append(elsewhere())
-        randomness.at(step=step, replica=0, microbatch=0)
+        randomness.set_position(step=step, replica=0, microbatch=0)
         model["drawing"](torch.ones(64))
     assert found == undisturbed

@@ -15,7 +15,7 @@ from torch import nn
 
 from launcher.errors import ParallelError
 from launcher.parallel.dims import ParallelDims
-from launcher.parallel.schedules import scheduled
+from launcher.parallel.schedules import make_schedule
 from launcher.shared import Schedule
 from launcher.shared.partitions.schedule_orders import Action, ActionKind, Orders
 
@@ -58,7 +58,7 @@ def noted(orders: Orders, rank: int) -> list[Action]:
     stages: list[Any] = [
         Noting(number, orders.ranks, orders.stages, found) for number in degrees.stages_of(rank)
     ]
-    schedule = scheduled(orders.schedule, stages, degrees, lambda output, target: None)
+    schedule = make_schedule(orders.schedule, stages, degrees, lambda output, target: None)
     schedule._step_microbatches(target_mbs=[None] * orders.microbatches)
     return found
 

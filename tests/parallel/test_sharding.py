@@ -42,7 +42,7 @@ def train(model, module, architecture, optimizer, replicas, dtype, clip_to):
         for number in range(BATCHES):
             with accumulating(model, is_last=number == BATCHES - 1):
                 for replica in replicas:
-                    randomness.at(step=step, replica=replica, microbatch=number)
+                    randomness.set_position(step=step, replica=replica, microbatch=number)
                     given = batch(architecture, step, number, replica, dtype)
                     (loss(model(**given)) / BATCHES / len(replicas)).backward()
         norms.append(clip_to(model.parameters(), CLIP).item())

@@ -64,7 +64,7 @@ for step in range(STEPS):
     for number in range(MANY * replicas):
         at = step * MANY * replicas + number
         replica, microbatch = divmod(number, MANY)
-        randomness.at(step=step, replica=replica, microbatch=microbatch)
+        randomness.set_position(step=step, replica=replica, microbatch=microbatch)
         loss = cost(alone(**every[at]), factor(at))
         (loss / MANY / replicas).backward()
         losses[-1].append(loss.item())
@@ -220,7 +220,7 @@ def train_alone(step, batch, noises):
     theirs.zero_grad()
     losses = []
     for microbatch, noise in enumerate(noises):
-        randomness.at(step=step, replica=0, microbatch=microbatch)
+        randomness.set_position(step=step, replica=0, microbatch=microbatch)
         half = slice(4 * microbatch, 4 * microbatch + 4)
         loss = (alone(batch[half] + noise, scale[half]) * noise).sum() * factor
         loss.backward()

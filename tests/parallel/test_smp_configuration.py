@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from launcher.errors import ParallelError
-from launcher.parallel.smp.configuration import configured
+from launcher.parallel.smp.configuration import configure
 from launcher.shared import ParallelPart
 
 JOB = ParallelPart(partitions=2, microbatches=4, starts=("head",))
@@ -29,7 +29,7 @@ def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> N
         "memory_weight": 0.2,
         "ddp": True,
     }
-    assert configured(JOB, theirs, {"microbatches": 16}) == ParallelPart(
+    assert configure(JOB, theirs, {"microbatches": 16}) == ParallelPart(
         partitions=4,
         microbatches=16,
         schedule="simple",
@@ -37,23 +37,23 @@ def test_a_script_says_more_than_its_job_and_names_more_than_a_dictionary() -> N
         default_stage=3,
         starts=("head",),
     )
-    assert configured(JOB, None, {}) == JOB
+    assert configure(JOB, None, {}) == JOB
 
 
 def test_cuts_are_found_where_nothing_says_them_as_in_smp() -> None:
     bare = ParallelPart(partitions=2, microbatches=4)
-    assert configured(bare, {"optimize": "memory"}, {}) == replace(
+    assert configure(bare, {"optimize": "memory"}, {}) == replace(
         bare, auto_partition=True, optimize="memory"
     )
-    assert not configured(bare, {"auto_partition": False}, {}).auto_partition
-    assert not configured(bare, {"partition_file": "cuts.json"}, {}).auto_partition
-    assert not configured(replace(bare, stages={"head": 1}), None, {}).auto_partition
+    assert not configure(bare, {"auto_partition": False}, {}).auto_partition
+    assert not configure(bare, {"partition_file": "cuts.json"}, {}).auto_partition
+    assert not configure(replace(bare, stages={"head": 1}), None, {}).auto_partition
 
 
 def test_starts_of_a_script_replace_those_of_a_file() -> None:
     job = replace(JOB, partition_file="cuts.json")
-    assert configured(job, None, {}) == job
-    assert configured(job, None, {"starts": ("body",)}) == replace(JOB, starts=("body",))
+    assert configure(job, None, {}) == job
+    assert configure(job, None, {"starts": ("body",)}) == replace(JOB, starts=("body",))
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_starts_of_a_script_replace_those_of_a_file() -> None:
 )
 def test_what_is_not_there_is_refused_with_a_mend(config: dict[str, Any], word: str) -> None:
     with pytest.raises(ParallelError) as refusal:
-        configured(JOB, config, {})
+        configure(JOB, config, {})
     assert word in str(refusal.value)
 
 
 def test_what_a_job_says_and_scripts_do_not_have_is_refused_all_at_once() -> None:
     job = ParallelPart(accumulation=4, sharded=True, compression="fp16", stages={"head": 1})
     with pytest.raises(ParallelError) as refusal:
-        configured(job, None, {})
+        configure(job, None, {})
     said = str(refusal.value)
     assert "say smp.DistributedModel(..., backward_passes_per_step=4)" in said
     assert "sharded is True" in said

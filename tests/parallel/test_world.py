@@ -136,14 +136,14 @@ def test_a_backend_without_groups_serves_replicas(tmp_path: Path) -> None:
 _NORMS = """
 import warnings
 from launcher.errors import ParallelError
-from launcher.parallel.norms import synchronized, warn_of_few
+from launcher.parallel.norms import synchronized, warn_about_small_batches
 world = parallel.init()
 model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2))
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
-    warn_of_few(model, 16)
-    warn_of_few(torch.nn.GroupNorm(1, 2), 1)
-    warn_of_few(model, 15)
+    warn_about_small_batches(model, 16)
+    warn_about_small_batches(torch.nn.GroupNorm(1, 2), 1)
+    warn_about_small_batches(model, 15)
 try:
     synchronized(model, world)
 except ParallelError as error:

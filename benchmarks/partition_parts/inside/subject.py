@@ -40,7 +40,7 @@ class Subject:
 
 def measured(subject: Subject, world: parallel.ParallelContext) -> Chain:
     """What rank 0 finds out about a model, and the link between the first two; on all ranks."""
-    link = link_speed.measured(world.pp_group, world.device)
+    link = link_speed.measure_link(world.pp_group, world.device)
     told: list[Any] = [None]
     if world.rank == 0:
         target = subject.batch(subject.samples)[1]

@@ -12,24 +12,25 @@ from launcher.errors import ParallelError
 _Value = TypeVar("_Value")
 
 
-def together(act: Callable[[], _Value], group: dist.ProcessGroup, doing: str) -> _Value:
+def run_on_all_ranks(function: Callable[[], _Value], group: dist.ProcessGroup, step: str) -> _Value:
     """Run a function on all ranks and return this rank's result.
 
-    Raises a ParallelError on all ranks when it fails on one. doing: the step's name in the message.
+    Raises ParallelError on all ranks if the function fails on any. step: the failed step, for the
+    message.
     """
     cause: Exception | None = None
     try:
-        mine = act()
+        value = function()
     except Exception as error:  # noqa: BLE001 (it is sent to all ranks, and raised on all)
         cause = error
-    words = gathered(None if cause is None else _message_of(cause), group)
-    if any(words):
-        failed = [(rank, said) for rank, said in enumerate(words) if said is not None]
-        raise ParallelError(f"{doing}: {_by_rank(failed)}") from cause
-    return mine
+    messages = gather(None if cause is None else _message_of(cause), group)
+    if any(messages):
+        failed = [(rank, text) for rank, text in enumerate(messages) if text is not None]
+        raise ParallelError(f"{step}: {_by_rank(failed)}") from cause
+    return value
 
 
-def gathered(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
+def gather(value: _Value, group: dist.ProcessGroup) -> list[_Value]:
     """Return the values of all ranks, by rank."""
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, value, group=group)
@@ -43,6 +44,8 @@ def _message_of(error: Exception) -> str:
 def _by_rank(failed: list[tuple[int, str]]) -> str:
     """Return each message once, with the ranks that raised it."""
     ranks: dict[str, list[int]] = {}
-    for rank, words in failed:
-        ranks.setdefault(words, []).append(rank)
-    return "; ".join(f"{words} (rank {', '.join(map(str, who))})" for words, who in ranks.items())
+    for rank, message in failed:
+        ranks.setdefault(message, []).append(rank)
+    return "; ".join(
+        f"{message} (rank {', '.join(map(str, each))})" for message, each in ranks.items()
+    )

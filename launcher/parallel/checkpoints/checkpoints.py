@@ -10,9 +10,9 @@ from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders
-from launcher.parallel.checkpoints.agreement import gathered, together
+from launcher.parallel.checkpoints.agreement import gather, run_on_all_ranks
 from launcher.parallel.checkpoints.contents import contents, tied
-from launcher.parallel.checkpoints.loading import fill
+from launcher.parallel.checkpoints.loading import load_into
 from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.checkpoints.writer import Writer
 from launcher.parallel.context import ParallelContext
@@ -28,10 +28,12 @@ class Checkpoints:
 
     def __init__(self, folder: Path | str, world: ParallelContext, keep: int = 2) -> None:
         if keep < 1:
-            raise ParallelError(f"keep is {keep}: the newest checkpoint must be kept, so use 1")
+            raise ParallelError(
+                f"keep is {keep}: use at least 1, since the newest checkpoint is always kept"
+            )
         self._root = Path(folder)
         self._world = world
-        # A group of its own, so that the thread's messages do not mix with those of training.
+        # A separate group: the thread's messages must not mix with those of training.
         self._group = dist.new_group(backend="gloo")
         self._writer = Writer(root=self._root, world=world, group=self._group, keep=keep)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
@@ -55,19 +57,22 @@ class Checkpoints:
     def load(self, state: State) -> int | None:
         """Fill a state from the newest complete checkpoint; return its step, or None.
 
-        Raises ParallelError when checkpoints exist but all are damaged, or when it is one of
-        another model.
+        Raises ParallelError if checkpoints exist but all are damaged, or if it is of another model.
         """
         self._finish()
         # Rank 0 chooses: on a slow file system, files may not appear for all ranks at once.
-        find_newest = folders.newest if self._world.rank == 0 else folders.nothing
-        mine = together(lambda: find_newest(self._root), self._group, "nothing is loaded")
-        choice = gathered(mine, self._group)[0]
+        find_newest = folders.newest if self._world.rank == 0 else folders.no_choice
+        own = run_on_all_ranks(
+            lambda: find_newest(self._root), self._group, "no checkpoint is loaded"
+        )
+        choice = gather(own, self._group)[0]
         if choice.step is not None:
-            new = fill(state, self._world, folders.folder_of(self._root, choice.step), self._group)
+            new = load_into(
+                state, self._world, folders.folder_of(self._root, choice.step), self._group
+            )
             self._latest = choice.step
             self._emit("checkpoint_loaded", choice, new_ranks=new)
-        elif choice.passed_over:
+        elif choice.skipped:
             self._emit("checkpoint_absent", choice)
         return choice.step
 
@@ -87,5 +92,5 @@ class Checkpoints:
 
     def _emit(self, event: str, choice: folders.CheckpointChoice, **fields: object) -> None:
         if self._world.rank == 0:
-            passed_over = "; ".join(choice.passed_over)
-            emit(event, step=choice.step, folder=str(self._root), passed_over=passed_over, **fields)
+            skipped = "; ".join(choice.skipped)
+            emit(event, step=choice.step, folder=str(self._root), skipped=skipped, **fields)

@@ -1,7 +1,8 @@
 """Contents of a checkpoint, by key: from a rank's state and back into it.
 
 model/NAME                 a parameter or buffer
-optimizer/NAME/FIELD       an optimizer's state of a parameter; options/NAME: its options for it
+optimizer/NAME/FIELD       an optimizer's state of a parameter
+options/NAME               the optimizer's options for a parameter
 shared/NAME                state that is the same on all ranks
 loader/NAME/REPLICA        a replica's resume point in the data
 random/RANK                the random states of a rank
@@ -58,7 +59,7 @@ def contents(state: State, world: ParallelContext) -> dict[str, object]:
     for optimizer in state.optimizers:
         for key, value in optimizer_contents(optimizer, name_of):
             if key in found:
-                raise ParallelError(f"two optimizers have the same parameter: {key}")
+                raise ParallelError(f"two optimizers share a parameter: {key}")
             found[key] = value
     if world.rank == 0:
         found |= {shared_key(name): each.state_dict() for name, each in state.shared.items()}
@@ -86,9 +87,9 @@ def namer(named: Iterable[tuple[object, str]]) -> Callable[[nn.Parameter], str]:
     def name_of(parameter: nn.Parameter) -> str:
         if id(parameter) not in names:
             raise ParallelError(
-                f"an optimizer has a parameter of shape {list(parameter.shape)} that is not the "
-                "model's: make it from the parameters of the model that is saved, after that was "
-                "moved or sharded"
+                f"an optimizer has a parameter of shape {list(parameter.shape)} that is not in the "
+                "saved model: create it from the model's parameters after the model was moved or "
+                "sharded"
             )
         return names[id(parameter)]
 

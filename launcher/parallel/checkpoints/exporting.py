@@ -20,15 +20,18 @@ from launcher.parallel.checkpoints.contents import MODEL
 def export(folder: Path | str, file: Path | str) -> Path:
     """Write the model of a checkpoint into one file, as whole tensors under its own names.
 
-    folder: a `step-N`, or a folder of several, of which the newest complete one is used. file: with
-        the suffix .safetensors, that format (the later names of tied parameters go to its metadata,
-        as its own save_model does); else torch.save's.
     Needs no job, but memory for the whole model. Returns the folder that was used. Raises
     ParallelError.
+
+    folder: a `step-N`, or a folder of several, of which the newest complete one is used.
+    file: the file to write: safetensors if its suffix is .safetensors, else torch.save's format. As
+        with safetensors' save_model, later names of tied parameters go to the metadata.
     """
-    chosen, target = _chosen(Path(folder)), Path(file)
+    chosen, target = _choose(Path(folder)), Path(file)
     if not target.parent.is_dir():
-        raise ParallelError(f"{target} cannot be written: there is no folder {target.parent}")
+        raise ParallelError(
+            f"{target} cannot be written: the folder {target.parent} does not exist"
+        )
     write = safetensors_files.write if target.suffix == ".safetensors" else _write
     tied = manifests.read_manifest(chosen).tied
     part = target.with_name(f"{target.name}.part")
@@ -42,36 +45,36 @@ def export(folder: Path | str, file: Path | str) -> Path:
     return chosen
 
 
-def _chosen(folder: Path) -> Path:
+def _choose(folder: Path) -> Path:
     if not folder.is_dir():
-        raise ParallelError(f"{folder} is no folder: name the one that checkpoints were saved in")
+        raise ParallelError(
+            f"{folder} is not a folder: give the folder that checkpoints were saved in"
+        )
     if (folder / manifests.NAME).exists() or not folders.steps_in(folder):
-        if problem := manifests.fault(folder):
-            raise ParallelError(f"{folder} is no complete checkpoint: it {problem}")
+        if problem := manifests.find_problem(folder):
+            raise ParallelError(f"{folder} is not a complete checkpoint: it {problem}")
         return folder
     choice = folders.newest(folder)
     if choice.step is None:
-        raise ParallelError(
-            f"no checkpoint in {folder} was finished: {'; '.join(choice.passed_over)}"
-        )
+        raise ParallelError(f"{folder} has no complete checkpoint: {'; '.join(choice.skipped)}")
     return folders.folder_of(folder, choice.step)
 
 
 def _model_in(folder: Path) -> dict[str, object]:
     saved = checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata
-    room = {key: _room(each) for key, each in saved.items() if key.startswith(MODEL)}
+    tensors = {key: _allocate(each) for key, each in saved.items() if key.startswith(MODEL)}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled")
         checkpoint.load(
-            room,
+            tensors,
             storage_reader=checkpoint.FileSystemReader(folder),
             planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
             no_dist=True,
         )
-    return {key[len(MODEL) :]: value for key, value in room.items()}
+    return {key[len(MODEL) :]: value for key, value in tensors.items()}
 
 
-def _room(saved: Any) -> torch.Tensor | None:
+def _allocate(saved: Any) -> torch.Tensor | None:
     if not isinstance(saved, TensorStorageMetadata):
         return None
     return torch.empty(saved.size, dtype=saved.properties.dtype)

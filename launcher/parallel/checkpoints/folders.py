@@ -16,13 +16,13 @@ _STEP = re.compile(r"step-(\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointChoice:
-    """The checkpoint to load. step: of the newest complete one; None if there is none.
+    """The checkpoint to load. step: the newest complete one's; None if there is none.
 
-    passed_over: the newer, incomplete ones, each with its problem.
+    skipped: the newer, incomplete checkpoints, each with its problem.
     """
 
     step: int | None
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 def folder_of(root: Path, step: int) -> Path:
@@ -41,38 +41,38 @@ def steps_in(root: Path) -> list[int]:
 def newest(root: Path) -> CheckpointChoice:
     """Return the newest complete checkpoint.
 
-    A folder without a manifest is an unfinished save. Complete ones are deleted only when there is
-    a newer one. So if no folder has a manifest there never was a complete one, as after a kill
-    during the first save, and training starts from the beginning. Raises ParallelError when there
-    have been complete checkpoints and none is complete now.
+    A folder without a manifest is an unfinished save. A complete checkpoint is deleted only after
+    a newer one is complete. So if no folder has a manifest, there never was a complete checkpoint
+    (the job was killed during the first save), and training starts from the beginning. Raises
+    ParallelError if there were complete checkpoints and none is complete now.
     """
-    passed_over: list[str] = []
+    skipped: list[str] = []
     for step in steps_in(root):
-        problem = manifests.fault(folder_of(root, step))
+        problem = manifests.find_problem(folder_of(root, step))
         if problem is None:
-            return CheckpointChoice(step=step, passed_over=tuple(passed_over))
-        passed_over.append(f"step-{step} {problem}")
+            return CheckpointChoice(step=step, skipped=tuple(skipped))
+        skipped.append(f"step-{step} {problem}")
     if any((folder_of(root, step) / manifests.NAME).exists() for step in steps_in(root)):
         raise ParallelError(
-            f"no checkpoint in {root} is complete: {'; '.join(passed_over)}; bring the files back "
-            "(the folder must be one that all hosts see, or S3 must have brought it together), or "
-            "begin in an empty folder"
+            f"no checkpoint in {root} is complete: {'; '.join(skipped)}; restore the "
+            "files (all hosts must share the folder, or S3 must hold the files of all hosts), or "
+            "start in an empty folder"
         )
-    return CheckpointChoice(step=None, passed_over=tuple(passed_over))
+    return CheckpointChoice(step=None, skipped=tuple(skipped))
 
 
-def nothing(root: Path) -> CheckpointChoice:
-    """Return no choice, for the ranks that follow the first one's choice."""
-    return CheckpointChoice(step=None, passed_over=())
+def no_choice(root: Path) -> CheckpointChoice:
+    """Return an empty choice, for ranks that follow the choice of rank 0."""
+    return CheckpointChoice(step=None, skipped=())
 
 
 def check_is_next(root: Path, step: int) -> None:
     """Raise ParallelError when a checkpoint of this step or a later one is complete."""
     for other in steps_in(root):
-        if other >= step and manifests.fault(folder_of(root, other)) is None:
+        if other >= step and manifests.find_problem(folder_of(root, other)) is None:
             raise ParallelError(
-                f"{folder_of(root, other)} is complete, and step {step} would be saved after it: "
-                "load it before training goes on, or save into another folder"
+                f"{folder_of(root, other)} is complete, so step {step} cannot be saved after it: "
+                "load it before training continues, or save to another folder"
             )
 
 
@@ -86,7 +86,7 @@ def surplus(root: Path, *, newest: int, keep: int) -> list[int]:
     complete = [
         step
         for step in others
-        if step < newest and manifests.fault(folder_of(root, step), hashes=False) is None
+        if step < newest and manifests.find_problem(folder_of(root, step), hashes=False) is None
     ]
     return [step for step in others if step not in complete[: keep - 1]]
 

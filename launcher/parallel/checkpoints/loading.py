@@ -12,26 +12,28 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import manifests
-from launcher.parallel.checkpoints.agreement import gathered, together
+from launcher.parallel.checkpoints.agreement import gather, run_on_all_ranks
 from launcher.parallel.checkpoints.targets import Targets
 from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.checkpoints.writer import message_of
 from launcher.parallel.context import ParallelContext
 
-_MOST = 8  # problems that a message lists
+_MAX_PROBLEMS = 8  # in one message
 
 
-def fill(state: State, world: ParallelContext, folder: Path, group: dist.ProcessGroup) -> list[int]:
-    """Load on all ranks; return those for which the checkpoint has no random states.
+def load_into(
+    state: State, world: ParallelContext, folder: Path, group: dist.ProcessGroup
+) -> list[int]:
+    """Load a checkpoint on all ranks; return the ranks whose random states it lacks.
 
-    Raises ParallelError on all ranks when one cannot load it.
+    Raises ParallelError on all ranks if one cannot load it.
     """
-    doing = f"{folder} is not loaded"
-    manifest, targets = together(lambda: _targets(state, world, folder), group, doing)
+    step = f"{folder} is not loaded"
+    manifest, targets = run_on_all_ranks(lambda: _targets(state, world, folder), group, step)
     # The ranks of one replica hold the whole model.
-    names = gathered(targets.names if world.dp_rank == 0 else set(), group)
-    together(lambda: _refuse(targets.problems(set().union(*names))), group, doing)
-    loaded = targets.room()
+    names = gather(targets.names if world.dp_rank == 0 else set(), group)
+    run_on_all_ranks(lambda: _raise_problems(targets.problems(set().union(*names))), group, step)
+    loaded = targets.allocate()
     try:
         checkpoint.load(
             loaded,
@@ -40,9 +42,11 @@ def fill(state: State, world: ParallelContext, folder: Path, group: dist.Process
             process_group=group,
         )
     except CheckpointException as error:
-        raise ParallelError(f"{doing}: {message_of(error)}") from error
-    together(lambda: targets.take(loaded, step=manifest.step), group, doing)
-    return [rank for rank, is_new in enumerate(gathered(targets.is_new, group)) if is_new]
+        raise ParallelError(f"{step}: {message_of(error)}") from error
+    run_on_all_ranks(lambda: targets.apply(loaded, step=manifest.step), group, step)
+    return [
+        rank for rank, is_new in enumerate(gather(targets.lacks_random_states, group)) if is_new
+    ]
 
 
 def _targets(
@@ -54,8 +58,8 @@ def _targets(
     return manifest, Targets(state, world, saved, tied=manifest.tied, replicas=replicas)
 
 
-def _refuse(problems: Iterable[str]) -> None:
+def _raise_problems(problems: Iterable[str]) -> None:
     found = list(problems)
     if found:
-        more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        raise ParallelError("; ".join(found[:_MOST]) + more)
+        more = f"; and {len(found) - _MAX_PROBLEMS} more" if len(found) > _MAX_PROBLEMS else ""
+        raise ParallelError("; ".join(found[:_MAX_PROBLEMS]) + more)

@@ -39,7 +39,7 @@ class Manifest:
     files: Mapping[str, Contents]
 
 
-def described(degrees: ParallelDims) -> dict[str, Any]:
+def dims_fields(degrees: ParallelDims) -> dict[str, Any]:
     """Return the degrees as a manifest holds them."""
     return {
         "world": degrees.world,
@@ -84,8 +84,8 @@ def read_manifest(folder: Path) -> Manifest:
         raw = json.loads((folder / NAME).read_text())
         if raw["format"] != FORMAT:
             raise ParallelError(
-                f"{folder / NAME} has format {raw['format']}, and this Launcher reads {FORMAT}: "
-                "use the Launcher that wrote it, or a newer one"
+                f"{folder / NAME} has format {raw['format']}, but this Launcher reads only "
+                f"{FORMAT}: use the version of Launcher that wrote it, or a newer one"
             )
         files = {name: Contents(**each) for name, each in raw["files"].items()}
         return Manifest(
@@ -95,10 +95,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise ValueError(f"{error!r}") from error
 
 
-def fault(folder: Path, *, hashes: bool = True) -> str | None:
+def find_problem(folder: Path, *, hashes: bool = True) -> str | None:
     """Return what is wrong with a checkpoint, in words, or None if it is complete.
 
-    hashes: whether to read the files, too.
+    hashes: if true, also read the files and compare their hashes.
     """
     if not (folder / NAME).exists():
         return f"has no {NAME}"
@@ -107,14 +107,14 @@ def fault(folder: Path, *, hashes: bool = True) -> str | None:
     except ValueError as error:
         return f"{NAME} is damaged: {error}"
     if folder.name != f"step-{manifest.step}":
-        return f"{NAME} is damaged: it is of step {manifest.step}"
+        return f"{NAME} is damaged: it belongs to step {manifest.step}"
     for name, wanted in sorted(manifest.files.items()):
-        if problem := _fault_of_file(folder / name, wanted, hashes=hashes):
+        if problem := _find_file_problem(folder / name, wanted, hashes=hashes):
             return f"{name} {problem}"
     return None
 
 
-def _fault_of_file(file: Path, wanted: Contents, *, hashes: bool) -> str | None:
+def _find_file_problem(file: Path, wanted: Contents, *, hashes: bool) -> str | None:
     try:
         size = file.stat().st_size
     except FileNotFoundError:
@@ -122,5 +122,5 @@ def _fault_of_file(file: Path, wanted: Contents, *, hashes: bool) -> str | None:
     if size != wanted.size:
         return f"has {size} bytes instead of {wanted.size}"
     if hashes and contents_of(file) != wanted:
-        return "is damaged: its bytes are not those that were written"
+        return "is damaged: its hash differs from the manifest's"
     return None

@@ -2,7 +2,7 @@
 
 torch's own get_ and set_optimizer_state_dict use a tied parameter's first name in one stage, which
 differs between stages, and require a state for each trainable parameter (torch 2.13). Here a
-parameter that has no state yet has none in the checkpoint.
+parameter without state has none in the checkpoint.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _check_shards(name: str, field: str, parameter: nn.Parameter, value: Any) ->
     is_whole = torch.is_tensor(value) and not isinstance(value, DTensor) and value.numel() > 1
     if isinstance(parameter, DTensor) and is_whole:
         raise ParallelError(
-            f"{name} is sharded, and its optimizer's {field} is not: each rank has another, and "
-            "one would be saved; use an optimizer whose state is sharded as its parameters are"
+            f"{name} is sharded, but its optimizer's {field} is not, so the values of only one "
+            "rank would be saved: use an optimizer whose state is sharded like its parameters"
         )
 
 
@@ -66,7 +66,7 @@ class OptimizerTargets:
         """Yield what the checkpoint lacks for this optimizer."""
         for name, _ in self._parameters():
             if _OPTIONS + name not in self._saved:
-                yield f"the checkpoint has nothing of an optimizer for {name}"
+                yield f"the checkpoint has no optimizer state for {name}"
 
     def targets(self) -> Iterator[tuple[str, object]]:
         """Yield the values to be filled, by key."""
@@ -74,9 +74,9 @@ class OptimizerTargets:
             yield _OPTIONS + name, None
             for field in self._fields.get(name, ()):
                 key = f"{_STATE}{name}/{field}"
-                yield key, _room(self._saved[key], parameter)
+                yield key, _allocate(self._saved[key], parameter)
 
-    def take(self, loaded: Mapping[str, object]) -> None:
+    def apply(self, loaded: Mapping[str, object]) -> None:
         """Load the filled values into the optimizer."""
         packed = self._optimizer.state_dict()
         state, groups = {}, []
@@ -97,12 +97,15 @@ class OptimizerTargets:
         for name in names:
             saved = loaded[_OPTIONS + name]
             if saved["kind"] != kind:
-                raise ParallelError(f"{name} was trained with {saved['kind']}, and has {kind} here")
+                raise ParallelError(
+                    f"{name} was trained with {saved['kind']}, but is in a {kind} now"
+                )
             first = first or saved
             if repr(saved) != repr(first):
                 raise ParallelError(
-                    f"{names[0]} and {name} are in one group of the optimizer, and were trained "
-                    f"with {first['options']} and {saved['options']}: make the groups as they were"
+                    f"{names[0]} and {name} are in one group of the optimizer, but were trained "
+                    f"with {first['options']} and {saved['options']}: create the same groups as "
+                    "before"
                 )
         return now if first is None else dict(first["options"])
 
@@ -112,7 +115,7 @@ class OptimizerTargets:
                 yield self._name_of(parameter), parameter
 
 
-def _room(saved: object, parameter: nn.Parameter) -> object:
+def _allocate(saved: object, parameter: nn.Parameter) -> object:
     """Return an empty tensor for a saved one, sharded like its parameter; None for other values."""
     if not isinstance(saved, TensorStorageMetadata):
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from launcher.parallel.randomness import seed_at
+from launcher.parallel.randomness import seed_from
 
 
 def random_states(device: torch.device) -> dict[str, object]:
@@ -31,6 +31,6 @@ def restore(states: Mapping[str, Any], device: torch.device) -> None:
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
-def begin_anew(*, step: int, rank: int) -> None:
+def reseed(*, step: int, rank: int) -> None:
     """Seed a rank that has no saved random states."""
-    seed_at("step", step, "rank", rank)
+    seed_from("step", step, "rank", rank)

@@ -15,14 +15,14 @@ from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests
-from launcher.parallel.checkpoints.agreement import gathered, together
+from launcher.parallel.checkpoints.agreement import gather, run_on_all_ranks
 from launcher.parallel.context import ParallelContext
 from launcher.runtime.event_log import emit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """Writes this rank's part of each save. group: of all ranks, used only by the writers."""
+    """Writes this rank's part of each save. group: all ranks; only writers use it."""
 
     root: Path
     world: ParallelContext
@@ -32,30 +32,30 @@ class Writer:
     def write(self, step: int, staged: dict[str, Any], tied: Mapping[str, str]) -> None:
         """Write a checkpoint. staged: this rank's contents, in CPU memory. tied: as in a Manifest.
 
-        Raises ParallelError on all ranks when one has failed.
+        Raises ParallelError on all ranks if one fails.
         """
-        began = time.monotonic()
-        doing = f"step {step} is not saved in {self.root}"
+        start = time.monotonic()
+        action = f"step {step} is not saved in {self.root}"
         folder = folders.folder_of(self.root, step)
-        together(lambda: self._clear(step), self.group, doing)
+        run_on_all_ranks(lambda: self._clear(step), self.group, action)
         try:
             self._write_data(folder, staged)
         except CheckpointException as error:
-            raise ParallelError(f"{doing}: {message_of(error)}") from error
-        own = together(lambda: self._written(folder), self.group, doing)
+            raise ParallelError(f"{action}: {message_of(error)}") from error
+        own = run_on_all_ranks(lambda: self._hash_files(folder), self.group, action)
         manifest = manifests.Manifest(
             step=step,
-            degrees=manifests.described(self.world.degrees),
-            tied=_merged(gathered(tied, self.group)),
-            files=_merged(gathered(own, self.group)),
+            degrees=manifests.dims_fields(self.world.degrees),
+            tied=_merged(gather(tied, self.group)),
+            files=_merged(gather(own, self.group)),
         )
-        old = together(lambda: self._conclude(folder, manifest), self.group, doing)
-        surplus = gathered(old, self.group)[0]
+        old = run_on_all_ranks(lambda: self._finish(folder, manifest), self.group, action)
+        surplus = gather(old, self.group)[0]
         if self.world.local_rank == 0:
             folders.remove(self.root, surplus)
         if self.world.rank == 0:
             size = sum(each.size for each in manifest.files.values())
-            seconds = round(time.monotonic() - began, 3)
+            seconds = round(time.monotonic() - start, 3)
             emit("checkpoint_saved", step=step, folder=str(self.root), bytes=size, seconds=seconds)
 
     def _clear(self, step: int) -> None:
@@ -73,14 +73,14 @@ class Writer:
             process_group=self.group,
         )
 
-    def _written(self, folder: Path) -> dict[str, manifests.Contents]:
+    def _hash_files(self, folder: Path) -> dict[str, manifests.Contents]:
         """Return this rank's files, by name."""
         own = list(folder.glob(f"__{self.world.rank}_*"))
         if self.world.rank == 0:
             own.append(folder / ".metadata")
         return {file.name: manifests.contents_of(file) for file in own}
 
-    def _conclude(self, folder: Path, manifest: manifests.Manifest) -> list[int]:
+    def _finish(self, folder: Path, manifest: manifests.Manifest) -> list[int]:
         """Mark the checkpoint as complete; return the steps whose folders can be deleted."""
         if self.world.rank != 0:
             return []

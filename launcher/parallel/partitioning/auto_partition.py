@@ -22,8 +22,8 @@ from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.partition_file import Fingerprint, Partition
 from launcher.shared.partitions.stage_costs import Link
 
-#: The file that keeps the decision, in the job's output folder.
-KEPT = "partition.json"
+#: The file with the decision, in the job's output folder.
+FILE_NAME = "partition.json"
 
 
 def auto_partition(
@@ -37,58 +37,58 @@ def auto_partition(
 ) -> Partition:
     """Return the partition of a model, the same on all ranks; all of them call it.
 
-    Arguments as for `planned.starts`. Raises ParallelError, on all ranks.
+    Arguments as for `resolve_starts`. Raises ParallelError, on all ranks.
     """
     link = Link()
     if world.degrees.pipeline > 1 and world.dp_rank == 0:
-        link = link_speed.measured(world.pp_group, world.device)
-    told: list[str | ParallelError] = [""]
+        link = link_speed.measure_link(world.pp_group, world.device)
+    broadcast: list[str | ParallelError] = [""]
     if world.rank == 0:
         sample = Sample(arguments=example, target=target, loss=loss)
         try:
-            told = [_decided(model, world, sample, link, states).to_json()]
+            broadcast = [_decide(model, world, sample, link, states).to_json()]
         except ParallelError as error:
-            told = [error]
-    dist.broadcast_object_list(told, src=0, device=world.device)
-    if isinstance(told[0], ParallelError):
-        raise told[0]
-    return Partition.from_json(told[0])
+            broadcast = [error]
+    dist.broadcast_object_list(broadcast, src=0, device=world.device)
+    if isinstance(broadcast[0], ParallelError):
+        raise broadcast[0]
+    return Partition.from_json(broadcast[0])
 
 
-def _decided(
+def _decide(
     model: nn.Module, world: ParallelContext, sample: Sample, link: Link, states: int
 ) -> Partition:
     """Decide on rank 0, or reuse an earlier decision of this job that matches."""
-    here = fingerprint.taken(model, sample.arguments)
-    path = Path(os.environ.get("SM_OUTPUT_DATA_DIR", "."), KEPT)
+    here = fingerprint.compute(model, sample.arguments)
+    path = Path(os.environ.get("SM_OUTPUT_DATA_DIR", "."), FILE_NAME)
     question = _question(world)
-    if path.exists() and _answers(kept := Partition.read(path), here, question):
-        return kept
+    if path.exists() and _matches(earlier := Partition.read(path), here, question):
+        return earlier
     costs = profile(
         model, sample, device=world.device, precision=world.job.precision, states=states
     )
-    decided = decide(costs, here, link, question)
-    _keep(decided, path)
+    partition = decide(costs, here, link, question)
+    _write(partition, path)
     print(
-        f"partition: for {decided.objective}, stages start at {', '.join(decided.starts)}; a step "
-        f"is predicted to take {decided.step:.3g} s; kept as {path}",
+        f"partition: for {partition.objective}, stages start at {', '.join(partition.starts)}; a "
+        f"step is predicted to take {partition.step:.3g} s; written to {path}",
         flush=True,
     )
-    return decided
+    return partition
 
 
-def _answers(kept: Partition, here: Fingerprint, question: PartitionQuestion) -> bool:
-    asked = [each.name for each in dataclasses.fields(question) if each.name != "task"]
-    same = all(getattr(kept, name) == getattr(question, name) for name in asked)
-    return same and kept.fingerprint == here
+def _matches(earlier: Partition, here: Fingerprint, question: PartitionQuestion) -> bool:
+    names = [each.name for each in dataclasses.fields(question) if each.name != "task"]
+    same = all(getattr(earlier, name) == getattr(question, name) for name in names)
+    return same and earlier.fingerprint == here
 
 
-def _keep(decided: Partition, path: Path) -> None:
+def _write(partition: Partition, path: Path) -> None:
     try:
-        decided.write(path)
+        partition.write(path)
     except OSError as error:
         raise ParallelError(
-            f"{path} cannot be written, where auto_partition keeps its decision: {error.strerror}"
+            f"auto_partition cannot write its decision to {path}: {error.strerror}"
         ) from error
 
 

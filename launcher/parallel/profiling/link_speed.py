@@ -20,7 +20,7 @@ _RUNS = 9
 _PATIENCE = timedelta(seconds=60)
 
 
-def measured(group: dist.ProcessGroup, device: torch.device) -> Link:
+def measure_link(group: dist.ProcessGroup, device: torch.device) -> Link:
     """Measure the link between the first two ranks of a group.
 
     All ranks of the group call it and get the same answer.
@@ -53,25 +53,25 @@ def _seconds(size: int, group: dist.ProcessGroup, device: torch.device) -> float
     return statistics.median(found[1:])
 
 
-def of_this_machine() -> Link:
+def measure_local_link() -> Link:
     """Measure the link between two processes of this machine, over gloo."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder, "store")
-        other = context.Process(target=_meet, args=(store, 1), daemon=True)
+        other = context.Process(target=_measure_in_process, args=(store, 1), daemon=True)
         other.start()
         try:
-            return _meet(store, 0)
+            return _measure_in_process(store, 0)
         finally:
             other.join()
 
 
-def _meet(store: Path, rank: int) -> Link:
+def _measure_in_process(store: Path, rank: int) -> Link:
     dist.init_process_group(
         "gloo", store=dist.FileStore(str(store), 2), rank=rank, world_size=2, timeout=_PATIENCE
     )
     try:
-        return measured(dist.group.WORLD, torch.device("cpu"))
+        return measure_link(dist.group.WORLD, torch.device("cpu"))
     finally:
         dist.destroy_process_group()
         gloo_threads.wait_for_gloo_threads()

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.errors import ParallelError
 from launcher.parallel.boundaries import boundaries
-from launcher.parallel.graph import in_mode, in_order, undrawn
+from launcher.parallel.graph import in_mode, order_arguments, preserved_random_state
 from launcher.parallel.precision import Precision, autocasting
 from launcher.parallel.profiling.bytes import AllocationTracker
 from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
@@ -100,7 +100,7 @@ def profile(
             sample = sample.on(device)
         with casting():
             stages = cut(model, boundaries(model, sample.arguments), sample.arguments)
-        given = tuple(in_order(model, sample.arguments).values())
+        given = tuple(order_arguments(model, sample.arguments).values())
         passes = Passes(stages=stages, arguments=given, end=sample.end, autocasting=casting)
         _warm(passes, kind)
         allocations = _count(model, passes, sample)
@@ -137,7 +137,7 @@ def _kept(model: nn.Module) -> Iterator[None]:
     for each, _ in gradients:
         each.grad = None
     try:
-        with undrawn(), in_mode(model, training=True):
+        with preserved_random_state(), in_mode(model, training=True):
             yield
     finally:
         if any(each.device != device for each in model.parameters()):

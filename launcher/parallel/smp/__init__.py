@@ -1,10 +1,11 @@
-"""The API of SageMaker's model-parallel library v1 for PyTorch, over launcher.parallel.
+"""An extra: the API of SageMaker's model-parallel library v1 for PyTorch, over launcher.parallel.
 
     import launcher.parallel.smp as smp     # in place of smdistributed.modelparallel.torch
 
-A script written for that library trains in a pipeline as it would in one process. What is not
-supported is refused with a ParallelError that names the alternative. The names and their meanings
-are those of smp's API reference (SageMaker Python SDK v2.200, doc/api/training).
+A script written for that library trains in a pipeline with the results of a single process.
+Unsupported features raise a ParallelError that names the alternative. Names and meanings follow
+smp's API reference (SageMaker Python SDK v2.200, doc/api/training). Nothing in the core of Launcher
+imports this package.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ from launcher.parallel.smp.rank_placement import (
     tp_rank,
     tp_size,
 )
-from launcher.parallel.smp.saving import load, save
 from launcher.parallel.smp.smp_session import init, is_initialized
+from launcher.parallel.smp.states import load, save
 from launcher.parallel.smp.step import step
 
 __all__ = [
@@ -110,15 +111,15 @@ __all__ = [
 ]
 
 #: Names of smp that are not supported, and what to do instead.
-_MISSING = {
+_UNSUPPORTED = {
     "tensor_parallelism": "cut the model into more partitions",
     "set_tensor_parallelism": "cut the model into more partitions",
     "tp_register": "cut the model into more partitions",
     "tp_register_with_module": "cut the model into more partitions",
-    "model_creation": "make the model as it is",
-    "delay_param_initialization": "make the model as it is, on the CPU",
-    "set_activation_checkpointing": "say recomputed=[names] in the job or in smp.init",
-    "is_tracing": "leave it out: no step is run to trace the model",
+    "model_creation": "create the model without it",
+    "delay_param_initialization": "create the model on the CPU, without it",
+    "set_activation_checkpointing": "set recomputed=[names] in the job or in smp.init",
+    "is_tracing": "leave it out: the model is not traced by running a step",
     "nn": "use the layers of torch.nn",
     "optimizers": "use those of torch.optim",
     "save_checkpoint": "use smp.save with local_state_dict()",
@@ -126,11 +127,11 @@ _MISSING = {
 }
 
 
-class _NotThere(ParallelError, AttributeError):
-    """A missing name: makes hasattr() return False, and explains the alternative otherwise."""
+class _UnsupportedName(ParallelError, AttributeError):
+    """An unsupported name: hasattr() returns False, and other access explains the alternative."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MISSING:
-        raise _NotThere(f"smp.{name} is not there: {_MISSING[name]}")
+    if name in _UNSUPPORTED:
+        raise _UnsupportedName(f"smp.{name} is not supported: {_UNSUPPORTED[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

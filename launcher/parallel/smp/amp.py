@@ -13,6 +13,6 @@ from launcher.parallel.smp.smp_session import session
 def GradScaler(**options: Any) -> ShardedGradScaler:  # noqa: N802 - smp's name
     """Return a scaler to use in place of torch.amp.GradScaler.
 
-    options: of torch.amp.GradScaler, without the device.
+    options: passed to torch.amp.GradScaler, except the device.
     """
     return scaler(session().world, **options)

@@ -11,7 +11,7 @@ from launcher.errors import ParallelError
 from launcher.shared import OBJECTIVES, PLACEMENTS, SCHEDULES, ParallelPart
 
 #: Names of smp's `parameters`, with the fields of ParallelPart.
-_OURS = {
+_FIELD_NAMES = {
     "partitions": "partitions",
     "pipeline_parallel_degree": "partitions",
     "microbatches": "microbatches",
@@ -24,8 +24,8 @@ _OURS = {
 }
 #: smp's notation for the order of ranks, without tensor parallelism; the last varies fastest.
 _ORDERS = {"DP": "cluster", "PD": "spread"}
-#: Ignored: they control smp's search for a partition or its processes and do not affect results.
-_IDLE = (
+#: Ignored: these control smp's search for a partition or its processes, and do not affect results.
+_IGNORED = (
     "memory_weight",
     "contiguous",
     "deterministic_server",
@@ -34,49 +34,52 @@ _IDLE = (
     "ddp_dist_backend",
     "delayed_parameter_initialization",
 )
-#: Not supported: the value that turns each off, and what to do instead.
-_MISSING: dict[str, tuple[Any, str]] = {
+#: Unsupported parameters, each with the value that turns it off and what to do instead.
+_UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "tensor_parallel_degree": (1, "cut the model into more partitions"),
     "sharded_data_parallel_degree": (1, "use a DataParallel job that shards its parameters"),
     "shard_optimizer_state": (False, "use more partitions"),
     "offload_activations": (False, "use more microbatches, which are smaller"),
     "active_microbatches": (
         None,
-        "leave it out: 'interleaved' holds at most as many as there are stages from a stage on",
+        "leave it out: with 'interleaved' a stage holds at most as many microbatches as there are "
+        "stages from it to the last",
     ),
     "horovod": (False, "leave it out: replicas exchange their gradients without it"),
     "prescaled_batch": (False, "give each replica its own batch"),
-    "fp16": (False, "say precision='fp16', with smp.amp.GradScaler"),
-    "bf16": (False, "say precision='bf16'"),
-    "fp16_params": (False, "say precision='fp16', with smp.amp.GradScaler"),
+    "fp16": (False, "set precision='fp16', and use smp.amp.GradScaler"),
+    "bf16": (False, "set precision='bf16'"),
+    "fp16_params": (False, "set precision='fp16', and use smp.amp.GradScaler"),
     "skip_tracing": (False, "leave it out"),
     "load_partition": (False, "leave it out: a partition_file is loaded"),
 }
-#: The same for fields of ParallelPart that smp has no name for.
+#: What to do instead of fields of ParallelPart that smp has no name for.
 _NOT_FOR_SCRIPTS = {
-    "accumulation": "say smp.DistributedModel(..., backward_passes_per_step=%s)",
+    "accumulation": "use smp.DistributedModel(..., backward_passes_per_step=%s)",
     "sharded": "write the script for launcher.parallel",
     "compression": "write the script for launcher.parallel",
 }
 
 
-def configured(
+def configure(
     part: ParallelPart, config: Mapping[str, Any] | None, named: Mapping[str, Any]
 ) -> ParallelPart:
     """Return the job's settings, overridden by the script's.
 
-    config: smp's own `parameters`. named: fields of ParallelPart. Raises ParallelError with
-    everything that is not supported.
+    config: smp's own `parameters`. named: fields of ParallelPart. Raises ParallelError that lists
+    everything unsupported.
     """
     ours = {field.name for field in dataclasses.fields(ParallelPart)}
     problems = [
-        *_unknown(config or {}, {*_OURS, *_MISSING, *_IDLE}),
+        *_unknown(config or {}, {*_FIELD_NAMES, *_UNSUPPORTED, *_IGNORED}),
         *_unknown(named, ours),
         *_missing(config or {}),
     ]
     if problems:
         raise ParallelError("smp.init: " + "; ".join(problems))
-    translated = {_OURS[name]: value for name, value in (config or {}).items() if name in _OURS}
+    translated = {
+        _FIELD_NAMES[name]: value for name, value in (config or {}).items() if name in _FIELD_NAMES
+    }
     if part.partition_file and "starts" in named:  # they override those of the file
         part = dataclasses.replace(part, partition_file="")
     found = dataclasses.replace(part, **{**translated, **named})
@@ -93,14 +96,14 @@ def _unknown(given: Mapping[str, object], known: set[str]) -> Iterator[str]:
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            mend = f"do you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
-            yield f"there is no {name!r}: {mend}"
+            fix = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(known))}"
+            yield f"there is no {name!r}: {fix}"
 
 
 def _missing(config: Mapping[str, object]) -> Iterator[str]:
     for name, value in config.items():
-        if name in _MISSING and value is not None and value != _MISSING[name][0]:
-            yield f"{name} is {value!r}, which is not there: {_MISSING[name][1]}"
+        if name in _UNSUPPORTED and value is not None and value != _UNSUPPORTED[name][0]:
+            yield f"{name}={value!r} is not supported: {_UNSUPPORTED[name][1]}"
 
 
 def _placement(name: str) -> str:
@@ -111,22 +114,22 @@ def _placement(name: str) -> str:
 
 def _problems(part: ParallelPart) -> Iterator[str]:
     default = ParallelPart()
-    for name, mend in _NOT_FOR_SCRIPTS.items():
+    for name, fix in _NOT_FOR_SCRIPTS.items():
         value = getattr(part, name)
         if value != getattr(default, name):
-            mend = mend % value if "%s" in mend else mend
-            yield f"{name} is {value!r}, which scripts for smp do not have: {mend}"
+            fix = fix % value if "%s" in fix else fix
+            yield f"{name}={value!r} is not supported in scripts for smp: {fix}"
     if part.schedule not in SCHEDULES:
-        known = " and ".join(map(repr, SCHEDULES))
-        yield f"pipeline is {part.schedule!r}; there are {known}"
+        known = " or ".join(map(repr, SCHEDULES))
+        yield f"pipeline is {part.schedule!r}: use {known}"
     if part.placement not in PLACEMENTS:
-        known = " and ".join(map(repr, PLACEMENTS))
-        yield f"placement_strategy is {part.placement!r}; there are {known}"
+        known = " or ".join(map(repr, PLACEMENTS))
+        yield f"placement_strategy is {part.placement!r}: use {known}"
     if part.optimize not in OBJECTIVES:
-        known = " and ".join(map(repr, OBJECTIVES))
-        yield f"optimize is {part.optimize!r}; there are {known}"
+        known = " or ".join(map(repr, OBJECTIVES))
+        yield f"optimize is {part.optimize!r}: use {known}"
     last = part.partitions * part.virtual_stages - 1
     stages = {f"stages[{name!r}]": stage for name, stage in part.stages.items()}
     for name, stage in {**stages, "default_partition": part.default_stage}.items():
         if not 0 <= stage <= last:
-            yield f"{name} is {stage}, and the partitions are 0 to {last}"
+            yield f"{name} is {stage}, but the partitions are numbered 0 to {last}"

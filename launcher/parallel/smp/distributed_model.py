@@ -15,14 +15,14 @@ from torch import nn
 from launcher.errors import ParallelError
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.recomputation import recompute
+from launcher.parallel.smp.call_interception import Arguments, CallInterceptor
 from launcher.parallel.smp.partitions import cuts
-from launcher.parallel.smp.rank_agreement import agree
-from launcher.parallel.smp.rank_queries import Answer, Arguments
+from launcher.parallel.smp.rank_agreement import check_agreement
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, gathered, merged
 
-#: Ignored: they control smp's search for a partition and DDP's buckets, and do not affect results.
-_IDLE = {
+#: Ignored: these control smp's search for a partition and DDP's buckets, and do not affect results.
+_IGNORED = {
     "trace_device",
     "trace_execution_times",
     "trace_memory_usage",
@@ -36,9 +36,11 @@ _IDLE = {
 class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     """Wraps the one model of a script, for calls and training in functions decorated with `@step`.
 
-    backward_passes_per_step: steps until gradients are exchanged between replicas; they are summed.
-    average_grads_across_microbatches: whether gradients are the mean over the microbatches, or the
-    sum. options: of smp, only those that do not affect results.
+    backward_passes_per_step: steps whose gradients are summed before replicas exchange them.
+    average_grads_across_microbatches: if true, gradients are the mean over the microbatches, else
+        the
+        sum.
+    options: other options of smp, if they do not affect results.
     """
 
     def __init__(
@@ -50,21 +52,23 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         **options: Any,
     ) -> None:
         super().__init__()
-        if unknown := set(options) - _IDLE:
+        if unknown := set(options) - _IGNORED:
             raise ParallelError(
-                f"smp.DistributedModel has no {', '.join(sorted(unknown))}: leave it out"
+                f"smp.DistributedModel does not support {', '.join(sorted(unknown))}: leave it out"
             )
         if session().models:
-            raise ParallelError("there is a smp.DistributedModel already, and a script has one")
+            raise ParallelError(
+                "this script has a smp.DistributedModel already: a script can have only one"
+            )
         session().models.append(self)
         self.module = module
-        self._every = backward_passes_per_step
+        self._passes_per_step = backward_passes_per_step
         self.averages = average_grads_across_microbatches
         self.signature = inspect.signature(module.forward)
         self._pipeline: Pipeline | None = None
-        self._answer: Answer | None = None
+        self._interceptor: CallInterceptor | None = None
         self._names = list(module.state_dict())
-        self._waiting: list[Callable[[], None]] = []
+        self._on_partition: list[Callable[[], None]] = []
         self._loss: Callable[[Any, int], torch.Tensor] | None = None
         self._steps = 0
         self._passes = 0
@@ -75,41 +79,41 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model, within a step."""
-        return self._within("called").call(args, kwargs)
+        return self._current_interceptor("called").call(args, kwargs)
 
     def backward(self, tensors: Any, grad_tensors: Any = None) -> None:
         """Replace torch.autograd.backward; the pipeline runs its backward pass when it is due."""
-        self._within("learning").backward(tensors, grad_tensors)
+        self._current_interceptor("trained").backward(tensors, grad_tensors)
 
-    def _within(self, what: str) -> Answer:
-        if self._answer is None:
+    def _current_interceptor(self, what: str) -> CallInterceptor:
+        if self._interceptor is None:
             raise ParallelError(
-                f"the model is {what} outside of a step: put it into a function under @smp.step"
+                f"the model is {what} outside a step: do it in a function decorated with @smp.step"
             )
-        return self._answer
+        return self._interceptor
 
-    def begin(self, loss: Callable[[object, int], torch.Tensor]) -> int:
+    def begin_step(self, loss: Callable[[object, int], torch.Tensor]) -> int:
         """Start a step and return its number.
 
-        loss: of the model's output and a microbatch's number.
+        loss: computes the loss of the model's output and a microbatch's number.
         """
         self._loss = loss
         self._steps += 1
         return self._steps
 
-    def is_exchanging(self) -> bool:
+    def count_backward_pass(self) -> bool:
         """Count a backward pass; return whether replicas exchange gradients after it."""
         self._passes += 1
-        return self._passes % self._every == 0
+        return self._passes % self._passes_per_step == 0
 
     @contextlib.contextmanager
-    def answering(self, answer: Answer) -> Iterator[None]:
-        """Let calls of the model and of `backward` go to an answer within the context."""
-        self._answer = answer
+    def intercepting(self, interceptor: CallInterceptor) -> Iterator[None]:
+        """Pass calls of the model and of `backward` to an interceptor within the context."""
+        self._interceptor = interceptor
         try:
             yield
         finally:
-            self._answer = None
+            self._interceptor = None
 
     # Partition --------------------------------------------------------------------------------
 
@@ -122,16 +126,18 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     def pipeline(self) -> Pipeline:
         """The pipeline. Raises ParallelError before the first step."""
         if self._pipeline is None:
-            raise ParallelError("the model is partitioned in the first step, and there was none")
+            raise ParallelError(
+                "the model has no stages before the first step, which partitions it"
+            )
         return self._pipeline
 
     def partition(self, example: Arguments, batch: Iterable[torch.Tensor]) -> None:
         """Cut the model, and keep this rank's stage.
 
-        example: of its arguments, for one microbatch. batch: the tensors of the first step.
+        example: the model's arguments for one microbatch. batch: the tensors of the first step.
         """
         world, part = session().world, session().part
-        self.seed = agree(self.module, batch, world)
+        self.seed = check_agreement(self.module, batch, world)
         self.module.cpu()
         recompute(self.module, part.recomputed)
         self._pipeline = Pipeline(
@@ -147,7 +153,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         self._pipeline.train(self.training)
         for each in (*self.local_parameters(), *self.local_buffers()):
             dist.broadcast(each.data, group=world.dp_group, group_src=0)
-        for each in self._waiting:
+        for each in self._on_partition:
             each()
 
     def _loss_of(self, output: object, microbatch: torch.Tensor) -> torch.Tensor:
@@ -159,7 +165,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         if self.partitioned:
             work()
         else:
-            self._waiting.append(work)
+            self._on_partition.append(work)
 
     def train(self, mode: bool = True) -> DistributedModel:
         """Set train or eval mode."""
@@ -187,9 +193,9 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         """
         if self._pipeline is not None and session().world.degrees.pipeline > 1:
             raise ParallelError(
-                "the parameters of the whole model are on several ranks after the first step: "
-                "local_parameters() has those of this one, clip_grad_norm_() is a method of the "
-                "model, and optimizers are made before the first step"
+                "after the first step the model's parameters are spread over several ranks: use "
+                "local_parameters() for those of this rank and the model's clip_grad_norm_(), and "
+                "create optimizers before the first step"
             )
         named: Iterator[tuple[str, nn.Parameter]] = self.module.named_parameters(*args, **kwargs)
         return named
@@ -225,7 +231,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     # State ------------------------------------------------------------------------------------
 
     def local_state_dict(self) -> dict[str, Any]:
-        """Return the state of this rank's stage; whatever no stage uses is in the first."""
+        """Return the state of this rank's stage; the first stage includes what no stage uses."""
         return {**self.pipeline.module.state_dict(), PARTIAL: True}
 
     def state_dict(self) -> dict[str, Any]:
@@ -243,7 +249,8 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
         whole = merged(state, session().world)
         if strict and set(whole) != set(self._names):
             raise ParallelError(
-                f"the state has other names than the model: {sorted(set(whole) ^ set(self._names))}"
+                f"the names in the state and in the model differ: "
+                f"{sorted(set(whole) ^ set(self._names))}"
             )
         target = self.module if self._pipeline is None else self._pipeline.module
         own = {name: whole[name] for name in target.state_dict() if name in whole}
@@ -252,7 +259,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
     def _apply(self, *args: object, **kwargs: object) -> object:
         if self._pipeline is not None:
             raise ParallelError(
-                "the model is moved or converted after its first step: do it before; "
-                "state_dict() has the whole model on the CPU"
+                "the model cannot be moved or converted after its first step: do it before; "
+                "state_dict() returns the whole model on the CPU"
             )
         return super()._apply(*args, **kwargs)

@@ -28,14 +28,14 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
     ) -> None:
         if static_loss_scale != 1.0 or dynamic_loss_scale or options:
             raise ParallelError(
-                "smp.DistributedOptimizer scales no loss, for fp16 is not there: leave out "
-                f"{', '.join(['static_loss_scale', 'dynamic_loss_scale', *options])}"
+                "smp.DistributedOptimizer does not scale the loss (use smp.amp.GradScaler): leave "
+                f"out {', '.join(['static_loss_scale', 'dynamic_loss_scale', *options])}"
             )
         models = session().models
         if models and models[0].partitioned and session().world.degrees.pipeline > 1:
             raise ParallelError(
-                "smp.DistributedOptimizer is made after the first step, when each rank has its own "
-                "stage alone: make it before"
+                "smp.DistributedOptimizer is created after the first step, when each rank has only "
+                "its own stage: create it before the first step"
             )
         self.optimizer = optimizer
 
@@ -60,7 +60,7 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
         return found
 
     def __getattr__(self, name: str) -> Any:
-        if name == "optimizer":  # not yet made, as in a copy
+        if name == "optimizer":  # not yet set, as in a copy
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 

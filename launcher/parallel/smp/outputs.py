@@ -54,23 +54,23 @@ def broadcast_outputs(returned: Sequence[Any], world: ParallelContext) -> list[A
     if world.degrees.pipeline == 1:
         return found
     last = world.degrees.holder(world.degrees.stages - 1)
-    told = [tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), found)]
-    dist.broadcast_object_list(told, group=world.pp_group, group_src=last, device=world.device)
+    received = [tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), found)]
+    dist.broadcast_object_list(received, group=world.pp_group, group_src=last, device=world.device)
     if world.pp_rank == last:
         return found
-    (here,) = tree_map_only(torch.Tensor, lambda tensor: tensor.to(world.device), told)
+    (here,) = tree_map_only(torch.Tensor, lambda tensor: tensor.to(world.device), received)
     return list(here)
 
 
 def merge(name: str, returned: Sequence[object]) -> object:
     """Return the common structure of all microbatches, with a StepOutput for each tensor.
 
-    name: of the step function. Raises ParallelError for other values that differ.
+    name: the step function's name. Raises ParallelError for other values that differ.
     """
     flat, (spec, *others) = zip(*map(tree_flatten, returned), strict=True)
     if any(other != spec for other in others):
         raise ParallelError(
-            f"{name} returned other things for one microbatch than for another: {returned!r}"
+            f"{name} returned different structures for different microbatches: {returned!r}"
         )
     return tree_unflatten([_merged(name, values) for values in zip(*flat, strict=True)], spec)
 
@@ -81,7 +81,7 @@ def _merged(name: str, values: tuple[Any, ...]) -> Any:
         return StepOutput(values)
     if any(other != first for other in others):
         raise ParallelError(
-            f"{name} returned {first!r} for one microbatch and {others!r} for others: return a "
-            "tensor, as torch.tensor(...)"
+            f"{name} returned {first!r} for one microbatch and {others!r} for others: return "
+            "torch.tensor(...) instead"
         )
     return first

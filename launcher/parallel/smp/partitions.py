@@ -43,20 +43,20 @@ def set_partition(module: nn.Module, index: int) -> None:
 def _check(index: int) -> None:
     count = session().world.degrees.stages
     if not (isinstance(index, int) and 0 <= index < count):
-        raise ParallelError(f"there is no partition {index!r}: there are 0 to {count - 1}")
+        raise ParallelError(f"partition {index!r} does not exist: use 0 to {count - 1}")
 
 
 def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
     """Return the cuts of the model as a Pipeline takes them.
 
-    None where a file has them, or auto_partition is to find them. Raises ParallelError.
+    None if a file has them, or if auto_partition finds them. Raises ParallelError.
     """
     found = {**part.stages, **_pinned(model)}
-    said = part.partition_file or ", ".join(part.starts)
-    if found and said:
+    starts = part.partition_file or ", ".join(part.starts)
+    if found and starts:
         raise ParallelError(
-            f"the job says where stages start ({said}), and modules are on partitions "
-            f"({', '.join(sorted(found))}): choose one"
+            f"the job sets where stages start ({starts}), but modules are also assigned to "
+            f"partitions ({', '.join(sorted(found))}): use only one of the two"
         )
     if found:
         return Pins(stages=found, default=part.default_stage)

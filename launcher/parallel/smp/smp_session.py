@@ -15,12 +15,12 @@ import torch.distributed as dist
 from launcher import parallel
 from launcher.errors import ParallelError
 from launcher.parallel.context import ParallelContext
-from launcher.parallel.smp.configuration import configured
+from launcher.parallel.smp.configuration import configure
 from launcher.runtime import gloo_threads
 from launcher.shared import ParallelPart
 
-#: How long a rank waits for the others at exit. Scripts for smp have no final call.
-_PATIENCE = timedelta(seconds=5)
+#: The time that a rank waits for the others at exit, since scripts for smp have no final call.
+_EXIT_TIMEOUT = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,13 @@ _sessions: list[SmpSession] = []
 def init(config: Mapping[str, object] | None = None, **named: object) -> None:
     """Join the other ranks.
 
-    The settings are those of the job (its ModelParallel). config: smp's own `parameters`, which
-    override them. named: names of ModelParallel (partitions, microbatches, schedule, placement,
-    starts, stages, default_stage), which override both. Raises ParallelError.
+    The job's settings (its ModelParallel) are the defaults. Raises ParallelError.
+
+    config: smp's own `parameters`, which override the job's settings.
+    named: fields of ModelParallel (partitions, microbatches, schedule, placement, starts, stages,
+        default_stage), which override both.
     """
-    part = configured(ParallelPart.from_environment(os.environ), config, named)
+    part = configure(ParallelPart.from_environment(os.environ), config, named)
     world = parallel.init(
         pipeline=part.partitions,
         microbatches=part.microbatches,
@@ -52,11 +54,11 @@ def init(config: Mapping[str, object] | None = None, **named: object) -> None:
     )
     if (config or {}).get("ddp") is False and world.degrees.data > 1:
         raise ParallelError(
-            f"ddp is False, and {world.degrees.world} ranks of {part.partitions} partitions are "
-            f"{world.degrees.data} replicas, which would learn apart: say ddp=True"
+            f"ddp is False, but {world.degrees.world} ranks with {part.partitions} partitions make "
+            f"{world.degrees.data} replicas, which would train different models: set ddp=True"
         )
     _sessions.append(SmpSession(world=world, part=part, models=[]))
-    atexit.register(_leave)
+    atexit.register(_shut_down)
 
 
 def is_initialized() -> bool:
@@ -71,16 +73,16 @@ def session() -> SmpSession:
     return _sessions[0]
 
 
-def _leave() -> None:
+def _shut_down() -> None:
     """Wait for the other ranks and destroy the process groups, at exit.
 
-    A process that exits right after its last collective crashes peers that have not finished it. A
-    rank that fails also ends here, so it waits for some seconds and not forever.
+    If a process exits right after its last collective, peers that have not finished it crash. A
+    rank that fails also ends here, so the wait has a timeout.
     """
     if not dist.is_initialized():
         return
-    with contextlib.suppress(RuntimeError):  # the others ended, well or badly
-        dist.barrier(async_op=True).wait(_PATIENCE)
+    with contextlib.suppress(RuntimeError):  # the other ranks may have failed or exited
+        dist.barrier(async_op=True).wait(_EXIT_TIMEOUT)
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
     gloo_threads.wait_for_gloo_threads()

@@ -18,7 +18,7 @@ _WHOLE = (str, bytes, range, nn.Module)
 
 @dataclass(frozen=True, kw_only=True)
 class Splitting:
-    """Rules for splitting a function's arguments. whole: those not split; axes: the sample axes."""
+    """Rules for splitting a function's arguments. whole: unsplit ones; axes: axes of samples."""
 
     name: str
     signature: inspect.Signature
@@ -58,9 +58,9 @@ class Splitting:
             return type(value)(*map(part, value))
         if isinstance(value, Collection) and not isinstance(value, _WHOLE):
             raise ParallelError(
-                f"{self.name}: {name} is a {type(value).__name__}, which cannot be cut into "
-                "microbatches: give tensors, lists, tuples or dicts of them, or give it a method "
-                f"smp_slice(count, number, axis), or say non_split_inputs=[{name!r}]"
+                f"{self.name}: {name} is a {type(value).__name__}, which cannot be split into "
+                "microbatches: pass tensors, or lists, tuples or dicts of them, or add a method "
+                f"smp_slice(count, number, axis), or set non_split_inputs=[{name!r}]"
             )
         return value
 
@@ -68,13 +68,13 @@ class Splitting:
         if not -tensor.dim() <= axis < tensor.dim():
             raise ParallelError(
                 f"{self.name}: {name} has the shape {tuple(tensor.shape)}, without an axis {axis} "
-                f"of samples: say non_split_inputs=[{name!r}], or its input_split_axes"
+                f"of samples: set non_split_inputs=[{name!r}], or its axis in input_split_axes"
             )
         if tensor.shape[axis] % count:
             raise ParallelError(
-                f"{self.name}: {name} has {tensor.shape[axis]} samples in axis {axis}, which "
-                f"{count} microbatches do not divide: choose a batch size that they do, and "
-                f"drop_last=True, or say non_split_inputs=[{name!r}] if it has no samples"
+                f"{self.name}: {name} has {tensor.shape[axis]} samples in axis {axis}, which is "
+                f"not divisible by {count} microbatches: use a divisible batch size and "
+                f"drop_last=True, or set non_split_inputs=[{name!r}] if it has no samples"
             )
 
 
@@ -87,7 +87,7 @@ def splitting(
         if name not in signature.parameters:
             known = ", ".join(signature.parameters)
             raise ParallelError(
-                f"{function.__name__} has no argument {name!r} that could be split or not: there "
-                f"are {known}"
+                f"{function.__name__} has no argument {name!r}, which non_split_inputs or "
+                f"input_split_axes names: it has {known}"
             )
     return Splitting(name=function.__name__, signature=signature, whole=whole, axes=axes)

@@ -1,4 +1,4 @@
-"""States that are divided over the stages of a replica."""
+"""States that are divided over the stages of a replica: gather, save and load them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch.utils._pytree import tree_map_only
 
 from launcher.parallel.context import ParallelContext
+from launcher.parallel.smp.smp_session import session
 
 #: The key that marks a state of a single stage; the name is smp's.
 PARTIAL = "_smp_is_partial"
@@ -18,9 +19,9 @@ PARTIAL = "_smp_is_partial"
 def gathered(part: Mapping[Any, Any], world: ParallelContext) -> dict[Any, Any]:
     """Return the parts of all stages as one, on the CPU. All ranks of a replica call it."""
     mine = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().cpu(), dict(part))
-    told: list[Any] = [None] * world.degrees.pipeline
-    dist.all_gather_object(told, mine, group=world.pp_group)
-    return {name: value for each in told for name, value in each.items()}
+    parts: list[Any] = [None] * world.degrees.pipeline
+    dist.all_gather_object(parts, mine, group=world.pp_group)
+    return {name: value for each in parts for name, value in each.items()}
 
 
 def merged(state: Mapping[str, Any], world: ParallelContext) -> dict[str, Any]:
@@ -28,3 +29,21 @@ def merged(state: Mapping[str, Any], world: ParallelContext) -> dict[str, Any]:
     found = gathered(state, world) if PARTIAL in state else dict(state)
     found.pop(PARTIAL, None)
     return found
+
+
+def save(obj: object, f: str, partial: bool = True, **options: object) -> None:
+    """Write one file per stage (`f_NUMBER`), or, if not partial, one file from the first stage.
+
+    All ranks of one replica call it. options: passed to torch.save.
+    """
+    if partial or session().world.pp_rank == 0:
+        torch.save(obj, _file(f, partial), **options)
+
+
+def load(f: str, map_location: object = "cpu", partial: bool = True, **options: object) -> Any:
+    """Load what `save` has written. options: passed to torch.load."""
+    return torch.load(_file(f, partial), map_location=map_location, **options)
+
+
+def _file(name: str, partial: bool) -> str:
+    return f"{name}_{session().world.pp_rank}" if partial else name

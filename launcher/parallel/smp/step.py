@@ -1,8 +1,8 @@
 """`@step`: a function that is written for a batch and runs for each of its microbatches.
 
-In the first stage it runs up to its model call, which gives the model's arguments. In the last
-stage it runs again, receives the model's output and continues to its end. So it must do the same
-both times; random numbers that it draws are the same.
+In the first stage it runs up to its model call, which provides the model's arguments. In the last
+stage it runs again, receives the model's output and continues to its end. It must do the same both
+times; the random numbers that it draws are the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ from torch.utils._pytree import tree_leaves
 
 from launcher.errors import ParallelError
 from launcher.parallel.randomness import seeded
+from launcher.parallel.smp.call_interception import (
+    ArgumentCapture,
+    Arguments,
+    CallInterceptor,
+    ModelCalled,
+    OutputReplay,
+)
 from launcher.parallel.smp.distributed_model import DistributedModel
 from launcher.parallel.smp.outputs import broadcast_outputs, merge
-from launcher.parallel.smp.rank_queries import Answer, Arguments, FromCall, Reached, UntilCall
 from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.splitting import splitting
 
@@ -46,8 +52,8 @@ def step(
         )
     if not detach_outputs:
         raise ParallelError(
-            f"{function.__name__}: detach_outputs=False would return graphs, which cannot go to "
-            "other ranks: leave it out"
+            f"{function.__name__}: detach_outputs=False would return autograd graphs, which cannot "
+            "be sent to other ranks: leave it out"
         )
     inputs = splitting(function, non_split_inputs, input_split_axes or {})
 
@@ -64,14 +70,14 @@ def _model(function: Callable[..., Any]) -> DistributedModel:
     models = session().models
     if not models:
         raise ParallelError(
-            f"{function.__name__} was called before there was a model: make smp.DistributedModel"
+            f"{function.__name__} was called before the model exists: create smp.DistributedModel"
         )
     found: DistributedModel = models[0]
     return found
 
 
 class _Step:
-    """One call of a step function. parts: its arguments, for each microbatch."""
+    """One call of a step function. parts: its arguments for each microbatch."""
 
     def __init__(
         self,
@@ -85,12 +91,12 @@ class _Step:
         self._model = model
         self._training = model.training and torch.is_grad_enabled()
         self._returned: dict[int, Any] = {}
-        self._number = model.begin(self._loss)
+        self._number = model.begin_step(self._loss)
 
     def run(self) -> Any:
         """Run the microbatches through the pipeline and return the merged outputs."""
         model, world = self._model, session().world
-        example = self._arguments(0)  # on all ranks, which all need its shapes
+        example = self._arguments(0)  # on all ranks, since all need the shapes
         if not model.partitioned:
             model.partition(example, self._batch())
         pipeline = model.pipeline
@@ -98,7 +104,7 @@ class _Step:
         inputs = self._inputs() if pipeline.is_first else []
         target = torch.arange(len(self._parts), device=world.device)
         if self._training:
-            pipeline.step(*inputs, target=target, is_last=model.is_exchanging())
+            pipeline.step(*inputs, target=target, is_last=model.count_backward_pass())
         else:
             pipeline.evaluate(*inputs, target=target)
         returned = [self._returned[number] for number in sorted(self._returned)]
@@ -116,33 +122,35 @@ class _Step:
         return [torch.cat([each[name] for each in given]) for name in given[0]]
 
     def _arguments(self, microbatch: int) -> Arguments:
-        answer = UntilCall(
+        interceptor = ArgumentCapture(
             self._name,
             self._model.signature,
             session().world.device,
             is_mixed=session().part.precision is not None,
         )
         try:
-            self._run(microbatch, answer)
-        except Reached as reached:
+            self._run(microbatch, interceptor)
+        except ModelCalled as reached:
             return reached.arguments
-        raise ParallelError(f"{self._name} does not call the model: a step has one model call")
+        raise ParallelError(
+            f"{self._name} does not call the model: a step needs exactly one model call"
+        )
 
     def _loss(self, output: Any, microbatch: int) -> torch.Tensor:
-        answer = FromCall(self._name, output, training=self._training)
-        self._returned[microbatch] = self._run(microbatch, answer)
+        interceptor = OutputReplay(self._name, output, training=self._training)
+        self._returned[microbatch] = self._run(microbatch, interceptor)
         if not self._training:
             return torch.zeros((), device=session().world.device)
-        if answer.loss is None:
+        if interceptor.loss is None:
             raise ParallelError(
                 f"{self._name} does not call model.backward in train mode: call it with the loss, "
-                "or model.eval() before an evaluation"
+                "or call model.eval() before an evaluation"
             )
-        return answer.loss if self._model.averages else answer.loss * len(self._parts)
+        return interceptor.loss if self._model.averages else interceptor.loss * len(self._parts)
 
-    def _run(self, microbatch: int, answer: Answer) -> Any:
+    def _run(self, microbatch: int, interceptor: CallInterceptor) -> Any:
         """Run the function, with the same random numbers in the first and the last stage."""
         part = self._parts[microbatch]
         key = (self._model.seed, "step", self._number, session().world.dp_rank, microbatch)
-        with self._model.answering(answer), seeded(*key):
+        with self._model.intercepting(interceptor), seeded(*key):
             return self._function(*part.args, **part.kwargs)

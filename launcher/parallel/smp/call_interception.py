@@ -1,6 +1,6 @@
-"""Handlers of model calls while a step function runs.
+"""Interceptors of model calls while a step function runs.
 
-In the first stage the handler ends the function at its model call, since only the arguments are
+In the first stage the interceptor ends the function at its model call, since only the arguments are
 needed. In the last stage it returns the model's output.
 """
 
@@ -19,7 +19,7 @@ Arguments: TypeAlias = "dict[str, torch.Tensor]"
 _Tensors: TypeAlias = "torch.Tensor | Sequence[torch.Tensor]"
 
 
-class Answer(Protocol):
+class CallInterceptor(Protocol):
     """The object behind a DistributedModel while a step function runs."""
 
     def call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
@@ -31,7 +31,7 @@ class Answer(Protocol):
         ...
 
 
-class Reached(BaseException):
+class ModelCalled(BaseException):
     """Raised at the model call to end the step function; a BaseException, so nothing catches it."""
 
     def __init__(self, arguments: Arguments) -> None:
@@ -39,10 +39,11 @@ class Reached(BaseException):
         self.arguments = arguments
 
 
-class UntilCall:
+class ArgumentCapture:
     """Ends the step function at its model call.
 
-    signature: of the model's forward. is_mixed: whether its stages compute in 16 bits.
+    signature: the signature of the model's forward. is_mixed: true if its stages compute in 16
+        bits.
     """
 
     def __init__(
@@ -54,13 +55,13 @@ class UntilCall:
         self._is_mixed = is_mixed
 
     def call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-        """Raise Reached with the arguments; raise ParallelError for those that cannot be sent."""
+        """Raise ModelCalled with the arguments, or ParallelError if they cannot be sent."""
         if torch.is_autocast_enabled(self._device.type) and not self._is_mixed:
             raise ParallelError(
-                f"{self._name} calls the model in torch.autocast, which its stages would not see: "
-                "say precision='bf16' (or 'fp16') in the job's distribution or in smp.init"
+                f"{self._name} calls the model in torch.autocast, which has no effect on its "
+                "stages: set precision='bf16' (or 'fp16') in the job's distribution or in smp.init"
             )
-        raise Reached(self._arguments(args, kwargs))
+        raise ModelCalled(self._arguments(args, kwargs))
 
     def backward(self, tensors: _Tensors, gradients: _Tensors | None) -> None:
         """Raise ParallelError: the model must be called first."""
@@ -72,8 +73,8 @@ class UntilCall:
         if list(given) != expected:
             missing = ", ".join(name for name in expected if name not in given)
             raise ParallelError(
-                f"{self._name} leaves out {missing} of the model, and gives it later arguments: "
-                "give all of them up to the last, as tensors"
+                f"{self._name} calls the model without {missing} but with later arguments: pass "
+                "all arguments up to the last one, as tensors"
             )
         for name, value in given.items():
             self._check(name, value)
@@ -83,17 +84,17 @@ class UntilCall:
         if not isinstance(value, torch.Tensor) or not value.dim():
             what = "tensor without axes" if isinstance(value, torch.Tensor) else type(value)
             raise ParallelError(
-                f"{self._name} gives the model {name}, a {what}: only tensors with samples go "
-                "through a pipeline; make it an attribute of the model"
+                f"{self._name} passes {name} to the model, a {what}: only tensors with samples can "
+                "be sent through a pipeline; make it an attribute of the model"
             )
         if value.requires_grad:
             raise ParallelError(
-                f"{self._name} gives the model {name}, which needs a gradient: only what is in the "
-                "model learns; move what computes it there"
+                f"{self._name} passes {name} to the model, which requires a gradient: only "
+                "parameters inside the model are trained; move its computation into the model"
             )
 
 
-class FromCall:
+class OutputReplay:
     """Returns the model's output from the model call, and keeps the loss.
 
     loss: None until model.backward.
@@ -112,8 +113,8 @@ class FromCall:
         """Return the model's output. Raises ParallelError for a second call."""
         if self._is_called:
             raise ParallelError(
-                f"{self._name} calls the model twice for a microbatch: a step has one model call; "
-                "concatenate the inputs, or make it two steps"
+                f"{self._name} calls the model twice for a microbatch, but a step has one model "
+                "call: concatenate the inputs, or use two steps"
             )
         self._is_called = True
         return self._output
@@ -123,17 +124,17 @@ class FromCall:
         if not self._training:
             raise ParallelError(
                 f"{self._name} calls model.backward in eval mode, or without gradients: call "
-                "model.train() before it; a layer that is not to train can be set to eval by itself"
+                "model.train() first; a layer that must not train can be set to eval mode by itself"
             )
         if self.loss is not None:
             raise ParallelError(
                 f"{self._name} calls model.backward twice for a microbatch: add up the losses"
             )
         loss = _scalar(tensors, gradients)
-        if not _comes_from(loss, self._origins):
+        if not _depends_on(loss, self._origins):
             raise ParallelError(
-                f"the loss of {self._name} does not come from what the model returned, or no "
-                "gradient flows back from it: compute it from the model's output, without detach()"
+                f"the loss of {self._name} does not depend on the model's output, or is detached "
+                "from it: compute it from the model's output, without detach()"
             )
         self.loss = loss
 
@@ -146,8 +147,8 @@ def _scalar(tensors: _Tensors, gradients: _Tensors | None) -> torch.Tensor:
     for tensor, gradient in zip(every, given, strict=True):
         if gradient is None and tensor.numel() != 1:
             raise ParallelError(
-                f"model.backward got a tensor of the shape {tuple(tensor.shape)}: give its mean, "
-                "or its gradient as the second argument"
+                f"model.backward got a tensor of shape {tuple(tensor.shape)}: pass its mean, or "
+                "pass its gradient as the second argument"
             )
     return sum(
         tensor.sum() if gradient is None else (tensor * gradient).sum()
@@ -155,11 +156,11 @@ def _scalar(tensors: _Tensors, gradients: _Tensors | None) -> torch.Tensor:
     )
 
 
-def _comes_from(loss: torch.Tensor, origins: set[object]) -> bool:
-    waiting: list[Any] = [loss.grad_fn or loss]
+def _depends_on(loss: torch.Tensor, origins: set[object]) -> bool:
+    pending: list[Any] = [loss.grad_fn or loss]
     seen: set[Any] = set()
-    while waiting:
-        node = waiting.pop()
+    while pending:
+        node = pending.pop()
         if (
             node in origins or getattr(node, "variable", None) in origins
         ):  # the leaf of an AccumulateGrad
@@ -167,5 +168,5 @@ def _comes_from(loss: torch.Tensor, origins: set[object]) -> bool:
         following = (each for each, _ in getattr(node, "next_functions", ()) if each is not None)
         new = set(following) - seen
         seen |= new
-        waiting += new
+        pending += new
     return False

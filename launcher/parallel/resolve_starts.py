@@ -1,4 +1,4 @@
-"""The cuts of a pipeline that names none: from the job, from a file, or by auto_partition."""
+"""The cuts of a pipeline whose script gives none: from the job, a file, or auto_partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from launcher.parallel.cuts import Pins
 from launcher.shared.partitions.partition_file import Partition
 
 
-def starts(
+def resolve_starts(
     model: nn.Module,
     world: ParallelContext,
     example: Mapping[str, Any],
@@ -29,15 +29,18 @@ def starts(
 ) -> Sequence[str] | Pins:
     """Return the first module of each stage but the first, or the pins, as the job sets them.
 
-    All ranks call it, with the same model on the CPU. example, loss, target: of one microbatch;
-    states: tensors that the optimizer keeps per parameter. auto_partition uses these.
-    Raises ParallelError for a file of another model, and where no cuts can be found.
+    All ranks call it, with the same model on the CPU.
+
+    example, loss, target: the arguments, loss and target of one microbatch, for auto_partition.
+    states: tensors that the optimizer keeps per parameter, for auto_partition.
+
+    Raises ParallelError for a file of another model, and if no cuts can be found.
     """
     job = world.job
     if job.stages:
         return Pins(stages=job.stages, default=job.default_stage)
     if job.partition_file:
-        return _of_file(model, world, example)
+        return _starts_in_file(model, world, example)
     if job.auto_partition and world.degrees.stages > 1:
         # Imported here because a job with a file does not need the profiler.
         from launcher.parallel.partitioning.auto_partition import auto_partition
@@ -46,17 +49,17 @@ def starts(
     return job.starts
 
 
-def _of_file(
+def _starts_in_file(
     model: nn.Module, world: ParallelContext, example: Mapping[str, object]
 ) -> tuple[str, ...]:
     path = Path(os.environ.get("SM_MODULE_DIR", "."), world.job.partition_file)
     partition = Partition.read(path)
     _check_degrees(partition, world, path)
-    here = fingerprint.taken(model, example)
+    here = fingerprint.compute(model, example)
     fingerprint.check(here, partition.fingerprint, path.name)
     if world.rank == 0:
-        for doubt in fingerprint.doubts(here, partition.fingerprint, path.name):
-            warnings.warn(doubt, stacklevel=2)
+        for caveat in fingerprint.caveats(here, partition.fingerprint, path.name):
+            warnings.warn(caveat, stacklevel=2)
     return partition.starts
 
 
@@ -68,6 +71,6 @@ def _check_degrees(partition: Partition, world: ParallelContext, path: Path) -> 
     ):
         if (of_file := getattr(partition, name)) != here:
             raise ParallelError(
-                f"{path.name} is for {of_file} {name}, and this job has {here}: make it anew with "
-                f"`launcher partition`, or let the job have {of_file}"
+                f"{path.name} was made for {name}={of_file}, but this job has {name}={here}: run "
+                f"`launcher partition` again, or set {name}={of_file} in the job"
             )
