@@ -52,7 +52,7 @@ def told():
 
 @pytest.fixture
 def session(front, told, boto):
-    return AwsSession(boto_session=boto, tell=told.append)
+    return AwsSession(boto_session=boto, notify=told.append)
 
 
 @pytest.fixture

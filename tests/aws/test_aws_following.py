@@ -11,7 +11,7 @@ from front import Cut, Hold, Refuse
 
 from launcher import CredentialsExpired, Job
 from launcher.client.cli import main
-from launcher.client.cli.ctrl_c import Detached, obey_ctrl_c
+from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
 from launcher.client.submit import send
 
 JOB = """\
@@ -38,14 +38,14 @@ def test_a_wait_survives_expired_credentials_and_a_cut_network(job, front):
     )
     assert job.wait(notices=told.append).status == "Completed"
     assert len(told) == 2
-    assert told[0].startswith("no answer: ExpiredTokenException: renew")
+    assert told[0].startswith("no response: ExpiredTokenException: renew")
     assert "launcher logs -f rings" in told[0]
 
 
 def test_credentials_that_stay_expired_end_the_wait_with_the_way_back(job, front):
     front.meet("DescribeTrainingJob", *[Refuse("ExpiredTokenException", "renew")] * 50)
     impatient = Job("rings", job.session, give_up_seconds=2)
-    with pytest.raises(CredentialsExpired, match="The job is not affected") as raised:
+    with pytest.raises(CredentialsExpired, match="The job continues") as raised:
         impatient.wait()
     assert raised.value.exit_code == 4
     assert "`launcher logs -f rings`" in str(raised.value)
@@ -55,7 +55,7 @@ def test_ctrl_c_leaves_a_job_while_aws_does_not_answer(job, front):
     front.meet("DescribeTrainingJob", Hold())
 
     def leave():
-        with obey_ctrl_c(job):
+        with detach_on_ctrl_c(job):
             os.kill(os.getpid(), signal.SIGINT)
             job.wait()
 
@@ -90,7 +90,7 @@ def test_where_nothing_is_to_be_had_the_exit_code_is_five(run, front):
     front.meet("CreateTrainingJob", NO_CAPACITY, NO_CAPACITY)
     result = run()
     assert result.exit_code == 5
-    assert "job rings was tried 2 times, and AWS had no instances" in result.stderr
+    assert "job rings was tried 2 times and got no instances" in result.stderr
     assert "InsufficientCapacityException: none left" in result.stderr
 
 
@@ -155,12 +155,12 @@ def test_after_the_creation_every_error_says_how_to_come_back(run, front, number
     assert result.exit_code == 4
     assert front.count("CreateTrainingJob") == 1
     assert "AccessDeniedException" in result.stderr
-    assert "`launcher logs -f rings` comes back to it" in result.stderr
+    assert "follow it again with `launcher logs -f rings`" in result.stderr
 
 
 def test_detached_one_is_told_that_nothing_else_is_tried(run, front):
     front.meet("CreateTrainingJob", NO_CAPACITY, None)
     result = run("--detach")
     assert result.exit_code == 5
-    assert "need somebody who waits" in result.stderr
+    assert "have no effect without waiting" in result.stderr
     assert front.count("CreateTrainingJob") == 1

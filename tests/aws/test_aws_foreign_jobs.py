@@ -73,5 +73,5 @@ def test_what_serverless_machines_cost_is_not_said_to_be_nothing(session, front,
 def test_results_that_are_nowhere_named_cannot_be_fetched(session, front, prepared, tmp_path):
     send(prepared("rings"), session)
     front.meet("DescribeTrainingJob", *[Alter({"OutputDataConfig": None})] * 9)
-    with pytest.raises(LauncherError, match="names no S3OutputPath"):
+    with pytest.raises(LauncherError, match="has no S3OutputPath"):
         Job("rings", session).download_artifacts(tmp_path)

@@ -83,7 +83,7 @@ def test_a_role_that_does_not_exist(session, front):
 
 def test_a_role_that_may_not_be_looked_up(session, front):
     front.meet("GetRole", Refuse("AccessDenied", "not authorized to perform: iam:GetRole", 403))
-    with pytest.raises(Refused, match="give the ARN of the role Training"):
+    with pytest.raises(Refused, match="use the ARN of the role Training"):
         session.role_arn("Training")
 
 
@@ -94,7 +94,7 @@ def test_without_a_role_it_is_our_own_assumed_one(front, make_role, assume):
 
 
 def test_a_person_is_no_role(session):
-    with pytest.raises(SpecError, match="give role"):
+    with pytest.raises(SpecError, match="set role"):
         session.role_arn(None)
 
 

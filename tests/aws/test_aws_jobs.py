@@ -5,8 +5,8 @@ from front import Alter, Cut, Hold, Page, Refuse
 
 from launcher import AwsSession, CloudError, CredentialsExpired, JobNotFound, Refused, Unreachable
 from launcher.client.sessions.aws import caller_identity, clients
-from launcher.client.sessions.aws.create_job import Creation, is_answered_by
-from launcher.client.sessions.aws.retries import RetryPolicy
+from launcher.client.sessions.aws.create_job import Creation, matches_request
+from launcher.client.sessions.retry import RetryPolicy
 
 THROTTLED = Refuse("ThrottlingException", "Rate exceeded")
 
@@ -60,7 +60,7 @@ def test_what_is_no_answer_of_aws_is_not_taken_for_one(session, front, request_,
     front.meet("DescribeTrainingJob", Page(body))
     front.meet("ListTrainingJobs", Page(body))
     front.meet("DescribeLogStreams", Page(body))
-    with pytest.raises(Unreachable, match="what answers is not AWS"):
+    with pytest.raises(Unreachable, match="the response is not from AWS"):
         session.describe_training_job(TrainingJobName="job-1")
     with pytest.raises(Unreachable, match="ListTrainingJobs"):
         session.list_training_jobs()
@@ -101,7 +101,7 @@ def test_a_role_that_is_not_known_everywhere_yet_is_waited_for(
     assert created(front) == 1
     (line,) = told
     assert text in line
-    assert "trying again in" in line
+    assert "retrying in" in line
 
 
 @pytest.mark.parametrize(
@@ -109,18 +109,18 @@ def test_a_role_that_is_not_known_everywhere_yet_is_waited_for(
     [
         pytest.param(
             Refuse("AccessDeniedException", "not authorized to perform: iam:PassRole on R"),
-            "hand this role to SageMaker",
+            "pass this role to SageMaker",
             id="pass role",
         ),
         pytest.param(
             Refuse(
                 "AccessDeniedException", "not authorized to perform: sagemaker:CreateTrainingJob"
             ),
-            "your own identity may not create training jobs",
+            "your identity may not create training jobs",
             id="create",
         ),
         pytest.param(Refuse("ResourceLimitExceeded"), "servicequotas", id="quota"),
-        pytest.param(Refuse("ResourceInUse"), "give another name", id="name"),
+        pytest.param(Refuse("ResourceInUse"), "use another name", id="name"),
         pytest.param(Refuse("ValidationException", "1 validation error"), "1 valid", id="invalid"),
     ],
 )
@@ -147,7 +147,7 @@ def test_the_job_of_somebody_else_is_not_taken_for_ours(session, front, past, re
 def test_where_aws_is_gone_one_is_told_how_to_find_the_job(session, front, request_):
     front.meet("CreateTrainingJob", *[Cut(after=True)] * 9)
     front.meet("DescribeTrainingJob", *[Cut(after=False)] * 9)
-    with pytest.raises(Unreachable, match="whether job job-1 was created is not known"):
+    with pytest.raises(Unreachable, match="job job-1 may have been created"):
         Creation(session._clients, request_, print).run(RetryPolicy(seconds=2))
 
 
@@ -175,7 +175,7 @@ def test_how_a_job_is_recognised(change, is_ours):
         "Tags": [{"Key": "never", "Value": "described"}],
     }
     described = {**{key: value for key, value in asked.items() if key != "Tags"}, **change}
-    assert is_answered_by(asked, described) is is_ours
+    assert matches_request(asked, described) is is_ours
 
 
 # Described, stopped, listed ----------------------------------------------------------------------
@@ -289,11 +289,11 @@ def test_expired_credentials_are_renewed_by_another_program(front, tmp_path, cre
 
 def test_an_endpoint_that_is_not_there_is_waited_for_aloud(credentials, monkeypatch):
     credentials.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setattr(caller_identity, "_PATIENCE", RetryPolicy(seconds=2))
+    monkeypatch.setattr(caller_identity, "_RETRY_POLICY", RetryPolicy(seconds=2))
     told = []
     with pytest.raises(Unreachable, match="start `launcher endpoint`"):
-        AwsSession("eu-west-1", tell=told.append).role_arn("Training")
-    assert all("trying again in" in line for line in told)
+        AwsSession("eu-west-1", notify=told.append).role_arn("Training")
+    assert all("retrying in" in line for line in told)
     assert told
 
 

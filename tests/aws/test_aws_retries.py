@@ -3,13 +3,13 @@
 import pytest
 
 from launcher import CloudError, Refused, Unreachable
-from launcher.client.sessions.aws.retries import (
-    RetryPolicy,
-    is_passing,
+from launcher.client.sessions.aws.transient_errors import (
     is_propagating,
     is_throttled,
+    is_transient,
     retry,
 )
+from launcher.client.sessions.retry import RetryPolicy
 
 BUSY = Refused("ThrottlingException: slower", code="ThrottlingException")
 
@@ -73,16 +73,16 @@ def test_each_pause_is_told():
     told = []
     run(failing(2, BUSY), told=told.append)
     assert len(told) == 2
-    assert all("slower; trying again in" in line for line in told)
+    assert all("slower; retrying in" in line for line in told)
 
 
 @pytest.mark.parametrize(
     ("error", "judges"),
     [
-        pytest.param(BUSY, {is_throttled, is_passing}, id="throttled"),
-        pytest.param(Refused("x", code="InternalFailure"), {is_passing}, id="fault"),
-        pytest.param(Refused("x", code="503"), {is_passing}, id="fault without a body"),
-        pytest.param(Unreachable("x"), {is_passing}, id="silence"),
+        pytest.param(BUSY, {is_throttled, is_transient}, id="throttled"),
+        pytest.param(Refused("x", code="InternalFailure"), {is_transient}, id="fault"),
+        pytest.param(Refused("x", code="503"), {is_transient}, id="fault without a body"),
+        pytest.param(Unreachable("x"), {is_transient}, id="silence"),
         pytest.param(Refused("x", code="AccessDeniedException"), set(), id="denied"),
         pytest.param(
             Refused("ValidationException: Could not assume role R", code="ValidationException"),
@@ -96,5 +96,5 @@ def test_each_pause_is_told():
     ],
 )
 def test_what_is_worth_it(error, judges):
-    all_judges = (is_throttled, is_passing, is_propagating)
+    all_judges = (is_throttled, is_transient, is_propagating)
     assert {judge for judge in all_judges if judge(error)} == judges

@@ -25,7 +25,7 @@ def spec(**fields):
 def look(job=None, **options):
     """The findings by subject."""
     found = {}
-    for finding in cloud_checks.check(job, ask_instance=False, **options):
+    for finding in cloud_checks.check(job, use_instance_role=False, **options):
         found.setdefault(finding.subject, []).append(finding)
     return found
 

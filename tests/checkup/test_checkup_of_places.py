@@ -14,7 +14,7 @@ def spec(**fields):
 
 
 def look(part, job):
-    return list(part.check(Connection(ask_instance=False), job))
+    return list(part.check(Connection(use_instance_role=False), job))
 
 
 # Buckets ------------------------------------------------------------------------------------------

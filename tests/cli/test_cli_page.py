@@ -15,7 +15,7 @@ SECTIONS = dict(re.findall(r"^## launcher (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOT
 def options_of(verb):
     """The long names of a verb's options, and of those of the commands below it."""
     command = VERBS[verb].load()
-    commands = [command, *getattr(command, "others", {}).values()]
+    commands = [command, *getattr(command, "subcommands", {}).values()]
     options = [
         option for each in commands for option in each.params if isinstance(option, click.Option)
     ]

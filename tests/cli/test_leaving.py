@@ -95,7 +95,7 @@ def test_ctrl_c_while_the_job_is_created_leaves_it_running(terminal):
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert json.loads(stdout)["status"] == "InProgress"
-    assert "Detached; job job-1 goes on" in stderr
+    assert "Detached; job job-1 continues" in stderr
     assert status_of(terminal)["status"] == "InProgress"
     terminal("stop", "job-1")
     terminal("logs", "-f", "job-1")

@@ -180,4 +180,4 @@ def test_stop_ends_a_job_and_run_says_stopped(terminal):
     assert "Stopped" in stdout
     again = terminal("stop", "job-1")
     assert again.exit_code == 0
-    assert "ended already" in again.stderr
+    assert "already ended" in again.stderr

@@ -47,7 +47,7 @@ def test_the_verdict_stands_in_the_place_of_the_bare_share():
 def test_what_was_left_out_and_what_may_be_wrong_is_told():
     data = RUNNING["data"] | {"skipped": 3, "warnings": ["train: ranks begin apart"]}
     screen = summary_screen(RUNNING | {"data": data})
-    assert "3 times a sample was left out, as it raised" in screen
+    assert "3 samples skipped because they raised" in screen
     assert "\n         train: ranks begin apart\n" in screen
 
 
@@ -79,11 +79,11 @@ def test_the_cost_is_an_estimate_for_each_group_with_the_saving_of_spot_instance
 def test_while_the_job_goes_on_only_its_most_is_said():
     running = COST | {"dollars": None, "spot_saving": None}
     screen = summary_screen(RUNNING | {"cost": running})
-    assert "\nCost     known when the job has ended (max $48.96)\n" in screen
+    assert "\nCost     known once the job has ended (max $48.96)\n" in screen
     assert "data_group" not in screen
 
 
 def test_an_unknown_price_is_said():
     cost = COST | {"dollars": None, "max_dollars": None, "unknown_prices": ["ml.p4d.24xlarge"]}
     screen = summary_screen(ENDED | {"cost": cost})
-    assert "\nCost     unknown (max unknown): no price of ml.p4d.24xlarge is known" in screen
+    assert "\nCost     unknown (max unknown): the price of ml.p4d.24xlarge is unknown" in screen

@@ -68,7 +68,7 @@ def test_a_follower_survives_the_death_of_the_endpoint_and_misses_no_line(tmp_pa
         assert is_read.wait(60)
         first.process.kill()
         first.process.wait()
-    until(lambda: told, follower)  # else it may sleep until there are answers again
+    until(lambda: told, follower)  # else it may sleep until the platform responds again
     count = len(lines)
     with serve(root, port=first.port, isolation="process"):
         until(lambda: len(lines) > count, follower)
@@ -76,8 +76,8 @@ def test_a_follower_survives_the_death_of_the_endpoint_and_misses_no_line(tmp_pa
         follower.join(60)
         assert not follower.is_alive()
     assert lines == [f"line {number}" for number in range(len(lines))]
-    assert told[0].startswith("no answer: ")
-    assert told[1].startswith("there are answers again")
+    assert told[0].startswith("no response: ")
+    assert told[1].startswith("the platform responds again")
 
 
 def until(condition, follower):
@@ -126,7 +126,7 @@ def test_every_verb_finds_a_job_that_only_sagemaker_has(tmp_path, use, launcher,
         assert fetched.stdout == f"{tmp_path}/results/model.tar.gz\n"
         assert (tmp_path / "results" / "model.tar.gz").stat().st_size > 0
         stopped = launcher("stop", "cloud-1", "--cloud")
-        assert "has ended already: Completed" in stopped.stderr
+        assert "has already ended: Completed" in stopped.stderr
 
         absent = launcher("status", "cloud-2")
         assert absent.exit_code == 2

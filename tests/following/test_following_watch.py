@@ -47,7 +47,7 @@ class Stage(PrintedLog):
 
 def watched(stage, notices, **options):
     return JobFollower(
-        "job", stage, log=None, notices=notices, poll_seconds=0, pause=stage.pause, **options
+        "job", stage, log=None, notices=notices, poll_seconds=0, sleep=stage.pause, **options
     )
 
 
@@ -85,7 +85,7 @@ def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
         stage.pause(seconds)
 
     events = JobFollower(
-        "job", stage, log=log, notices=print, poll_seconds=0.01, pause=pause
+        "job", stage, log=log, notices=print, poll_seconds=0.01, sleep=pause
     ).events()
     *_, line, last = events
     assert line.text == "the last words"
@@ -108,19 +108,19 @@ def test_errors_that_pass_are_waited_through_and_told_once(error):
     source = RetryingSession(
         stage,
         "job-1",
-        tell=told.append,
-        pause=stage.pause,
+        notify=told.append,
+        sleep=stage.pause,
         give_up_seconds=60,
         is_transient=SAGEMAKER.is_transient,
     )
     watch = JobFollower(
-        "job-1", source, log=None, notices=told.append, poll_seconds=0, pause=stage.pause
+        "job-1", source, log=None, notices=told.append, poll_seconds=0, sleep=stage.pause
     )
     assert words(watch.events())[-1] == "Completed"
     first, again = told
     assert str(error) in first
     assert "launcher logs -f job-1" in first
-    assert again.startswith("there are answers again")
+    assert again.startswith("the platform responds again")
 
 
 def test_errors_that_do_not_pass_are_raised_at_once():
@@ -130,7 +130,7 @@ def test_errors_that_do_not_pass_are_raised_at_once():
         source = RetryingSession(
             stage,
             "job-1",
-            tell=print,
+            notify=print,
             give_up_seconds=60,
             is_transient=SAGEMAKER.is_transient,
         )
@@ -172,7 +172,7 @@ def test_a_platform_that_stays_silent_ends_the_wait_and_not_the_job(running_job)
     running_job.session.is_deaf = True
     job = Job("job-1", running_job.session, give_up_seconds=0.5)
     told = []
-    with pytest.raises(Unreachable, match=r"no answer for .*AWS does not answer") as raised:
+    with pytest.raises(Unreachable, match=r"no response for .*AWS does not answer") as raised:
         job.wait(notices=told.append)
     assert "launcher logs -f job-1" in str(raised.value)
     assert len(told) == 1
@@ -181,7 +181,7 @@ def test_a_platform_that_stays_silent_ends_the_wait_and_not_the_job(running_job)
 
 
 def test_a_wait_with_a_timeout_leaves_the_job(running_job):
-    with pytest.raises(StillRunning, match="job-1 had not ended after 1s; it goes on"):
+    with pytest.raises(StillRunning, match="job-1 is still running after 1s, and continues"):
         running_job.wait(timeout=1)
     assert running_job.status == "InProgress"
 

@@ -45,9 +45,9 @@ def test_every_line_once_and_by_time_whatever_the_delays(made, looks, buffered):
     shown = []
     for now in sorted(looks):
         log.now = now
-        shown += merge.settled()
+        shown += merge.ready()
     log.now = 200.0
-    shown += merge.rest()
+    shown += merge.remaining()
     assert sorted(each.text for each in shown) == sorted(each.text for each in lines)
     assert [each.time for each in shown] == sorted(each.at for each in lines)
     assert max(log.pages, default=0) <= buffered
@@ -57,30 +57,30 @@ def test_a_silent_host_holds_the_others_back_for_the_delay_only():
     log = PrintedLog([line("algo-1-1", 0), line("algo-2-1", 100), line("algo-2-1", 104)], delay=5)
     merge = merged(log)
     log.now = 105.0
-    assert [each.time for each in merge.settled()] == [0, 100]
+    assert [each.time for each in merge.ready()] == [0, 100]
     log.now = 109.0
-    assert [each.time for each in merge.settled()] == [104]
+    assert [each.time for each in merge.ready()] == [104]
 
 
 def test_one_host_is_shown_at_once():
     log = PrintedLog([line("algo-2-1", 100)], delay=60)
     log.now = 100.0
-    assert [each.group for each in merged(log, hosts={"algo-2"}).settled()] == ["train"]
+    assert [each.group for each in merged(log, hosts={"algo-2"}).ready()] == ["train"]
 
 
 def test_hosts_whose_clock_is_ahead_of_ours_are_not_waited_for():
     log = PrintedLog([line("algo-1-1", at, at - 60) for at in (100, 200)], delay=5)
     log.now = 140.0
     merge = merged(log)
-    assert len([*merge.settled(), *merge.settled()]) == 1
+    assert len([*merge.ready(), *merge.ready()]) == 1
     log.now = 146.0
-    assert len(list(merge.settled())) == 1
+    assert len(list(merge.ready())) == 1
 
 
 def test_what_is_there_now_includes_lines_of_a_clock_ahead_of_ours():
     log = PrintedLog([line("algo-1-1", 100, 40), line("algo-2-1", 50)])
     log.now = 60.0
-    assert [each.time for each in merged(log).present()] == [50, 100]
+    assert [each.time for each in merged(log).snapshot()] == [50, 100]
 
 
 def test_attempts_of_a_host_follow_each_other_and_nothing_is_repeated():
@@ -90,14 +90,14 @@ def test_attempts_of_a_host_follow_each_other_and_nothing_is_repeated():
     merge = merged(log)
     shown = []
     for log.now in (1.5, 3.5, 9.0):
-        shown += [each.time for each in merge.settled()]
+        shown += [each.time for each in merge.ready()]
     assert shown == [1, 2, 3, 4]
 
 
 def test_lines_of_one_time_stay_in_the_order_of_their_stream():
     log = PrintedLog([Printed(stream="algo-1-1", at=1, seen=1, text=text) for text in "bca"])
     log.now = 2.0
-    assert [each.text for each in merged(log).rest()] == ["b", "c", "a"]
+    assert [each.text for each in merged(log).remaining()] == ["b", "c", "a"]
 
 
 def test_an_error_in_the_middle_loses_and_repeats_nothing():
@@ -106,18 +106,18 @@ def test_an_error_in_the_middle_loses_and_repeats_nothing():
     log.now = 100.0
     merge = merged(log, buffered_lines=12)
     shown = []
-    for each in merge.rest():
+    for each in merge.remaining():
         shown.append(each.text)
         if len(shown) == 70:
             log.fails = [Unreachable("cut")]
             break
     with pytest.raises(Unreachable):
-        shown += [each.text for each in merge.rest()]
-    shown += [each.text for each in merge.rest()]
+        shown += [each.text for each in merge.remaining()]
+    shown += [each.text for each in merge.remaining()]
     assert shown == [each.text for each in sorted(lines, key=lambda each: each.at)]
 
 
 def test_a_host_that_the_request_does_not_explain_is_shown_all_the_same():
     log = PrintedLog([line("algo-9-1", 1)])
     log.now = 2.0
-    assert [(each.group, each.host) for each in merged(log).rest()] == [("?", "algo-9")]
+    assert [(each.group, each.host) for each in merged(log).remaining()] == [("?", "algo-9")]

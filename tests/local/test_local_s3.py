@@ -195,7 +195,7 @@ def test_results_wait_for_an_s3_that_was_away(plain_s3_bench: Bench, cloud: Clou
     cloud.go_away()
     plain_s3_bench.stop()
     wait_until(
-        lambda: any("S3 does not answer" in n for n in plain_s3_bench.describe()["LocalNotes"])
+        lambda: any("S3 does not respond" in n for n in plain_s3_bench.describe()["LocalNotes"])
     )
     assert plain_s3_bench.describe()["SecondaryStatus"] == "Uploading"
     cloud.come_back()

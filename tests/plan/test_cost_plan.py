@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning.cost_limit import refuse_above
+from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
 from launcher.client.planning.plan_text import plan_text
 from launcher.client.request.builder import JobLocation
@@ -112,9 +112,9 @@ def test_alternatives_are_shown_and_the_dearest_counts() -> None:
         "             or     ml.g5.2xlarge       1     8  1 x A10G   $1.51   $6.06",
         "total                                   3                   $5.08  $96.13",
     ]
-    assert "with the dearest types" in repr(dear)
+    assert "with the most expensive types" in repr(dear)
     with pytest.raises(SpecError, match=r"\$96\.13"):
-        refuse_above(dear, 96, "--max-cost")
+        enforce_max_cost(dear, 96, "--max-cost")
 
 
 def test_an_alternative_without_a_price_leaves_the_most_unknown() -> None:
@@ -127,31 +127,31 @@ def test_a_warm_pool_is_billed_after_the_job() -> None:
     assert "4h00m (max_run) and 1h00m as a warm pool" in repr(kept)
     assert kept.max_dollars == pytest.approx(43.048 * 5 / 4)
     with pytest.raises(SpecError, match="3090 s"):
-        refuse_above(kept, 20, "--max-cost")
+        enforce_max_cost(kept, 20, "--max-cost")
 
 
 @pytest.mark.parametrize("ceiling", [43.05, 100])
 def test_a_job_below_the_ceiling_may_be_sent(ceiling: float) -> None:
-    refuse_above(plan(), ceiling, "--max-cost")
+    enforce_max_cost(plan(), ceiling, "--max-cost")
 
 
 def test_a_job_above_the_ceiling_is_refused_with_the_time_that_would_do() -> None:
     with pytest.raises(SpecError) as caught:
-        refuse_above(plan(), 20, "--max-cost")
+        enforce_max_cost(plan(), 20, "--max-cost")
     (problem,) = caught.value.problems
     assert problem.what == "the job may cost $43.05 in 4h00m, more than $20.00"
     assert problem.where == "--max-cost"
     assert "6690 s" in problem.fix
 
-    refuse_above(plan(max_run=6690), 20, "--max-cost")
+    enforce_max_cost(plan(max_run=6690), 20, "--max-cost")
     with pytest.raises(SpecError):
-        refuse_above(plan(max_run=6691), 20, "--max-cost")
+        enforce_max_cost(plan(max_run=6691), 20, "--max-cost")
 
 
 @pytest.mark.parametrize("ceiling", [0, float("nan")])
 def test_no_money_is_no_job(ceiling: float) -> None:
     with pytest.raises(SpecError, match="fewer or smaller"):
-        refuse_above(plan(), ceiling, "max_cost")
+        enforce_max_cost(plan(), ceiling, "max_cost")
 
 
 def test_a_ceiling_cannot_be_kept_when_a_price_is_unknown_until_the_user_brings_it(
@@ -159,8 +159,8 @@ def test_a_ceiling_cannot_be_kept_when_a_price_is_unknown_until_the_user_brings_
 ) -> None:
     dear = {"instance_groups": (), "instance_type": "ml.p4d.24xlarge", "instance_count": 1}
     with pytest.raises(SpecError, match=r"the price of ml\.p4d\.24xlarge is not known"):
-        refuse_above(plan(**dear), 1e9, "--max-cost")
+        enforce_max_cost(plan(**dear), 1e9, "--max-cost")
 
     (home / "prices.csv").write_text("instance_type,price_per_hour\nml.p4d.24xlarge,25\n")
-    refuse_above(plan(**dear), 101, "--max-cost")
+    enforce_max_cost(plan(**dear), 101, "--max-cost")
     assert "your own prices" in repr(plan(**dear))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher import CapacityError, Estimator, InstanceGroup, LocalSession
-from launcher.client.planning.capacity_policy import choices_of, next_step, shortage_of
+from launcher.client.planning.capacity_policy import capacity_shortage, next_step, type_combinations
 from launcher.client.planning.retry_capacity import retry_capacity
 from launcher.client.spec import CapacityRetry, JobSpec
 
@@ -26,13 +26,13 @@ def spec(**fields):
 
 
 def test_every_choice_of_types_once_and_the_wishes_first():
-    assert [tuple(types.values()) for types in choices_of(spec())] == [
+    assert [tuple(types.values()) for types in type_combinations(spec())] == [
         (C5, G5), (C5, G6), (C6, G5), (C5, G4), (C6, G6), (C6, G4),
     ]  # fmt: skip
 
 
 def test_a_job_without_groups_has_one_choice():
-    assert choices_of(spec(instance_groups=(), instance_type=G5, instance_count=1)) == [{}]
+    assert type_combinations(spec(instance_groups=(), instance_type=G5, instance_count=1)) == [{}]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_only_a_job_that_never_trained_lacked_instances(status, reason, states, 
         "FailureReason": reason,
         "SecondaryStatusTransitions": changes,
     }
-    assert shortage_of(description) == (reason if is_one else None)
+    assert capacity_shortage(description) == (reason if is_one else None)
 
 
 class Scarce(LocalSession):
@@ -145,8 +145,8 @@ def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
     def none_left(_spec, _name):
         raise CapacityError("none left")
 
-    with pytest.raises(CapacityError, match="was tried 6 times, and AWS had no instances"):
-        retry_capacity(job_spec, "r" * 63, none_left, tell=print, pause=paused.append)
+    with pytest.raises(CapacityError, match="was tried 6 times and got no instances"):
+        retry_capacity(job_spec, "r" * 63, none_left, notify=print, sleep=paused.append)
     assert paused == [0, 0, 7, 0, 0]
 
 
@@ -158,6 +158,6 @@ def test_without_a_second_choice_it_is_an_error_of_its_own(tmp_path, scarce):
 
 
 def test_who_leaves_at_once_is_told_that_nothing_else_is_tried(tmp_path, scarce):
-    with pytest.warns(UserWarning, match="need somebody who waits"):
+    with pytest.warns(UserWarning, match="have no effect without waiting"):
         job = estimator(tmp_path, scarce).fit(logs=False, wait=False)
     assert job.wait().status == "Completed"

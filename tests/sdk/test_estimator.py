@@ -241,7 +241,7 @@ def test_a_job_without_a_model_says_so(folder):
     (folder / "train.py").write_text("print('nothing to save')")
     trainer = estimator(folder)
     trainer.fit(logs=False)
-    with pytest.raises(LauncherError, match="left nothing in /opt/ml/model"):
+    with pytest.raises(LauncherError, match="wrote no model to /opt/ml/model"):
         trainer.model_data  # noqa: B018 (the access is the test)
 
 

@@ -73,7 +73,7 @@ def own_file() -> Path:
     return Path(os.environ.get(PRICES_VARIABLE) or f"{home}/prices.csv").expanduser()
 
 
-def bring_a_price(instance_type: str) -> str:
+def price_fix(instance_type: str) -> str:
     """Return the instruction for adding the price of an instance type."""
     return (
         f'write the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '

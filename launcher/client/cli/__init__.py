@@ -1,4 +1,4 @@
-"""The command line: one file per verb; answers go to stdout, messages to stderr."""
+"""The command line: one file per verb; results go to stdout, messages to stderr."""
 
 from __future__ import annotations
 

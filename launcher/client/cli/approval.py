@@ -1,4 +1,4 @@
-"""Approval of a job that costs money: show its plan, enforce its cost ceiling, ask the user."""
+"""Approval of a job that costs money: show its plan, enforce its cost limit, ask the user."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from launcher.client.cli.verb_output import tell
-from launcher.client.planning.cost_limit import refuse_above
+from launcher.client.cli.verb_output import print_message
+from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan
 from launcher.client.planning.plan_text import plan_text
 from launcher.errors import CloudError, NotSent, Problem, SpecError
@@ -38,21 +38,21 @@ def approval_options(verb: Verb) -> Verb:
 def show_plan(plan: CostPlan, max_cost: float | None) -> None:
     """Print what a job may cost; refuse it when that exceeds `max_cost` dollars."""
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    tell(plan_text(plan, width))
-    if elsewhere := _endpoint():
-        tell(f"Endpoint {elsewhere} (AWS_ENDPOINT_URL), in place of AWS's own")
-    tell("")
+    print_message(plan_text(plan, width))
+    if endpoint := _endpoint():
+        print_message(f"Endpoint {endpoint} (AWS_ENDPOINT_URL), instead of AWS")
+    print_message("")
     if max_cost is not None:
-        refuse_above(plan, max_cost, "--max-cost")
+        enforce_max_cost(plan, max_cost, "--max-cost")
 
 
 def _endpoint() -> str | None:
-    """Return the endpoint that replaces AWS, so that the user cannot mistake one for the other."""
+    """Return the configured endpoint that replaces AWS; None for AWS itself."""
     return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def ask(name: str) -> None:
-    """Ask the user at the terminal to confirm the job, and return if they do.
+    """Ask the user at the terminal to confirm the job; return once they do.
 
     Raises SpecError without a terminal, NotSent when the user declines.
     """
@@ -63,10 +63,10 @@ def ask(name: str) -> None:
 
 
 @contextmanager
-def nothing_sent(name: str) -> Iterator[None]:
+def cancel_on_ctrl_c(name: str) -> Iterator[None]:
     """Turn Ctrl-C into NotSent in the block before a job is sent.
 
-    A CloudError gets the hint to run locally instead.
+    Adds the hint to run locally instead to a CloudError.
     """
     try:
         yield
@@ -74,12 +74,12 @@ def nothing_sent(name: str) -> Iterator[None]:
         error.add("  or: add --local to run the job on this machine")
         raise
     except (KeyboardInterrupt, click.Abort) as error:
-        tell("")  # the terminal has printed ^C on this line
+        print_message("")  # the terminal has printed ^C on this line
         raise NotSent(name) from error
 
 
 _NO_TERMINAL = Problem(
-    what="the job would cost money, and there is no terminal to ask on whether to send it",
+    what="the job costs money and needs confirmation, but stdin or stderr is not a terminal",
     where="launcher run",
-    fix="add --yes to send it without a question; --max-cost DOLLARS keeps a ceiling",
+    fix="add --yes to skip the confirmation; --max-cost DOLLARS limits the cost",
 )

@@ -11,7 +11,7 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.check_output import rows
 from launcher.client.cli.shared_options import changes_option
-from launcher.client.cli.verb_output import answers, print_json
+from launcher.client.cli.verb_output import print_json, with_output_option
 from launcher.client.doctor.check_result import CheckSection, Checkup
 from launcher.client.doctor.examination import examine
 
@@ -25,7 +25,7 @@ from launcher.client.doctor.examination import examine
 )
 @click.option("--cloud", is_flag=True, help="Judge the job as one for AWS instead of this machine.")
 @changes_option
-@answers
+@with_output_option
 def check(job_file: Path | None, cloud: bool, changes: tuple[str, ...], output: str) -> int:
     """Report what works here and what does not.
 

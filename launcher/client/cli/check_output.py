@@ -20,7 +20,7 @@ def rows(finding: CheckResult, width: int) -> Iterator[str]:
             yield f"  {'':7}  {'':{width}}  {word}: {text}"
 
 
-def tell_findings(findings: Iterable[CheckResult]) -> bool:
+def print_findings(findings: Iterable[CheckResult]) -> bool:
     """Print each finding on stderr as it is made; return True if none is a problem."""
     levels = {Level.OK}
     for finding in findings:

@@ -7,19 +7,19 @@ import sys
 import click
 from click.shell_completion import get_completion_class
 
-from launcher.client.cli.verb_output import tell
+from launcher.client.cli.verb_output import print_message
 
-#: How each shell loads the script when it starts.
-_HOW = {
+#: Instructions for loading the script at the start of each shell.
+_INSTRUCTIONS = {
     "bash": "Put this line into ~/.bashrc:\n  source <(launcher completion bash)",
     "zsh": "Put this line into ~/.zshrc, after compinit:\n  source <(launcher completion zsh)",
-    "fish": "Write it where fish looks for it:\n"
+    "fish": "Write it to fish's completions folder:\n"
     "  launcher completion fish > ~/.config/fish/completions/launcher.fish",
 }
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(list(_HOW)))
+@click.argument("shell", type=click.Choice(list(_INSTRUCTIONS)))
 def completion(shell: str) -> None:
     """Print the script that lets SHELL complete launcher.
 
@@ -30,9 +30,9 @@ def completion(shell: str) -> None:
     from launcher.client.cli import main  # a circular import at the top: main loads this file
 
     kind = get_completion_class(shell)
-    assert kind is not None, "click knows the three"
+    assert kind is not None, "click supports all three"
     # Not kind.source(): for bash, click would first run the bash on PATH to learn its version.
     script = kind(main, {}, "launcher", "_LAUNCHER_COMPLETE")
     click.echo(script.source_template % script.source_vars())
     if sys.stdout.isatty():
-        tell(_HOW[shell])
+        print_message(_INSTRUCTIONS[shell])

@@ -57,8 +57,8 @@ def job_files(
     prefix = "./" if incomplete.startswith("./") else ""
     found = sorted(prefix + str(path) for path in _yaml_below(start))
     # A name with blanks would need quoting, which the shell does only for its own paths.
-    plain = [name for name in found if name.startswith(incomplete) and len(name.split()) == 1]
-    offered = [CompletionItem(name) for name in plain]
+    unquoted = [name for name in found if name.startswith(incomplete) and len(name.split()) == 1]
+    offered = [CompletionItem(name) for name in unquoted]
     return offered or [CompletionItem(incomplete, type="file")]
 
 

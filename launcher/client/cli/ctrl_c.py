@@ -1,4 +1,4 @@
-"""Ctrl-C while following a job: once detaches from it, twice within 3 s stops it.
+"""Ctrl-C while following a job: once to detach from it, twice within 3 s to stop it.
 
 While a job is being created, Ctrl-C takes effect only afterwards, and then detaches.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from launcher.client.cli.verb_output import tell
+from launcher.client.cli.verb_output import print_message
 from launcher.client.jobs.job import Job
 
 _SECONDS = 3.0
@@ -25,29 +25,29 @@ class Detached(BaseException):
 
 
 @contextmanager
-def obey_ctrl_c(job: Job) -> Iterator[None]:
-    """Handle Ctrl-C in the block, which continues until the user's intent is clear.
+def detach_on_ctrl_c(job: Job) -> Iterator[None]:
+    """Handle Ctrl-C in the block: the first one detaches, a second one within 3 s stops the job.
 
     Raises Detached 3 s after a single Ctrl-C, and at once for a Ctrl-C after the job was stopped.
     """
 
-    def leave(_number: int, _frame: FrameType | None) -> None:
+    def detach(_number: int, _frame: FrameType | None) -> None:
         raise Detached
 
-    def first(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, second)
-        signal.signal(signal.SIGALRM, leave)
+    def on_first(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, on_second)
+        signal.signal(signal.SIGALRM, detach)
         signal.setitimer(signal.ITIMER_REAL, _SECONDS)
-        tell_detached(job.name)
-        tell(f"  Ctrl-C again within {_SECONDS:.0f} s     end it now")
+        print_detached(job.name)
+        print_message(f"  Ctrl-C again within {_SECONDS:.0f} s     stop it now")
 
-    def second(_number: int, _frame: FrameType | None) -> None:
+    def on_second(_number: int, _frame: FrameType | None) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGINT, leave)
+        signal.signal(signal.SIGINT, detach)
         job.stop()
-        tell(f"\nStopping job {job.name}: its hosts have 120 s to save their work.")
+        print_message(f"\nStopping job {job.name}: its hosts have 120 s to save their work.")
 
-    before = signal.signal(signal.SIGINT, first), signal.getsignal(signal.SIGALRM)
+    before = signal.signal(signal.SIGINT, on_first), signal.getsignal(signal.SIGALRM)
     try:
         yield
     finally:
@@ -57,11 +57,11 @@ def obey_ctrl_c(job: Job) -> Iterator[None]:
 
 
 @contextmanager
-def hold_ctrl_c() -> Iterator[Callable[[], bool]]:
+def defer_ctrl_c() -> Iterator[Callable[[], bool]]:
     """Defer Ctrl-C until the block ends; yield a function that returns True if it was pressed.
 
-    Protects work that must not be left half done: a job is created with its platform process, or
-    not at all.
+    Protects work that must complete: a job is created together with its platform process, or not at
+    all.
     """
     pressed = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: pressed.set())
@@ -73,7 +73,7 @@ def hold_ctrl_c() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM in the block, so that the processes it started end too."""
+    """Raise KeyboardInterrupt on SIGTERM in the block, so that its child processes end too."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -81,11 +81,11 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def tell_detached(name: str) -> None:
+def print_detached(name: str) -> None:
     """Print that the job continues, and how to return to it."""
-    tell(
-        f"\nDetached; job {name} goes on.\n"
-        f"  launcher logs -f {name}     come back\n"
-        f"  launcher status {name}      how it stands\n"
-        f"  launcher stop {name}        end it"
+    print_message(
+        f"\nDetached; job {name} continues.\n"
+        f"  launcher logs -f {name}     follow it again\n"
+        f"  launcher status {name}      show its status\n"
+        f"  launcher stop {name}        stop it"
     )

@@ -1,4 +1,4 @@
-"""`launcher download`: fetch a job's results as files on this machine."""
+"""`launcher download`: download a job's results to this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.shared_options import cloud_option
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
 
@@ -20,25 +20,25 @@ _MIB = 1 << 20
 @click.argument("name", shell_complete=completion_values.jobs)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @cloud_option
-@answers
+@with_output_option
 def download(name: str, folder: Path, cloud: bool, output: str) -> int:
     """Download the model and output of job NAME.
 
     Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced.
     """
     job = Job(name, session_of(name, in_cloud=cloud))
-    files = job.download_artifacts(folder, _tell_progress if sys.stderr.isatty() else None)
+    files = job.download_artifacts(folder, _print_progress if sys.stderr.isatty() else None)
     if output == "json":
         print_json({"files": [str(file) for file in files]})
     elif not files:
-        tell(f"Job {name} left neither a model nor output (it is {job.status}).")
+        print_message(f"Job {name} has no model and no output (status: {job.status}).")
     else:
         for file in files:
             click.echo(file)
     return 0
 
 
-def _tell_progress(file: str, copied: int, size: int | None) -> None:
+def _print_progress(file: str, copied: int, size: int | None) -> None:
     of = f" of {size / _MIB:.1f}" if size is not None else ""
     is_complete = copied == size
     click.echo(f"\r{file}  {copied / _MIB:.1f}{of} MiB", err=True, nl=is_complete)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from launcher.client.cli.shared_options import local_host_options
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.sessions.local.storage_folder import default_root
 from launcher.errors import PlatformError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--access-key",
     metavar="ID:SECRET",
-    help="Access key that clients sign with; by default a random one is made and kept.",
+    help="Access key that clients sign with; default: a random one, which is stored.",
 )
 @click.option(
     "--rate",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     help="Requests per second allowed for an API operation.",
 )
 @local_host_options
-@answers
+@with_output_option
 def endpoint(
     port: int,
     root: Path | None,
@@ -55,7 +55,7 @@ def endpoint(
     """Serve SageMaker's API on this machine.
 
     Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS
-    are included. The lines on stdout tell clients where it is.
+    are included. The lines on stdout print_message clients where it is.
     """
     server = _server()
     setup = server.Setup(
@@ -67,9 +67,9 @@ def endpoint(
         host_failure=host_failure,
     )
     with server.opened(setup) as opened:
-        _introduce(opened, setup, output)
+        _print_connection(opened, setup, output)
         _serve(opened)
-    tell("The endpoint has ended. Jobs that run go on; the same command serves them again.")
+    print_message("The endpoint has stopped. Running jobs continue; start it again to serve them.")
     return 0
 
 
@@ -85,11 +85,11 @@ def _server() -> Any:
     return server
 
 
-def _introduce(opened: Endpoint, setup: Setup, output: str) -> None:
+def _print_connection(opened: Endpoint, setup: Setup, output: str) -> None:
     environment = opened.environment()
-    tell(f"Serving {setup.root} at {opened.url}; Ctrl-C ends it. Role: {opened.role_arn}")
-    tell("It runs what it is sent, on this machine, in this Python; images are not pulled.")
-    tell("Let a client's shell have these:")
+    print_message(f"Serving {setup.root} at {opened.url}; Ctrl-C stops it. Role: {opened.role_arn}")
+    print_message("Jobs run on this machine in this Python; images are not pulled.")
+    print_message("Set these variables in the shell of an AWS client:")
     if output == "json":
         print_json(environment)
         return
@@ -102,4 +102,4 @@ def _serve(opened: Endpoint) -> None:
     try:
         opened.server.serve_forever()
     except KeyboardInterrupt:
-        tell("")
+        print_message("")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.ctrl_c import Detached, obey_ctrl_c
-from launcher.client.cli.verb_output import group_prefix, tell
+from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
+from launcher.client.cli.verb_output import group_prefix, print_message
 from launcher.client.jobs.follow import StateChange
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
@@ -30,28 +30,28 @@ class LinePrinter:
         click.echo(f"{prefix} {text}", err=self._to_stderr)
 
 
-def tell_started(job: Job) -> None:
-    """Print where a job runs, and what differs there from AWS."""
+def print_started(job: Job) -> None:
+    """Print where a job runs, and the differences of that platform from AWS."""
     where, *notes = job.session.place_notes(job.description())
-    tell(f"Job {job.name} runs {where}")
+    print_message(f"Job {job.name} runs {where}")
     for note in notes:
-        tell(f"note: {note}")
+        print_message(f"note: {note}")
 
 
 def follow(job: Job) -> bool:
     """Show a job on stderr until it ends; return False if the user detached with Ctrl-C."""
     try:
-        with obey_ctrl_c(job):
-            job.wait(LinePrinter(job, to_stderr=True), _tell_state, tell_notice)
+        with detach_on_ctrl_c(job):
+            job.wait(LinePrinter(job, to_stderr=True), _print_state, print_notice)
     except Detached:
         return False
     return True
 
 
-def tell_notice(notice: str) -> None:
-    """Print a notice that the job is idle or that the platform does not answer."""
-    tell(f"({notice})")
+def print_notice(notice: str) -> None:
+    """Print a notice that the job is idle or that the platform does not respond."""
+    print_message(f"({notice})")
 
 
-def _tell_state(state: StateChange) -> None:
-    tell(str(state))
+def _print_state(state: StateChange) -> None:
+    print_message(str(state))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.errors import PlatformError
 
 #: The files to write, and the packaged text of each.
@@ -23,24 +23,24 @@ _STARTER = {
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
-@answers
+@with_output_option
 def init(folder: Path, output: str) -> int:
     """Write a first job, ready to run.
 
     Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
-    trains a small network on made-up data: one host trains, another prepares the batches.
+    trains a small network on synthetic data: one host trains, another prepares the batches.
     """
-    taken = [name for name in _STARTER if (folder / name).exists()]
-    if taken:
+    existing = [name for name in _STARTER if (folder / name).exists()]
+    if existing:
         raise PlatformError(
-            f"{folder.absolute()} has {', '.join(taken)} already; nothing was written. "
-            "Name another folder: launcher init FOLDER"
+            f"{folder.absolute()} already contains {', '.join(existing)}; nothing was written. "
+            "Use another folder: launcher init FOLDER"
         )
     try:
         _write(folder)
     except OSError as error:
-        raise PlatformError(f"nothing can be written to {folder}: {error.strerror}") from error
-    _tell_next(folder)
+        raise PlatformError(f"cannot write to {folder}: {error.strerror}") from error
+    _print_next_steps(folder)
     if output == "json":
         print_json({"folder": str(folder.absolute()), "files": list(_STARTER)})
     else:
@@ -55,11 +55,11 @@ def _write(folder: Path) -> None:
         (folder / name).write_text(content, encoding="utf-8")
 
 
-def _tell_next(folder: Path) -> None:
+def _print_next_steps(folder: Path) -> None:
     if find_spec("torch") is None:
-        tell(
+        print_message(
             "train.py needs PyTorch and numpy, which the extra 'torch' of hetero-launcher installs"
         )
     job = shlex.quote(str(folder / "job.yaml"))
-    tell(f"Run it on this machine:\n  launcher run {job} --local")
-    tell(f"Or ask first whether it can run here:\n  launcher check {job}")
+    print_message(f"Run it on this machine:\n  launcher run {job} --local")
+    print_message(f"Check first that it can run here:\n  launcher check {job}")

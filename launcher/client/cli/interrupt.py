@@ -5,23 +5,25 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.local import LocalSession
 
 
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
-@answers
+@with_output_option
 def interrupt(name: str, output: str) -> int:
     """Reclaim the spot instances of job NAME.
 
-    Its hosts get SIGTERM and 120 seconds. Then the job restarts on new hosts, which find the
+    Its hosts get SIGTERM and 120 seconds. Then the job restarts on new hosts, with the
     contents of the checkpoint folder. Only for jobs with use_spot_instances.
     """
     session = LocalSession()
     session.interrupt_training_job(TrainingJobName=name)
-    tell(f"Job {name} is interrupted, and starts again; `launcher logs -f {name}` shows it.")
+    print_message(
+        f"Job {name} is interrupted and restarts; follow it with `launcher logs -f {name}`."
+    )
     if output == "json":
         print_json({"name": name, "status": Job(name, session).status})
     return 0

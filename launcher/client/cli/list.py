@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from launcher.client.cli.shared_options import cloud_option
-from launcher.client.cli.since import moment
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.shared_options import cloud_option, parse_age
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.sessions.resolve import aws_session, local_session
 
 if TYPE_CHECKING:
@@ -23,13 +22,13 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only jobs in this state.")
 @click.option(
     "--since",
-    callback=moment,
+    callback=parse_age,
     metavar="AGE",
     help="Only jobs created within this time, for example 90m, 12h or 2d.",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs, newest first.")
 @cloud_option
-@answers
+@with_output_option
 def list_jobs(
     name_contains: str | None,
     status: str | None,
@@ -46,8 +45,10 @@ def list_jobs(
     if output == "json":
         print_json({"jobs": [_plain(job) for job in jobs]})
     elif not jobs:
-        narrowed = name_contains or status or since or cloud
-        tell("No such jobs." if narrowed else "No jobs. `launcher init` writes a first one.")
+        is_filtered = name_contains or status or since or cloud
+        print_message(
+            "No such jobs." if is_filtered else "No jobs. Create one with `launcher init`."
+        )
     else:
         width = max(len(job["TrainingJobName"]) for job in jobs)
         for job in jobs:

@@ -1,4 +1,4 @@
-"""`launcher logs`: print what the hosts of a job printed."""
+"""`launcher logs`: print the logs of a job's hosts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import datetime, timezone
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.ctrl_c import tell_detached
-from launcher.client.cli.follow_output import LinePrinter, tell_notice
+from launcher.client.cli.ctrl_c import print_detached
+from launcher.client.cli.follow_output import LinePrinter, print_notice
 from launcher.client.cli.shared_options import cloud_option
-from launcher.client.cli.verb_output import answers, print_json_line
+from launcher.client.cli.verb_output import print_json_line, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.sessions.resolve import session_of
@@ -26,7 +26,7 @@ from launcher.client.sessions.resolve import session_of
     "--host", help="Only this host, for example algo-2.", shell_complete=completion_values.hosts
 )
 @cloud_option
-@answers
+@with_output_option
 def logs(
     name: str, follow: bool, group: str | None, host: str | None, cloud: bool, output: str
 ) -> int:
@@ -36,15 +36,15 @@ def logs(
     JSON object; Launcher's own lines add their name as "event" and their "fields".
     """
     job = Job(name, session_of(name, in_cloud=cloud))
-    show = LinePrinter(job, to_stderr=False)
+    print_line = LinePrinter(job, to_stderr=False)
     try:
-        for line in job.logs(follow=follow, group=group, host=host, notices=tell_notice):
+        for line in job.logs(follow=follow, group=group, host=host, notices=print_notice):
             if output == "json":
                 print_json_line(_described(line))
             else:
-                show(line)
+                print_line(line)
     except KeyboardInterrupt:
-        tell_detached(name)
+        print_detached(name)
     return 0
 
 

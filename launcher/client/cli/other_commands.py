@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 
-class WithOtherCommands(click.Command):
+class CommandWithSubcommands(click.Command):
     """`launcher VERB ARGUMENT`, with subcommands as `launcher VERB NAME ...`."""
 
-    def __init__(self, *arguments: Any, others: Mapping[str, click.Command], **more: Any) -> None:
+    def __init__(
+        self, *arguments: Any, subcommands: Mapping[str, click.Command], **more: Any
+    ) -> None:
         super().__init__(*arguments, **more)
-        self.others = others
+        self.subcommands = subcommands
 
     def make_context(
         self,
@@ -23,14 +25,17 @@ class WithOtherCommands(click.Command):
         **more: Any,
     ) -> click.Context:
         """Create the context of the subcommand named first, or else of this command."""
-        other = self.others.get(args[0]) if args else None
-        if other is None:
+        subcommand = self.subcommands.get(args[0]) if args else None
+        if subcommand is None:
             return super().make_context(info_name, args, parent, **more)
-        return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **more)
+        return subcommand.make_context(f"{info_name} {args[0]}", args[1:], parent, **more)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, then the subcommands."""
         super().format_options(ctx, formatter)
         with formatter.section("Commands"):
-            lines = {name: other.get_short_help_str(100) for name, other in self.others.items()}
+            lines = {
+                name: subcommand.get_short_help_str(100)
+                for name, subcommand in self.subcommands.items()
+            }
             formatter.write_dl([(f"{ctx.command_path} {n}", line) for n, line in lines.items()])

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from launcher.client.cli.ctrl_c import sigterm_as_ctrl_c
-from launcher.client.cli.other_commands import WithOtherCommands
+from launcher.client.cli.other_commands import CommandWithSubcommands
 from launcher.client.cli.partition_options import partition_options
 from launcher.client.cli.partition_show import described, show
-from launcher.client.cli.verb_output import answers_beside_file, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_json_flag
 from launcher.client.planning.partitioner import partition as find
 from launcher.errors import PlatformError
 from launcher.shared.partitions import Partition
@@ -20,7 +20,7 @@ from launcher.shared.partitions import Partition
 _OTHERS = {"show": show}
 
 
-@click.command(cls=WithOtherCommands, others=_OTHERS)
+@click.command(cls=CommandWithSubcommands, subcommands=_OTHERS)
 @click.argument(
     "task", shell_complete=lambda _c, _p, typed: [n for n in _OTHERS if n.startswith(typed)]
 )
@@ -34,7 +34,7 @@ _OTHERS = {"show": show}
     show_default=True,
     help="File to write the partition to.",
 )
-@answers_beside_file
+@with_json_flag
 def partition(task: str, path: Path, output: str, **asked: Any) -> int:
     """Find the best pipeline cuts for a task's model.
 
@@ -54,8 +54,8 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
         print_json({"file": str(path), **described(found)})
     else:
         click.echo(shown)
-        tell(f"\n{path} has it. A job.yaml beside it takes it with:\n")
-        tell(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
+        print_message(f"\n{path} has it. A job.yaml beside it takes it with:\n")
+        print_message(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.verb_output import answers_beside_file, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_json_flag
 from launcher.errors import PlatformError
 from launcher.shared.partitions import Partition
 from launcher.shared.partitions.drawing import timeline_svg
@@ -22,7 +22,7 @@ from launcher.shared.partitions.partition_table import title
     type=click.Path(path_type=Path, dir_okay=False),
     help="Draw the timeline of one step into this file.",
 )
-@answers_beside_file
+@with_json_flag
 def show(file: Path, svg: Path | None, output: str) -> int:
     """Show a partition file written by `launcher partition`.
 
@@ -51,4 +51,4 @@ def _draw(partition: Partition, path: Path) -> None:
         path.write_text(timeline_svg(partition.timeline, title(partition)), encoding="utf-8")
     except OSError as error:
         raise PlatformError(f"{path} cannot be written: {error.strerror}") from error
-    tell(f"A step is drawn in {path}")
+    print_message(f"A step is drawn in {path}")

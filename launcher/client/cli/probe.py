@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.probe import answered, ask_this_machine, request_for_aws
 from launcher.errors import CloudError, PlatformError
 
 
 @click.command()
 @click.option(
-    "--local", is_flag=True, help="Probe this machine, in every isolation mode that works here."
+    "--local", is_flag=True, help="Probe this machine, with every isolation that works here."
 )
 @click.option("--dry-run", is_flag=True, help="Print the CreateTrainingJob request, send nothing.")
 @click.option("--role", help="ARN of the job's IAM role (AWS only).")
@@ -29,7 +29,7 @@ from launcher.errors import CloudError, PlatformError
     type=click.Path(path_type=Path, dir_okay=False),
     help="File for the answers [default: probe-local.json].",
 )
-@answers
+@with_output_option
 def probe(
     local: bool,
     dry_run: bool,
@@ -49,9 +49,9 @@ def probe(
         return 0
     if not local:
         raise CloudError(
-            "this version asks this machine only: add --local, or --dry-run to print the request"
+            "this version probes only this machine: add --local, or --dry-run to print the request"
         )
-    found = ask_this_machine(tell)
+    found = ask_this_machine(print_message)
     _store(found, out or Path("probe-local.json"))
     if output == "json":
         print_json(found)
@@ -65,18 +65,21 @@ def _store(found: Mapping[str, object], path: Path) -> None:
         path.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     except OSError as error:
         raise PlatformError(
-            f"the answers cannot be written to {path}: {error.strerror}; name another --out FILE"
+            f"cannot write the answers to {path}: {error.strerror}: use another --out FILE"
         ) from error
-    tell(f"The answers are in {path}")
+    print_message(f"Answers written to {path}")
 
 
 def _table(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each question, then its answers, each with the isolations that gave it."""
+    """Yield each question, then its answers, each with the isolations in which it was observed."""
     by_isolation = {isolation: dict(answered(answers)) for isolation, answers in found.items()}
     width = len(", ".join(found))
     for question in next(iter(by_isolation.values())):
-        givers: dict[str, list[str]] = {}
+        isolations_of: dict[str, list[str]] = {}
         for isolation, given in by_isolation.items():
-            givers.setdefault(given[question], []).append(isolation)
+            isolations_of.setdefault(given[question], []).append(isolation)
         yield click.style(f"\n{question}", bold=True)
-        yield from (f"  {', '.join(who):<{width}}  {answer}" for answer, who in givers.items())
+        yield from (
+            f"  {', '.join(isolations):<{width}}  {answer}"
+            for answer, isolations in isolations_of.items()
+        )

@@ -28,10 +28,10 @@ def print_summary(summary: Mapping[str, Any], output: str) -> None:
 
 def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     status = summary["status"]
-    word = click.style(status, fg=_COLOURS.get(status), bold=True)
-    finer = summary["secondary_status"]
+    styled = click.style(status, fg=_COLOURS.get(status), bold=True)
+    secondary = summary["secondary_status"]
     yield f"\nJob      {summary['name']}"
-    yield f"Status   {word}" + (f" ({finer})" if finer != status else "")
+    yield f"Status   {styled}" + (f" ({secondary})" if secondary != status else "")
     if summary["failure_reason"]:
         yield "Reason   " + summary["failure_reason"].strip().replace("\n", "\n         ")
     yield from _failed_lines(summary["failed_host"])
@@ -48,7 +48,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _failed_lines(failed: Mapping[str, Any] | None) -> Iterator[str]:
     if failed and failed["last_lines"]:
-        yield f"The last lines of {failed['group']}/{failed['host']}, where it began:"
+        yield f"Last lines of {failed['group']}/{failed['host']}, which failed first:"
         yield from (click.style("  | ", dim=True) + line for line in failed["last_lines"])
 
 
@@ -72,10 +72,10 @@ def _cost_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         return
     at_most = f"(max {dollars_text(cost['max_dollars'])})"
     if summary["exit_code"] is None:
-        yield _row("Cost", f"known when the job has ended {at_most}")
+        yield _row("Cost", f"known once the job has ended {at_most}")
         return
     unknown = ", ".join(cost["unknown_prices"])
-    reason = f": no price of {unknown} is known" if unknown else ", an estimate without storage"
+    reason = f": the price of {unknown} is unknown" if unknown else ", an estimate without storage"
     yield _row("Cost", f"{dollars_text(cost['dollars'])} {at_most}{reason}")
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())
@@ -101,7 +101,7 @@ def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
         by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
         yield f"{sum(received.values())} batches received ({by_rank})"
     if data["skipped"]:
-        yield f"{data['skipped']} times a sample was left out, as it raised: data_epoch in the logs"
+        yield f"{data['skipped']} samples skipped because they raised: see data_epoch in the logs"
     yield from data["warnings"]
     if data["verdict"] is not None:
         yield data["verdict"]["text"]

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import click
 
-from launcher.client.cli.approval import nothing_sent, show_plan
-from launcher.client.cli.ctrl_c import hold_ctrl_c, tell_detached
-from launcher.client.cli.follow_output import follow, tell_notice, tell_started
+from launcher.client.cli.approval import cancel_on_ctrl_c, show_plan
+from launcher.client.cli.ctrl_c import defer_ctrl_c, print_detached
+from launcher.client.cli.follow_output import follow, print_notice, print_started
 from launcher.client.cli.screen import print_summary
-from launcher.client.cli.verb_output import tell_warnings
+from launcher.client.cli.verb_output import print_warnings
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.retrying_session import telling_way_back
+from launcher.client.jobs.retrying_session import with_resume_hint
 from launcher.client.planning.cost_plan import plan_job
-from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
+from launcher.client.planning.retry_capacity import detached_retry_warning, retry_capacity
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, draft_job
@@ -36,7 +36,7 @@ class JobSender:
     def draft(self, spec: JobSpec, name: str) -> JobDraft:
         """Draft a job, with its warnings; show the plan of one that costs money."""
         draft = draft_job(spec, self.session, name, offline=self.is_offline)
-        tell_warnings(draft.warnings)
+        print_warnings(draft.warnings)
         if self.session.platform.bills:
             show_plan(plan_job(spec, self.session, draft.location), self.max_cost)
         return draft
@@ -48,22 +48,22 @@ class JobSender:
         attempt that the spec allows got instances.
         """
         if self.is_left:
-            if warning := needs_somebody_who_waits(first.spec):
-                tell_warnings([warning])
+            if warning := detached_retry_warning(first.spec):
+                print_warnings([warning])
             return self._send(first)
 
         def attempt(tried: JobSpec, its_name: str) -> Job:
             # send exactly what the user saw and approved
             return self._send(first if its_name == first.name else self.draft(tried, its_name))
 
-        return retry_capacity(first.spec, first.name, attempt, tell=tell_notice)
+        return retry_capacity(first.spec, first.name, attempt, notify=print_notice)
 
     def answer(self, job: Job, output: str) -> int:
         """Print the job's summary, or its name if the user detached; return the exit code."""
         if self.is_left and output == "text":
             click.echo(job.name)
             return 0
-        with telling_way_back(job.name):
+        with with_resume_hint(job.name):
             summary = job.summary()
         print_summary(summary, output)
         return 0 if self.is_left else summary["exit_code"]
@@ -72,16 +72,16 @@ class JobSender:
         """Create a job and follow it until it ends or the user detaches."""
         bills = self.session.platform.bills
         if bills:
-            with nothing_sent(draft.name):  # may take long, and Ctrl-C may end it
+            with cancel_on_ctrl_c(draft.name):  # may take long, and Ctrl-C may end it
                 draft.upload()
-        with hold_ctrl_c() as is_pressed:
+        with defer_ctrl_c() as is_pressed:
             job = draft.create() if bills else draft.send()
-            with telling_way_back(job.name):
-                tell_started(job)
+            with with_resume_hint(job.name):
+                print_started(job)
         if self.is_left or is_pressed():
             self.is_left = True
-            tell_detached(job.name)
+            print_detached(job.name)
         else:
-            with telling_way_back(job.name):
+            with with_resume_hint(job.name):
                 self.is_left = not follow(job)
         return job

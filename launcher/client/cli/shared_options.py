@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +13,9 @@ from launcher.client.sessions.local import Isolation
 from launcher.shared import HostFailure
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(rf"(\d+)([{''.join(_UNITS)}])")
 
 _ISOLATION = click.option(
     "--isolation",
@@ -29,7 +34,7 @@ _DRY_RUN = click.option(
 _RESOLVE = click.option(
     "--resolve",
     is_flag=True,
-    help="With --dry-run: look up on AWS what the job leaves open, and check what it names.",
+    help="With --dry-run: look up unset fields on AWS, and check the resources that the job names.",
 )
 _UPLOAD = click.option(
     "--upload",
@@ -59,5 +64,20 @@ changes_option = click.option(
 
 #: --cloud, for verbs that act on existing jobs.
 cloud_option = click.option(
-    "--cloud", is_flag=True, help="Look on SageMaker only, not on this machine."
+    "--cloud", is_flag=True, help="Search SageMaker only, not this machine."
 )
+
+
+def parse_age(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> datetime | None:
+    """Convert an age, such as 90m, to the time that long ago; a callback of --since."""
+    if text is None:
+        return None
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not an age: write 90m, 12h or 2d")
+    try:
+        return datetime.now(timezone.utc) - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None

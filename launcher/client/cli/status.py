@@ -7,7 +7,7 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.screen import print_summary
 from launcher.client.cli.shared_options import cloud_option
-from launcher.client.cli.verb_output import answers
+from launcher.client.cli.verb_output import with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
 
@@ -15,7 +15,7 @@ from launcher.client.sessions.resolve import session_of
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
 @cloud_option
-@answers
+@with_output_option
 def status(name: str, cloud: bool, output: str) -> int:
     """Show the progress or outcome of job NAME.
 

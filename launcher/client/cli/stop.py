@@ -1,4 +1,4 @@
-"""`launcher stop`: ask a job to end."""
+"""`launcher stop`: stop a job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from launcher.client.cli import completion_values
 from launcher.client.cli.shared_options import cloud_option
-from launcher.client.cli.verb_output import answers, print_json, tell
+from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.resolve import session_of
@@ -15,7 +15,7 @@ from launcher.client.sessions.resolve import session_of
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
 @cloud_option
-@answers
+@with_output_option
 def stop(name: str, cloud: bool, output: str) -> int:
     """Stop job NAME.
 
@@ -24,10 +24,10 @@ def stop(name: str, cloud: bool, output: str) -> int:
     job = Job(name, session_of(name, in_cloud=cloud))
     before = job.status
     if before in TERMINAL_STATUSES:
-        tell(f"Job {name} has ended already: {before}.")
+        print_message(f"Job {name} has already ended: {before}.")
     else:
         job.stop()
-        tell(f"Job {name} is stopping; `launcher status {name}` says when it has.")
+        print_message(f"Job {name} is stopping; check with `launcher status {name}`.")
     if output == "json":
         print_json({"name": name, "status": job.status})
     return 0

@@ -1,7 +1,7 @@
 """Output of a verb: `-o json`, exit codes and colours.
 
-This is the only place that turns errors into output and exit codes. stdout has only the answer;
-messages go to stderr. With `-o json` an error is an answer too:
+This is the only place that turns errors into output and exit codes. stdout has only the result;
+messages go to stderr. With `-o json` an error is a result too:
 {"error": {...}, "exit_code": N}.
 """
 
@@ -25,21 +25,21 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 GROUP_COLOURS = ("cyan", "magenta", "yellow", "green", "blue")
 
 
-def answers(verb: Callable[..., int]) -> Callable[..., None]:
+def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
     """Add `-o` to a verb; its return value, or the error it raises, sets the exit code."""
     form = click.option(
         "-o", "output", type=click.Choice(["text", "json"]), default="text", help="Output format."
     )
-    return form(_answering(verb))
+    return form(_with_exit_code(verb))
 
 
-def answers_beside_file(verb: Callable[..., int]) -> Callable[..., None]:
-    """Add `--json` to a verb whose `-o` names a file; otherwise the same as `answers`."""
+def with_json_flag(verb: Callable[..., int]) -> Callable[..., None]:
+    """Add `--json` to a verb whose `-o` names a file; otherwise as `with_output_option`."""
     form = click.option("--json", "output", flag_value="json", default="text", help="Print JSON.")
-    return form(_answering(verb))
+    return form(_with_exit_code(verb))
 
 
-def _answering(verb: Callable[..., int]) -> Callable[..., None]:
+def _with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
     @click.pass_context
     @functools.wraps(verb)
     def command(context: click.Context, /, **arguments: Any) -> None:
@@ -48,7 +48,7 @@ def _answering(verb: Callable[..., int]) -> Callable[..., None]:
             code = verb(**arguments)
         except LauncherError as error:
             code = error.exit_code
-            tell_error(error)
+            print_error(error)
             if arguments["output"] == "json":
                 print_json({"error": _described(error), "exit_code": code})
         context.exit(code)
@@ -56,30 +56,30 @@ def _answering(verb: Callable[..., int]) -> Callable[..., None]:
     return command
 
 
-def tell(text: str) -> None:
-    """Print a message on stderr, beside the answer."""
+def print_message(text: str) -> None:
+    """Print a message on stderr."""
     click.echo(text, err=True)
 
 
-def tell_warnings(warnings: Iterable[str]) -> None:
+def print_warnings(warnings: Iterable[str]) -> None:
     """Print each warning on stderr."""
     for warning in warnings:
-        tell(f"warning: {warning}")
+        print_message(f"warning: {warning}")
 
 
-def tell_error(error: LauncherError) -> None:
+def print_error(error: LauncherError) -> None:
     """Print an error on stderr, with one "error: " in front."""
     text = str(error)
-    tell(text if text.startswith("error: ") else f"error: {text}")
+    print_message(text if text.startswith("error: ") else f"error: {text}")
 
 
 def print_json(value: object) -> None:
-    """Print the answer as JSON, with times in UTC and null for NaN and infinities."""
+    """Print the result as JSON, with times in UTC and null for NaN and infinities."""
     click.echo(json.dumps(_finite(value), indent=2, default=_plain))
 
 
 def print_json_line(value: object) -> None:
-    """Print a value as JSON on one line, for an answer of many lines."""
+    """Print a value as JSON on one line, for a result of many lines."""
     click.echo(json.dumps(_finite(value), default=_plain))
 
 
@@ -111,4 +111,4 @@ def _finite(value: object) -> object:
 def _plain(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"cannot convert {type(value).__name__} to JSON")

@@ -15,11 +15,11 @@ _SOME_REGION = "us-east-1"
 class Connection:
     """Credentials and region that boto3 finds on this machine, and clients with short timeouts.
 
-    ask_instance: also look for an EC2 instance's own role; elsewhere that takes seconds to fail.
+    use_instance_role: also look for the role of an EC2 instance, which takes seconds elsewhere.
     """
 
-    def __init__(self, *, ask_instance: bool) -> None:
-        self._ask_instance = ask_instance
+    def __init__(self, *, use_instance_role: bool) -> None:
+        self._ask_instance = use_instance_role
 
     @property
     def region(self) -> str | None:

@@ -23,13 +23,13 @@ from launcher.errors import CloudError, Refused, Unreachable
 _FIRST_CONTACT_SECONDS = 10
 
 
-def check(spec: JobSpec | None, *, ask_instance: bool) -> Iterator[CheckResult]:
+def check(spec: JobSpec | None, *, use_instance_role: bool) -> Iterator[CheckResult]:
     """Check region and credentials; if they work, also what the job names, and its quotas."""
-    connection = Connection(ask_instance=ask_instance)
+    connection = Connection(use_instance_role=use_instance_role)
     try:
         yield _region(connection)
         if not connection.has_credentials:
-            yield _no_credentials(ask_instance)
+            yield _no_credentials(use_instance_role)
             return
         caller = _caller(connection)
     except CloudError as error:
@@ -80,8 +80,10 @@ def _caller(connection: Connection) -> str:
     return answer
 
 
-def _no_credentials(ask_instance: bool) -> CheckResult:
-    unasked = "" if ask_instance else " (an instance's own role was not asked for: --cloud does)"
+def _no_credentials(use_instance_role: bool) -> CheckResult:
+    unasked = (
+        "" if use_instance_role else " (an instance's own role was not asked for: --cloud does)"
+    )
     return _finding(
         "credentials",
         Level.PROBLEM,

@@ -22,9 +22,9 @@ def examine(job_file: Path | None, changes: Iterable[str] = (), *, cloud: bool =
     return Checkup(findings=tuple(_findings(job_file, changes, cloud)))
 
 
-def examine_aws(spec: JobSpec) -> Iterator[CheckResult]:
+def check_aws(spec: JobSpec) -> Iterator[CheckResult]:
     """Check a job that is meant for AWS: our identity there, and all that the job names."""
-    return aws.check(spec, ask_instance=True)
+    return aws.check(spec, use_instance_role=True)
 
 
 def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Iterator[CheckResult]:
@@ -37,7 +37,7 @@ def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Ite
     ]
     # A machine that only submits needs no torch and no job folder.
     yield from map(_softened, of_machine) if cloud else of_machine
-    of_aws = tuple(aws.check(spec, ask_instance=cloud))
+    of_aws = tuple(aws.check(spec, use_instance_role=cloud))
     yield from of_aws if cloud else map(_softened, of_aws)
     yield from unreadable
     if job_file and spec:

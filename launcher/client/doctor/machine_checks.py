@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.local.atomic_files import nearest_there, why_unwritable
+from launcher.client.sessions.local.atomic_files import nearest_existing, write_obstacle
 from launcher.client.sessions.local.storage_folder import ROOT_VARIABLE, default_root
 
 #: Required by pyproject.toml, and in a job's image too.
@@ -35,9 +35,9 @@ def check_home() -> CheckResult:
     """Check that the folder of local jobs has space and is writable."""
     home = default_root().absolute()
     elsewhere = f"let {ROOT_VARIABLE} name another folder"
-    if obstacle := why_unwritable(home):
+    if obstacle := write_obstacle(home):
         return _home(Level.PROBLEM, obstacle, elsewhere)
-    free = shutil.disk_usage(nearest_there(home)).free
+    free = shutil.disk_usage(nearest_existing(home)).free
     what = f"{home}, {free / _GIB:.1f} GiB free"
     mend = f"make space (old jobs are in {home / 'jobs'}), or {elsewhere}"
     if free < _LEAST_BYTES:

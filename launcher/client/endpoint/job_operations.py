@@ -17,7 +17,7 @@ from launcher.client.endpoint.api_error import Refusal, invalid
 from launcher.client.endpoint.running_endpoints import Entry, Registry
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.atomic_files import open_up
+from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.job_description import job_arn
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.storage_folder import StorageFolder
@@ -188,5 +188,5 @@ def _remove(folder: Path) -> None:
     """Free the name at once, then delete the folder, whatever modes its job has set."""
     gone = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
     folder.rename(gone / folder.name)
-    open_up(gone)
+    grant_access(gone)
     shutil.rmtree(gone, ignore_errors=True)

@@ -22,7 +22,7 @@ from xml.sax.saxutils import unescape
 
 from moto.s3.models import FakeKey, s3_backends
 
-from launcher.client.sessions.local.atomic_files import read_json, write_json, write_whole
+from launcher.client.sessions.local.atomic_files import read_json, write_atomically, write_json
 
 _MUTATING = frozenset({"PUT", "POST", "DELETE"})
 #: The fields of moto's object that clients can see.
@@ -109,7 +109,7 @@ class Objects:
             file.unlink(missing_ok=True)
         else:
             new = file.with_name(f"{file.stem}-{secrets.token_hex(4)}.data")
-            write_whole(new, stored.value)
+            write_atomically(new, stored.value)
             write_json(file, self._described(stored) | {"data": new.name})
         if old is not None:
             old.unlink(missing_ok=True)

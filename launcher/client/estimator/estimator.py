@@ -18,10 +18,10 @@ from launcher.client.estimator.session_argument import (
     own_session,
 )
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.retrying_session import telling_way_back
-from launcher.client.planning.cost_limit import refuse_above
+from launcher.client.jobs.retrying_session import with_resume_hint
+from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.retry_capacity import needs_somebody_who_waits, retry_capacity
+from launcher.client.planning.retry_capacity import detached_retry_warning, retry_capacity
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.spec import JobSpec
@@ -77,11 +77,11 @@ class Estimator(JobArguments):
             return job
 
         if not wait:
-            if warning := needs_somebody_who_waits(spec):
+            if warning := detached_retry_warning(spec):
                 warnings.warn(warning, stacklevel=2)
             return attempt(spec, name)
-        job = retry_capacity(spec, name, attempt, tell=print_notice)
-        with telling_way_back(job.name):
+        job = retry_capacity(spec, name, attempt, notify=print_notice)
+        with with_resume_hint(job.name):
             job.raise_for_status()
         return job
 
@@ -157,5 +157,5 @@ def _send(
     for warning in draft.warnings:
         warnings.warn(warning, stacklevel=stacklevel)
     if max_cost is not None and session.platform.bills:
-        refuse_above(plan_job(spec, session), max_cost, "max_cost")
+        enforce_max_cost(plan_job(spec, session), max_cost, "max_cost")
     return draft.send()

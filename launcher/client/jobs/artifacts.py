@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Called with a file's name, the bytes copied so far, and its size (None: unknown).
 FileProgress = Callable[[str, int, "int | None"], None]
 #: S3's error codes for an object that does not exist.
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+_NOT_FOUND_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 
 
 def download_artifacts(
@@ -32,14 +32,14 @@ def download_artifacts(
     output = description.get("OutputDataConfig", {})
     if "S3OutputPath" not in output:
         raise LauncherError(
-            f"the description of job {description['TrainingJobName']} names no S3OutputPath, where "
-            "its results would be: `aws sagemaker describe-training-job` shows all that it says"
+            f"the description of job {description['TrainingJobName']} has no S3OutputPath, so its "
+            "results cannot be located: see `aws sagemaker describe-training-job`"
         )
     if output.get("CompressionType") == "NONE":
-        place = _place(description)
+        prefix = _prefix(description)
         raise LauncherError(
-            f"the results of job {description['TrainingJobName']} are not packed: "
-            f"`aws s3 cp --recursive {place} {folder}` fetches them"
+            f"the results of job {description['TrainingJobName']} are stored uncompressed: "
+            f"copy them with `aws s3 cp --recursive {prefix} {folder}`"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,19 +51,19 @@ def download_artifacts(
         ]
     except OSError as error:
         raise PlatformError(
-            f"{folder} cannot be written: {error.strerror}: choose another folder"
+            f"cannot write to {folder}: {error.strerror}: choose another folder"
         ) from error
 
 
 def _uris(description: TrainingJobDescription) -> dict[str, str]:
-    """Return where the files may be; the model is listed only once it exists."""
-    uris = {"output.tar.gz": _place(description) + "output.tar.gz"}
+    """Return the URI of each file by name; the model is listed only once it exists."""
+    uris = {"output.tar.gz": _prefix(description) + "output.tar.gz"}
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         uris = {"model.tar.gz": str(model), **uris}
     return uris
 
 
-def _place(description: TrainingJobDescription) -> str:
+def _prefix(description: TrainingJobDescription) -> str:
     """Return the prefix of the artifacts.
 
     Source of the layout: API reference, OutputDataConfig.
@@ -75,14 +75,14 @@ def _place(description: TrainingJobDescription) -> str:
 def _fetch(session: PlatformSession, uri: str, file: Path, progress: FileProgress | None) -> bool:
     """Download a file; return False if it does not exist."""
 
-    def tell(copied: int, size: int | None) -> None:
+    def report(copied: int, size: int | None) -> None:
         if progress:
             progress(file.name, copied, size)
 
     try:
-        session.download(uri, file, tell)
+        session.download(uri, file, report)
     except (PlatformError, Refused) as error:
-        if isinstance(error, Refused) and error.code not in _ABSENT:
+        if isinstance(error, Refused) and error.code not in _NOT_FOUND_CODES:
             raise
         return False
     return True

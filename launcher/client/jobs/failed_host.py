@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from launcher.client.jobs.log_line import LogLine
 
-#: How many of a host's last lines to show.
+#: Number of last lines of a host to show.
 _LINES = 20
 _HOST = re.compile(r"\b(algo-[1-9]\d*)\b")
 
@@ -36,11 +36,11 @@ def find_failed_host(lines: Iterable[LogLine]) -> FailedHost | None:
     failed: str | None = None
     for line in lines:
         last.setdefault(line.host, deque(maxlen=_LINES)).append(line)
-        if failed is None and _tells_failure(line):
+        if failed is None and _is_failure(line):
             failed = line.host
     if failed is None and len(last) == 1:
         failed = next(iter(last))
-    return None if failed is None else _of(last[failed])
+    return None if failed is None else _with_last_lines(last[failed])
 
 
 def to_plain(failed: FailedHost | None) -> dict[str, object] | None:
@@ -50,12 +50,12 @@ def to_plain(failed: FailedHost | None) -> dict[str, object] | None:
     return {"group": failed.group, "host": failed.host, "last_lines": list(failed.lines)}
 
 
-def _tells_failure(line: LogLine) -> bool:
+def _is_failure(line: LogLine) -> bool:
     event = line.event
     return event is not None and event[0] == "host_failed"
 
 
-def _of(lines: Iterable[LogLine]) -> FailedHost:
+def _with_last_lines(lines: Iterable[LogLine]) -> FailedHost:
     tail = list(lines)
     return FailedHost(
         group=tail[0].group, host=tail[0].host, lines=tuple(line.readable for line in tail)

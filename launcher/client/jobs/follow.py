@@ -1,4 +1,4 @@
-"""Watch a job until it ends: its state changes, its lines, and a notice when nothing happens."""
+"""Follow a job until it ends: its state changes, its log lines, and a notice while it is idle."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.log_source import LogSource
-from launcher.client.jobs.merged_log import MergedLog
+from launcher.client.jobs.merged_log import LogSource, MergedLog
 from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.errors import StillRunning
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
-#: After this long without a line or a state change, send a notice that the job still runs.
+#: Seconds without a line or a state change until a notice says that the job still runs.
 IDLE_SECONDS = 60.0
-#: After the end, late lines are awaited until none arrived for the session's delay, but at most:
+#: Longest wait for late lines after the end; it ends earlier once none arrived for the delay.
 _LONGEST_DRAIN_SECONDS = 120.0
 #: The largest expected difference between the clocks of the platform and this machine.
 _CLOCK_SKEW_SECONDS = 300.0
@@ -39,10 +39,32 @@ class StateChange:
         return f"[{self.word}] after {readable(self.seconds)}"
 
 
+class Deadline:
+    """A deadline for polling a job, `timeout` seconds after its creation (None: none)."""
+
+    def __init__(self, job: str, timeout: float | None) -> None:
+        self._job = job
+        self._timeout = timeout
+        self._started = time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep for `seconds`, or until the deadline; raise StillRunning once it has passed."""
+        if self._timeout is None:
+            time.sleep(seconds)
+            return
+        remaining = self._started + self._timeout - time.monotonic()
+        if remaining <= 0:
+            raise StillRunning(
+                f"job {self._job} is still running after {readable(self._timeout)}, and continues: "
+                f"wait again, or follow it with `launcher logs -f {self._job}`"
+            )
+        time.sleep(min(seconds, remaining))
+
+
 class JobFollower:
     """The events of a job since its creation.
 
-    log: its lines, if wanted; notices: called when the job is idle; pause: sleeps.
+    log: its lines, if wanted; notices: called when the job is idle; sleep: waits between two polls.
     """
 
     def __init__(
@@ -54,7 +76,7 @@ class JobFollower:
         notices: Callable[[str], None],
         poll_seconds: float,
         idle_seconds: float = IDLE_SECONDS,
-        pause: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._job = job
         self._source = source
@@ -62,17 +84,17 @@ class JobFollower:
         self._notices = notices
         self._poll_seconds = poll_seconds
         self._idle_seconds = idle_seconds
-        self._pause = pause
+        self._sleep = sleep
         self._shown: set[tuple[str, datetime]] = set()
-        self._last_word = time.monotonic()
-        self._last: TrainingJobDescription = {}
+        self._last_event_time = time.monotonic()
+        self._latest: TrainingJobDescription = {}
 
     def events(self) -> Iterator[LogLine | StateChange]:
-        """Yield states and lines as they come; the final state comes after all lines."""
+        """Yield states and lines in order; the final state follows the last line."""
         was_running = False
         while True:
-            now = self._describe()  # before the lines: after the end they are complete
-            self._last = now
+            now = self._describe()  # before the lines, which are complete once the job has ended
+            self._latest = now
             changes = self._new_changes(now)
             if now["TrainingJobStatus"] in TERMINAL_STATUSES:
                 yield from changes[:-1]
@@ -80,17 +102,17 @@ class JobFollower:
                 yield from changes[-1:]
                 return
             was_running = True
-            yield from self._heard(changes)
+            yield from self._reset_idle_timer(changes)
             if self._log:
-                yield from self._heard(self._log.settled())
-            self._tell_if_idle(now)
-            self._pause(self._poll_seconds)
+                yield from self._reset_idle_timer(self._log.ready())
+            self._notify_if_idle(now)
+            self._sleep(self._poll_seconds)
 
     def end(self) -> TrainingJobDescription:
-        """Follow the job without a listener; return the description of its end."""
+        """Follow the job and discard its events; return its final description."""
         for _ in self.events():
             pass
-        return self._last
+        return self._latest
 
     def _describe(self) -> TrainingJobDescription:
         return self._source.describe_training_job(TrainingJobName=self._job)
@@ -110,41 +132,43 @@ class JobFollower:
             return
         delay = self._source.log_delay_seconds
         started = quiet_since = time.monotonic()
-        if not was_running and _age(now) > delay + _CLOCK_SKEW_SECONDS:
+        if not was_running and _seconds_since_end(now) > delay + _CLOCK_SKEW_SECONDS:
             quiet_since -= delay
-        while time.monotonic() - quiet_since < delay and not _is_over(started):
-            for line in self._log.settled():
+        while time.monotonic() - quiet_since < delay and not _drain_timed_out(started):
+            for line in self._log.ready():
                 quiet_since = time.monotonic()
                 yield line
-            self._pause(min(self._poll_seconds, delay))
-        yield from self._log.rest()
+            self._sleep(min(self._poll_seconds, delay))
+        yield from self._log.remaining()
 
-    def _heard(self, events: Any) -> Iterator[Any]:
+    def _reset_idle_timer(self, events: Any) -> Iterator[Any]:
         """Yield the same events, and reset the idle timer for each."""
         for event in events:
             yield event
-            self._last_word = time.monotonic()
+            self._last_event_time = time.monotonic()
 
-    def _tell_if_idle(self, now: TrainingJobDescription) -> None:
-        if time.monotonic() - self._last_word < self._idle_seconds:
+    def _notify_if_idle(self, now: TrainingJobDescription) -> None:
+        if time.monotonic() - self._last_event_time < self._idle_seconds:
             return
-        self._last_word = time.monotonic()
-        self._notices(f"still {now['SecondaryStatus']} after {readable(_age_of_state(now))}")
+        self._last_event_time = time.monotonic()
+        self._notices(f"still {now['SecondaryStatus']} after {readable(_seconds_in_state(now))}")
 
 
-def _is_over(started: float) -> bool:
+def _drain_timed_out(started: float) -> bool:
     return time.monotonic() - started > _LONGEST_DRAIN_SECONDS
 
 
-def _age(now: TrainingJobDescription) -> float:
+def _seconds_since_end(now: TrainingJobDescription) -> float:
     """Return the seconds since a finished job ended."""
-    return _since(now.get("TrainingEndTime") or now.get("LastModifiedTime") or now["CreationTime"])
+    return _seconds_since(
+        now.get("TrainingEndTime") or now.get("LastModifiedTime") or now["CreationTime"]
+    )
 
 
-def _age_of_state(now: TrainingJobDescription) -> float:
+def _seconds_in_state(now: TrainingJobDescription) -> float:
     changes = now.get("SecondaryStatusTransitions")
-    return _since(changes[-1]["StartTime"] if changes else now["CreationTime"])
+    return _seconds_since(changes[-1]["StartTime"] if changes else now["CreationTime"])
 
 
-def _since(moment: datetime) -> float:
+def _seconds_since(moment: datetime) -> float:
     return (datetime.now(timezone.utc) - moment).total_seconds()

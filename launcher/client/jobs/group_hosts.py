@@ -1,11 +1,13 @@
-"""The hosts of a job, by group."""
+"""The hosts of a job by group, and the selection of some of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from launcher.shared import HOMOGENEOUS_GROUP
+from launcher.errors import Problem, SpecError
+from launcher.shared import HOMOGENEOUS_GROUP, JobDocument, Role
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import (
@@ -60,3 +62,45 @@ def _only_group(resources: ResourceFields) -> GroupFields:
 def group_of_hosts(description: TrainingJobDescription) -> dict[str, str]:
     """Return the group of each host of a described job."""
     return {host: group.name for group in host_groups(description) for host in group.hosts}
+
+
+def select_hosts(
+    groups: Mapping[str, str], *, group: str | None, host: str | None
+) -> frozenset[str]:
+    """Return the hosts of a group, or the host with a name.
+
+    groups: the group of each host. Raises SpecError for a group or host that the job does not have.
+    """
+    problems = [
+        *_unknown("group", group, dict.fromkeys(groups.values())),
+        *_unknown("host", host, groups),
+    ]
+    if problems:
+        raise SpecError(problems)
+    return frozenset(
+        name
+        for name, group_name in groups.items()
+        if host in (None, name) and group in (None, group_name)
+    )
+
+
+def training_hosts(
+    groups: Mapping[str, str], document: JobDocument | None
+) -> frozenset[str] | None:
+    """Return the hosts that train; None (any host may) for a job without a job document."""
+    if document is None:
+        return None
+    roles = document.roles
+    return frozenset(host for host, group in groups.items() if roles.get(group) is Role.TRAIN)
+
+
+def _unknown(kind: str, given: str | None, known: Mapping[str, object]) -> Iterator[Problem]:
+    if given is not None and given not in known:
+        # Imported here: the spec is slow to import, and shell completion must not wait.
+        from launcher.client.spec.suggestions import choice_fix
+
+        yield Problem(
+            what=f"the job has no {kind} {given!r}; it has {', '.join(known)}",
+            where=f"--{kind}",
+            fix=choice_fix(given, known),
+        )

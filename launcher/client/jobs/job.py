@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 from launcher.client.jobs.artifacts import FileProgress, download_artifacts
 from launcher.client.jobs.bill import Bill, bill
 from launcher.client.jobs.failed_host import FailedHost, find_failed_host, host_of_reason, to_plain
-from launcher.client.jobs.follow import JobFollower, StateChange
-from launcher.client.jobs.group_hosts import group_of_hosts
-from launcher.client.jobs.host_names import chosen_hosts, training_hosts
+from launcher.client.jobs.follow import Deadline, JobFollower, StateChange
+from launcher.client.jobs.group_hosts import group_of_hosts, select_hosts, training_hosts
 from launcher.client.jobs.log_line import LogLine
 from launcher.client.jobs.merged_log import MergedLog
-from launcher.client.jobs.poll_interval import Deadline
 from launcher.client.jobs.retrying_session import RetryingSession
 from launcher.client.jobs.summary import final_metrics, summarise
 from launcher.client.sessions.base import TERMINAL_STATUSES, PlatformSession
@@ -25,7 +23,7 @@ from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobDescription
 
-#: How long a platform may not answer before waiting for a job ends with an error.
+#: Seconds without a response from the platform until waiting for a job fails.
 GIVE_UP_SECONDS = 30 * 60.0
 
 
@@ -33,7 +31,7 @@ class Job:
     """A handle on a job by its name; any process can make one, at any time.
 
     poll_seconds: the polling interval while waiting (None: the session's own);
-    give_up_seconds: how long the platform may not answer before waiting ends with an error.
+    give_up_seconds: seconds without a response from the platform until waiting fails.
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class Job:
         self._raise_for_status(now)
         model = now.get("ModelArtifacts", {}).get("S3ModelArtifacts")
         if model is None:
-            raise LauncherError(f"job {self.name} left nothing in /opt/ml/model (SM_MODEL_DIR)")
+            raise LauncherError(f"job {self.name} wrote no model to /opt/ml/model (SM_MODEL_DIR)")
         return str(model)
 
     @property
@@ -100,15 +98,15 @@ class Job:
         """Wait until the job has ended, whatever its outcome.
 
         logs: called with each line as it appears; states: with each change of state; notices: with
-        a sentence about every minute in which nothing happens, and when the platform does not
-        answer; timeout: maximum seconds to wait.
+        a sentence for every idle minute, and when the platform does not respond; timeout: maximum
+        seconds to wait.
 
-        Raises StillRunning at the timeout. After `give_up_seconds` without an answer, raises
+        Raises StillRunning at the timeout. After `give_up_seconds` without a response, raises
         Unreachable, CredentialsExpired or the platform's last error. The job continues in all
         cases.
         """
-        follower = self._watch(
-            read_logs=logs is not None, notices=notices or _silent, timeout=timeout
+        follower = self._follower(
+            read_logs=logs is not None, notices=notices or _discard, timeout=timeout
         )
         for event in follower.events():
             if isinstance(event, StateChange):
@@ -141,11 +139,11 @@ class Job:
         hosts = None
         if group or host:
             groups = group_of_hosts(self.description())
-            hosts = chosen_hosts(groups, group=group, host=host)
+            hosts = select_hosts(groups, group=group, host=host)
         if not follow:
             yield from self._lines(self.description(), hosts)
             return
-        follower = self._watch(read_logs=True, hosts=hosts, notices=notices or _silent)
+        follower = self._follower(read_logs=True, hosts=hosts, notices=notices or _discard)
         for event in follower.events():
             if isinstance(event, LogLine):
                 yield event
@@ -182,7 +180,7 @@ class Job:
         """
         return self._document(self.description())
 
-    def _watch(
+    def _follower(
         self,
         *,
         read_logs: bool,
@@ -190,12 +188,12 @@ class Job:
         hosts: frozenset[str] | None = None,
         timeout: float | None = None,
     ) -> JobFollower:
-        pause = Deadline(self.name, timeout)
+        sleep = Deadline(self.name, timeout).sleep
         source = RetryingSession(
             self.session,
             self.name,
-            tell=notices,
-            pause=pause,
+            notify=notices,
+            sleep=sleep,
             give_up_seconds=self._give_up_seconds,
             is_transient=self.session.platform.is_transient,
         )
@@ -205,12 +203,12 @@ class Job:
             log = MergedLog(source, self.name, groups, hosts=hosts)
         poll_seconds = self._poll_seconds or self.session.poll_seconds
         return JobFollower(
-            self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, pause=pause
+            self.name, source, log=log, notices=notices, poll_seconds=poll_seconds, sleep=sleep
         )
 
     def _end(self) -> TrainingJobDescription:
         """Wait silently for the job's end; return its final description."""
-        return self._watch(read_logs=False, notices=_silent).end()
+        return self._follower(read_logs=False, notices=_discard).end()
 
     def _raise_for_status(self, now: TrainingJobDescription) -> None:
         if now["TrainingJobStatus"] == "Failed":
@@ -229,7 +227,7 @@ class Job:
     ) -> Iterator[LogLine]:
         """Return the lines that the hosts of a described job have printed so far."""
         log = MergedLog(self.session, self.name, group_of_hosts(now), hosts=hosts)
-        return log.rest() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.present()
+        return log.remaining() if now["TrainingJobStatus"] in TERMINAL_STATUSES else log.snapshot()
 
     def _failed_host(self, now: TrainingJobDescription) -> FailedHost | None:
         if now["TrainingJobStatus"] != "Failed":
@@ -258,5 +256,5 @@ class Job:
                 return None
 
 
-def _silent(_notice: str) -> None:
+def _discard(_notice: str) -> None:
     """Discard a notice."""

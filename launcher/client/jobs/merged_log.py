@@ -3,7 +3,7 @@
 Each stream is read in pages. All pages together hold at most `_BUFFERED_LINES`, and a stream's
 next page is read once its last one has been shown. A line is shown once no older line can still
 arrive. A session bounds how late a line may arrive (`log_delay_seconds`), so everything printed
-before "now minus the delay" is present when the streams are listed and read after "now". The
+before "now minus the delay" exists when the streams are listed and read after "now". The
 cut-off is one moment for all streams, so a silent stream delays no other.
 """
 
@@ -14,16 +14,42 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.jobs.log_line import LogLine
-from launcher.client.jobs.log_source import LogSource
 from launcher.client.sessions.base import LogEvent, LogStream
+
+if TYPE_CHECKING:
+    from launcher.shared.training_job_types import TrainingJobDescription
 
 #: For all streams together. With 300 hosts, CloudWatch's 10 reads a second are 1,000 lines.
 _BUFFERED_LINES = 30_000
 _LARGEST_PAGE = 10_000
 #: Even a session with "no delay" reads the sizes of many logs one after the other.
-_LEAST_HOLD_SECONDS = 0.25
+_MIN_DELAY_SECONDS = 0.25
+
+
+class LogSource(Protocol):
+    """The part of a session that a follower reads (`launcher.client.sessions.base`)."""
+
+    @property
+    def log_delay_seconds(self) -> float:
+        """Seconds until a printed line is readable, at most."""
+        ...
+
+    def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803
+        """Return the DescribeTrainingJob document."""
+        ...
+
+    def log_streams(self, job_name: str) -> list[LogStream]:
+        """Return the log streams of the job's hosts."""
+        ...
+
+    def read_log(
+        self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
+    ) -> tuple[list[LogEvent], str]:
+        """Return events of a stream from a position on, and the position after them."""
+        ...
 
 
 class MergedLog:
@@ -51,31 +77,31 @@ class MergedLog:
         self._buffered_lines = buffered_lines
         self._clock = clock
         self._streams: dict[str, _Stream] = {}
-        #: The furthest a host's clock was seen ahead of ours, in seconds.
-        self._ahead = 0.0
+        #: The largest lead of a host's clock over ours so far, in seconds.
+        self._clock_lead = 0.0
 
-    def settled(self) -> Iterator[LogLine]:
+    def ready(self) -> Iterator[LogLine]:
         """Yield the lines before which no other line can still arrive."""
         # A single host prints in order, so there is nothing to wait for.
-        hold = self._hold_seconds if len(self._hosts or self._groups) > 1 else 0.0
-        until = self._clock() + self._ahead - hold
+        delay = self._delay_seconds if len(self._hosts or self._groups) > 1 else 0.0
+        until = self._clock() + self._clock_lead - delay
         return self._merge(lambda: until)
 
-    def present(self) -> Iterator[LogLine]:
+    def snapshot(self) -> Iterator[LogLine]:
         """Yield the lines printed so far, though older ones may still arrive.
 
         Ends even if the hosts continue to print.
         """
         started = self._clock()
-        return self._merge(lambda: started + self._ahead)
+        return self._merge(lambda: started + self._clock_lead)
 
-    def rest(self) -> Iterator[LogLine]:
+    def remaining(self) -> Iterator[LogLine]:
         """Yield all remaining lines, for hosts that have ended."""
         return self._merge(lambda: math.inf)
 
     @property
-    def _hold_seconds(self) -> float:
-        return max(self._session.log_delay_seconds, _LEAST_HOLD_SECONDS)
+    def _delay_seconds(self) -> float:
+        return max(self._session.log_delay_seconds, _MIN_DELAY_SECONDS)
 
     def _merge(self, until: Callable[[], float]) -> Iterator[LogLine]:
         self._list_streams()
@@ -110,7 +136,7 @@ class MergedLog:
         )
         stream.events.extend(events)
         if events:
-            self._ahead = max(self._ahead, events[-1].time - self._clock())
+            self._clock_lead = max(self._clock_lead, events[-1].time - self._clock())
 
 
 class _Stream:

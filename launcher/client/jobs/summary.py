@@ -90,12 +90,12 @@ class _DataMeasure:
             if event is None:
                 continue
             try:
-                measure._take(*event)
+                measure._add(*event)
             except (KeyError, TypeError, ValueError):
                 continue  # a script's own line, or two interleaved lines
         return measure
 
-    def _take(self, name: str, fields: Mapping[str, Any]) -> None:
+    def _add(self, name: str, fields: Mapping[str, Any]) -> None:
         if name == "batches_served":
             self.prepared.update(Counter(**fields["by_host"]))
         elif name == "data_epoch":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _ONCE = CapacityRetry(attempts=1, wait_seconds=0)
 #: The beginning of DescribeTrainingJob's FailureReason, and the text that follows it.
-_WORDS = ("CapacityError", "Unable to provision requested ML compute capacity")
+_SHORTAGE_TEXTS = ("CapacityError", "Unable to provision requested ML compute capacity")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Step:
     reason: str
 
 
-def choices_of(spec: JobSpec) -> list[dict[str, str]]:
+def type_combinations(spec: JobSpec) -> list[dict[str, str]]:
     """Return all combinations of types to try, those nearest to the first choice first.
 
     With two groups of one alternative each: both first choices, then one of them changed, then
@@ -56,7 +56,7 @@ def next_step(
     if attempt >= retry.attempts:
         return None
     if number > 0:
-        reason = f"trying {_told(choices[number])}, choice {number + 1} of {len(choices)}"
+        reason = f"trying {_types_text(choices[number])}, choice {number + 1} of {len(choices)}"
         return Step(types=choices[number], wait_seconds=0, reason=reason)
     reason = f"trying again from the first choice, attempt {attempt + 1} of {retry.attempts}"
     wait_seconds = retry.wait_seconds if attempt else 0
@@ -72,15 +72,15 @@ def with_types(spec: JobSpec, types: Mapping[str, str]) -> JobSpec:
     return spec.replace(instance_groups=groups) if groups else spec
 
 
-def shortage_of(description: TrainingJobDescription) -> str | None:
+def capacity_shortage(description: TrainingJobDescription) -> str | None:
     """Return AWS's reason if a job failed for lack of instances before it trained; else None."""
     reason = str(description.get("FailureReason", ""))
     changes = description.get("SecondaryStatusTransitions", [])
     has_trained = any(change["Status"] == "Training" for change in changes)
     is_failed = description["TrainingJobStatus"] == "Failed"
-    lacks = is_failed and not has_trained and any(word in reason for word in _WORDS)
-    return reason if lacks else None
+    is_short = is_failed and not has_trained and any(text in reason for text in _SHORTAGE_TEXTS)
+    return reason if is_short else None
 
 
-def _told(types: Mapping[str, str]) -> str:
+def _types_text(types: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {kind}" for name, kind in types.items())

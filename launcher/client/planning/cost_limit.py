@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue.cost import dollars_text
-from launcher.client.catalogue.prices import bring_a_price
+from launcher.client.catalogue.prices import price_fix
 from launcher.client.jobs.durations import readable
 from launcher.errors import Problem, SpecError
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from launcher.client.planning.cost_plan import CostPlan
 
 
-def refuse_above(plan: CostPlan, max_cost: float, where: str) -> None:
+def enforce_max_cost(plan: CostPlan, max_cost: float, where: str) -> None:
     """Raise SpecError for a job that may cost more than `max_cost` dollars, or an unknown amount.
 
     where: the option or argument that set the ceiling.
@@ -26,16 +26,16 @@ def refuse_above(plan: CostPlan, max_cost: float, where: str) -> None:
 
 
 def _unknown(plan: CostPlan, max_cost: float, where: str) -> Problem:
-    types = ", ".join(plan.dearest.unknown_types)
+    types = ", ".join(plan.most_expensive.unknown_types)
     return Problem(
         what=f"the price of {types} is not known, so {dollars_text(max_cost)} cannot be kept",
         where=where,
-        fix=f"{bring_a_price(plan.dearest.unknown_types[0])}; or leave out {where}",
+        fix=f"{price_fix(plan.most_expensive.unknown_types[0])}; or leave out {where}",
     )
 
 
 def _above(plan: CostPlan, most: float, max_cost: float, where: str) -> Problem:
-    per_hour = plan.dearest.per_hour or 0.0
+    per_hour = plan.most_expensive.per_hour or 0.0
     seconds = max_cost / per_hour * 3600 - (plan.max_seconds - plan.spec.max_run)
     shorter = f"let it run for {int(seconds)} s at most (max_run), or " if seconds >= 1 else ""
     return Problem(

@@ -37,15 +37,15 @@ class CostPlan:
         return self.spec.max_run + (self.spec.keep_alive_period_in_seconds or 0)
 
     @property
-    def dearest(self) -> CostEstimate:
-        """The estimate with each group's dearest type; a type without a price counts as dearest."""
-        groups = (max(self.choices(group), key=_dearness) for group in self.estimate.groups)
+    def most_expensive(self) -> CostEstimate:
+        """The estimate with each group's most expensive type, or with one of unknown price."""
+        groups = (max(self.choices(group), key=_hourly_price) for group in self.estimate.groups)
         return CostEstimate(groups=tuple(groups), region=self.estimate.region)
 
     @property
     def max_dollars(self) -> float | None:
         """Maximum cost in USD; None when a price is unknown."""
-        return self.dearest.dollars(self.max_seconds)
+        return self.most_expensive.dollars(self.max_seconds)
 
     def choices(self, group: GroupCost) -> list[GroupCost]:
         """Return a group with each type that it may get, in the order they are tried."""
@@ -87,7 +87,7 @@ def _choice(group: InstanceGroup, instance_type: str) -> tuple[str, str, int]:
     return group.instance_group_name, instance_type, group.instance_count
 
 
-def _dearness(group: GroupCost) -> float:
+def _hourly_price(group: GroupCost) -> float:
     return math.inf if group.per_hour is None else group.per_hour
 
 

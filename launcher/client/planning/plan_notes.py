@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from launcher.client.catalogue.prices import bring_a_price
+from launcher.client.catalogue.prices import price_fix
 from launcher.client.jobs.durations import readable
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def _money(plan: CostPlan) -> Iterator[tuple[str, str]]:
     if spec.keep_alive_period_in_seconds:
         longest += f" and {readable(spec.keep_alive_period_in_seconds)} as a warm pool"
     if plan.alternatives:
-        longest += " with the dearest types"
+        longest += " with the most expensive types"
     yield "Estimate", f"{longest}; storage and traffic are not in it"
     for source in plan.estimate.sources:
         yield "Prices", source
-    if unknown := plan.dearest.unknown_types:
-        yield "Unknown", f"what {', '.join(unknown)} costs: {bring_a_price(unknown[0])}"
+    if unknown := plan.most_expensive.unknown_types:
+        yield "Unknown", f"what {', '.join(unknown)} costs: {price_fix(unknown[0])}"
     if spec.training_plan:
         yield "Paid", "in advance, by the training plan; these are the prices without it"
     if spec.use_spot_instances:

@@ -1,4 +1,4 @@
-"""Retry a job until AWS has instances for it."""
+"""Retry a job with its alternative instance types until AWS has capacity for it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from collections.abc import Callable
 
 from launcher.client.jobs.durations import readable
 from launcher.client.jobs.job import Job
-from launcher.client.jobs.retrying_session import telling_way_back
-from launcher.client.planning.capacity_policy import choices_of, next_step, shortage_of, with_types
+from launcher.client.jobs.retrying_session import with_resume_hint
+from launcher.client.planning.capacity_policy import (
+    capacity_shortage,
+    next_step,
+    type_combinations,
+    with_types,
+)
 from launcher.client.request.job_names import NAME_LIMIT
 from launcher.client.spec import JobSpec
 from launcher.errors import CapacityError
@@ -22,41 +27,42 @@ def retry_capacity(
     name: str,
     attempt: Attempt,
     *,
-    tell: Callable[[str], None],
-    pause: Callable[[float], None] = time.sleep,
+    notify: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Job:
     """Return the job of the first attempt that got instances; later attempts get a numbered name.
 
-    Raises CapacityError when nothing that the spec allows got any.
+    Raises CapacityError when no combination that the spec allows got instances.
     """
-    choices, shortages, lack = choices_of(spec), 0, ""
+    # The policy chooses each attempt; this is no retry of one call (sessions/retry.py).
+    choices, shortages, reason = type_combinations(spec), 0, ""
     while step := next_step(choices, shortages, spec.capacity_retry):
-        tried = _numbered(name, shortages + 1)
+        attempt_name = _numbered(name, shortages + 1)
         if shortages:
-            later = f", in {readable(step.wait_seconds)}" if step.wait_seconds else ""
-            tell(f"{step.reason}{later}: job {tried}")
-            pause(step.wait_seconds)
+            delay = f", in {readable(step.wait_seconds)}" if step.wait_seconds else ""
+            notify(f"{step.reason}{delay}: job {attempt_name}")
+            sleep(step.wait_seconds)
         try:
-            job = attempt(with_types(spec, step.types), tried)
-            with telling_way_back(tried):
-                said = shortage_of(job.description())
+            job = attempt(with_types(spec, step.types), attempt_name)
+            with with_resume_hint(attempt_name):
+                shortage = capacity_shortage(job.description())
         except CapacityError as error:
-            said = error.headline
-        if said is None:
+            shortage = error.headline
+        if shortage is None:
             return job
-        lack, shortages = said, shortages + 1
-        tell(f"job {tried} got no instances: {lack.rstrip('.')}")
-    raise CapacityError(_given_up(name, shortages, lack), code="CapacityError")
+        reason, shortages = shortage, shortages + 1
+        notify(f"job {attempt_name} got no instances: {reason.rstrip('.')}")
+    raise CapacityError(_no_capacity_message(name, shortages, reason), code="CapacityError")
 
 
-def needs_somebody_who_waits(spec: JobSpec) -> str | None:
+def detached_retry_warning(spec: JobSpec) -> str | None:
     """Return a warning for a user who detaches from a job that has retries; None if not needed."""
     has_alternatives = any(group.alternatives for group in spec.instance_groups)
     if spec.is_local or not (has_alternatives or spec.capacity_retry):
         return None
     return (
-        "alternatives and capacity_retry need somebody who waits: where AWS has no instances of "
-        "the first types, this job fails, and no other is tried"
+        "alternatives and capacity_retry have no effect without waiting: if AWS has no capacity "
+        "for the first types, the job fails and no other type is tried"
     )
 
 
@@ -68,7 +74,7 @@ def _numbered(name: str, number: int) -> str:
     return name[: NAME_LIMIT - len(tail)].rstrip("-") + tail
 
 
-def _given_up(name: str, shortages: int, lack: str) -> str:
+def _no_capacity_message(name: str, shortages: int, reason: str) -> str:
     tries = "once" if shortages == 1 else f"{shortages} times"
-    fix = "give alternatives to its groups, or capacity_retry, or try another region"
-    return f"job {name} was tried {tries}, and AWS had no instances: {lack}\n  fix: {fix}"
+    fix = "set alternatives of its groups or capacity_retry, or use another region"
+    return f"job {name} was tried {tries} and got no instances: {reason}\n  fix: {fix}"

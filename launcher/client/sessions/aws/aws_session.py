@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     )
 
 
-def _tell_on_stderr(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 class AwsSession:
     """Runs training jobs on SageMaker. Safe to use from several threads.
 
-    Nothing is sent to AWS before the first call; AWS_ENDPOINT_URL* are obeyed.
+    Sends nothing to AWS before the first call, and honours AWS_ENDPOINT_URL*.
 
     region: default: that of `boto_session`, or of boto3's configuration.
-    boto_session: a boto3.Session, for credentials of your own choice.
+    boto_session: a boto3.Session, for other credentials than the default ones.
     default_bucket: for code and output of jobs that name no location; default
         sagemaker-REGION-ACCOUNT. It is created when the first job needs it.
-    tell: called with the reason when a call takes long; default: print on stderr.
+    notify: called with the reason when a call takes long; default: print on stderr.
 
     Every method raises CloudError: Refused, Unreachable or CredentialsExpired.
     """
@@ -63,14 +63,14 @@ class AwsSession:
         *,
         boto_session: boto3.Session | None = None,
         default_bucket: str | None = None,
-        tell: Callable[[str], None] = _tell_on_stderr,
+        notify: Callable[[str], None] = _print_to_stderr,
     ) -> None:
         self._clients = Clients(region, boto_session)
         self._bucket_name = default_bucket
-        self._tell = tell
+        self._notify = notify
         self._account: str | None = None
         self._bucket: DefaultBucket | None = None
-        self._shelf = BundleCache(self._clients)
+        self._bundle_cache = BundleCache(self._clients)
         self._lock = threading.RLock()
 
     # identity ----------------------------------------------------------------------------------
@@ -91,13 +91,13 @@ class AwsSession:
         with self._lock:
             if self._account is None:
                 self._account = caller_identity.account_of(
-                    caller_identity.caller_arn(self._clients, self._tell)
+                    caller_identity.caller_arn(self._clients, self._notify)
                 )
             return self._account
 
     def role_arn(self, role: str | None) -> str:
         """Return the ARN of a role; without one, that of the notebook or of the caller."""
-        return caller_identity.role_arn(self._clients, role, tell=self._tell)
+        return caller_identity.role_arn(self._clients, role, notify=self._notify)
 
     def default_location(self) -> str:
         """Return the s3:// URI of the default bucket."""
@@ -113,9 +113,9 @@ class AwsSession:
         """Raise SpecError for uploads that are not in S3."""
         problems = [
             Problem(
-                what=f"{uri} is not in S3, where SageMaker could reach it",
+                what=f"{uri} is not in S3, so SageMaker cannot read it",
                 where="code_location",
-                fix="give s3://BUCKET/PREFIX",
+                fix="set it to s3://BUCKET/PREFIX",
             )
             for uri in uploads
             if not is_s3(uri)
@@ -126,7 +126,7 @@ class AwsSession:
     def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Create a job exactly once, with retries; return {"TrainingJobArn": ...}."""
         self._ensure_bucket_of(request["OutputDataConfig"]["S3OutputPath"])
-        return {"TrainingJobArn": Creation(self._clients, request, self._tell).run()}
+        return {"TrainingJobArn": Creation(self._clients, request, self._notify).run()}
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document, with the job's token redacted."""
@@ -178,7 +178,7 @@ class AwsSession:
         if shared is None:
             s3_storage.upload(self._clients, content, uri, kms_key)
         else:
-            self._shelf.store(content, uri, shared, kms_key)
+            self._bundle_cache.store(content, uri, shared, kms_key)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object from S3 into a file."""

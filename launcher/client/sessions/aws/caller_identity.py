@@ -8,26 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.retries import RetryPolicy, is_passing, retry
+from launcher.client.sessions.aws.transient_errors import is_transient, retry
+from launcher.client.sessions.retry import RetryPolicy
 from launcher.errors import CloudError, Problem, Refused, SpecError
 
 #: Written by SageMaker in Studio and notebook instances; SDK v2 reads the same file.
 NOTEBOOK_METADATA = Path("/opt/ml/metadata/resource-metadata.json")
 _ASSUMED = re.compile(r"arn:[^:]+:sts::\d+:assumed-role/(?P<name>[^/]+)/")
 #: Prefix of the roles of IAM Identity Center users, which no service may assume.
-_OF_PEOPLE = "AWSReservedSSO_"
-_PATIENCE = RetryPolicy(seconds=20)
-Tell = Callable[[str], None]
+_IDENTITY_CENTER_PREFIX = "AWSReservedSSO_"
+_RETRY_POLICY = RetryPolicy(seconds=20)
+Notify = Callable[[str], None]
 
 
-def caller_arn(clients: Clients, tell: Tell | None = None) -> str:
-    """Return the ARN that the credentials belong to; `tell` receives messages about retries."""
+def caller_arn(clients: Clients, notify: Notify | None = None) -> str:
+    """Return the ARN that the credentials belong to; `notify` is called before each retry."""
 
-    def ask() -> str:
+    def call() -> str:
         with clients.client("sts") as sts:
             return str(sts.get_caller_identity()["Arn"])
 
-    return retry(ask, _PATIENCE, is_passing, tell)
+    return retry(call, _RETRY_POLICY, is_transient, notify)
 
 
 def assumed_role(caller: str) -> str | None:
@@ -45,35 +46,35 @@ def role_arn(
     clients: Clients,
     role: str | None,
     metadata: Path = NOTEBOOK_METADATA,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> str:
     """Return the ARN of a role; without one, that of the notebook's or our own assumed role.
 
-    Raises SpecError for a role that does not exist, and when we have no role of our own.
+    Raises SpecError for a role that does not exist, and for a caller without a role.
     """
     if role is not None:
-        return role if role.startswith("arn:") else _named_role(clients, role, tell)
-    return _notebook_role(clients, metadata) or _own_role(clients, tell)
+        return role if role.startswith("arn:") else _named_role(clients, role, notify)
+    return _notebook_role(clients, metadata) or _own_role(clients, notify)
 
 
-def _named_role(clients: Clients, name: str, tell: Tell | None) -> str:
+def _named_role(clients: Clients, name: str, notify: Notify | None) -> str:
     try:
-        return _look_up(clients, name.rpartition("/")[2], tell)
+        return _look_up(clients, name.rpartition("/")[2], notify)
     except Refused as error:
         if error.code != "NoSuchEntity":
-            error.add(f"  or give the ARN of the role {name} instead of its name")
+            error.add(f"  or use the ARN of the role {name} instead of its name")
             raise
         what = f"there is no IAM role {name!r} in this account"
-        fix = "check the name, or give the role's ARN"
+        fix = "check the name, or use the role's ARN"
         raise SpecError([Problem(what=what, where="role", fix=fix)]) from error
 
 
-def _look_up(clients: Clients, name: str, tell: Tell | None) -> str:
-    def ask() -> str:
+def _look_up(clients: Clients, name: str, notify: Notify | None) -> str:
+    def call() -> str:
         with clients.client("iam") as iam:
             return str(iam.get_role(RoleName=name)["Role"]["Arn"])
 
-    return retry(ask, _PATIENCE, is_passing, tell)
+    return retry(call, _RETRY_POLICY, is_transient, notify)
 
 
 def _notebook_role(clients: Clients, metadata: Path) -> str | None:
@@ -94,16 +95,16 @@ def _notebook_role(clients: Clients, metadata: Path) -> str | None:
         return None  # our own assumed role is the same; only its path is harder to find
 
 
-def _own_role(clients: Clients, tell: Tell | None) -> str:
-    caller = caller_arn(clients, tell)
+def _own_role(clients: Clients, notify: Notify | None) -> str:
+    caller = caller_arn(clients, notify)
     own = assumed_role(caller)
-    if own is None or own.startswith(_OF_PEOPLE):
-        what = f"the job names no role, and {caller} is not one that SageMaker could assume"
-        fix = "give role: the name or ARN of an IAM role that trusts sagemaker.amazonaws.com"
+    if own is None or own.startswith(_IDENTITY_CENTER_PREFIX):
+        what = f"the job names no role, and SageMaker cannot assume {caller}"
+        fix = "set role to the name or ARN of an IAM role that trusts sagemaker.amazonaws.com"
         raise SpecError([Problem(what=what, where="role", fix=fix)])
     try:
-        return _look_up(clients, own, tell)
+        return _look_up(clients, own, notify)
     except CloudError as error:
-        what = f"the job names no role, and the path of your own, {own}, cannot be read"
-        fix = f"give role: its ARN ({error.headline})"
+        what = f"the job names no role, and the ARN of your own role {own} cannot be read"
+        fix = f"set role to its ARN ({error.headline})"
         raise SpecError([Problem(what=what, where="role", fix=fix)]) from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from launcher.client.sessions.aws.error_translation import no_region, translated
-from launcher.client.sessions.aws.foreign_jobs import refuse_foreign
+from launcher.client.sessions.aws.response_check import reject_foreign_response
 from launcher.errors import CredentialsExpired
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Clients:
         self._given = given
         self._region = region
         self._session = given
-        self._made: dict[str, Any] = {}
+        self._clients: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     @property
@@ -64,16 +64,16 @@ class Clients:
             with translated():
                 yield self._client(service)
         except CredentialsExpired:
-            self._forget()
+            self._reset()
             raise
 
     def _client(self, service: str) -> Any:
         with self._lock:
-            if service not in self._made:
-                self._made[service] = self._make(service)
-            return self._made[service]
+            if service not in self._clients:
+                self._clients[service] = self._create(service)
+            return self._clients[service]
 
-    def _make(self, service: str) -> Any:
+    def _create(self, service: str) -> Any:
         from botocore.config import Config
 
         config = Config(
@@ -83,7 +83,7 @@ class Clients:
             retries={"mode": "standard", "total_max_attempts": _ATTEMPTS.get(service, 1)},
         )
         client = self._boto().client(service, region_name=self.region, config=config)
-        client.meta.events.register("before-parse.*.*", refuse_foreign)
+        client.meta.events.register("before-parse.*.*", reject_foreign_response)
         return client
 
     def _boto(self) -> Any:
@@ -94,7 +94,7 @@ class Clients:
                 self._session = boto3.Session()
             return self._session
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         with self._lock:
-            self._made.clear()
+            self._clients.clear()
             self._session = self._given

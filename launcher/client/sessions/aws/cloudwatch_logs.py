@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.retries import RetryPolicy, is_throttled, retry
+from launcher.client.sessions.aws.transient_errors import is_throttled, retry
 from launcher.client.sessions.base import LogEvent, LogStream
+from launcher.client.sessions.retry import RetryPolicy
 from launcher.errors import Refused
 
 GROUP = "/aws/sagemaker/TrainingJobs"
@@ -16,8 +17,8 @@ GROUP = "/aws/sagemaker/TrainingJobs"
 #: is twice as long.
 DELAY_SECONDS = 20.0
 #: All readers of an account share 25 GetLogEvents per second (10 in some regions), and as many
-#: DescribeLogStreams. While other jobs are being followed, an answer may take a while.
-_PATIENCE = RetryPolicy(seconds=300, first=0.2, longest=5.0)
+#: DescribeLogStreams. While other jobs are followed, throttling may last.
+_RETRY_POLICY = RetryPolicy(seconds=300, first=0.2, longest=5.0)
 #: The API's maximum.
 _LARGEST_PAGE = 10_000
 _STREAM = re.compile(r".+/(?P<host>algo-(?P<number>\d+))-(?P<start>\d+)")
@@ -30,7 +31,7 @@ def streams(clients: Clients, job_name: str) -> list[LogStream]:
     while True:
         try:
             page = retry(
-                partial(_page_of_streams, clients, job_name, token), _PATIENCE, is_throttled
+                partial(_page_of_streams, clients, job_name, token), _RETRY_POLICY, is_throttled
             )
         except Refused as error:
             if error.code == "ResourceNotFoundException":  # first job of the account, no line yet
@@ -54,7 +55,7 @@ def read(
     token = position or None
     while True:
         try:
-            page = retry(partial(_page, clients, stream, token, limit), _PATIENCE, is_throttled)
+            page = retry(partial(_page, clients, stream, token, limit), _RETRY_POLICY, is_throttled)
         except Refused as error:
             if error.code == "ResourceNotFoundException":
                 return None

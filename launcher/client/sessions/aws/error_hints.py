@@ -46,68 +46,69 @@ class _ErrorHint:
 
 
 # The first match wins.
-_READINGS = (
+_HINTS = (
     _ErrorHint(
         _ACCESS_DENIED,
         "iam:PassRole",
-        "you may not hand this role to SageMaker: ask for iam:PassRole on it, or name another role",
+        "you may not pass this role to SageMaker: request iam:PassRole on it, or use another role",
     ),
     _ErrorHint(
         _ACCESS_DENIED,
         "sagemaker:CreateTrainingJob",
-        "your own identity may not create training jobs: ask for sagemaker:CreateTrainingJob "
-        "(`aws sts get-caller-identity` says who you are)",
+        "your identity may not create training jobs: request sagemaker:CreateTrainingJob "
+        "(`aws sts get-caller-identity` shows your identity)",
     ),
     _ErrorHint(
         _ACCESS_DENIED,
         "",
-        "your own identity lacks this permission: ask for it, or set AWS_PROFILE to another "
-        "(`aws sts get-caller-identity` says who you are)",
+        "your identity lacks this permission: request it, or set AWS_PROFILE to another identity "
+        "(`aws sts get-caller-identity` shows yours)",
     ),
     _ErrorHint(
         ("ResourceLimitExceeded",),
         "",
-        "the account's quota for this instance type is too small: ask for more at "
+        "the account's quota for this instance type is too small: request an increase at "
         f'{_QUOTAS} ("ml.TYPE for training job usage"), or wait for other jobs to end',
     ),
     _ErrorHint(
         ("ResourceInUse",),
         "",
-        "a job's name can be used once in an account and region: give another name, or none",
+        "a job's name must be unique within an account and region: use another name, or omit it",
     ),
     _ErrorHint(
         _WRONG_KEYS,
         "",
-        "AWS does not know these keys: check AWS_PROFILE, the AWS_* variables, ~/.aws and this "
-        "machine's clock",
+        "AWS does not recognise these keys: check AWS_PROFILE, the AWS_* variables, ~/.aws and "
+        "this machine's clock",
     ),
     _ErrorHint(
-        ("RequestTimeTooSkewed", "RequestExpired"), "", "set this machine's clock: it is wrong"
+        ("RequestTimeTooSkewed", "RequestExpired"), "", "this machine's clock is wrong: set it"
     ),
     _ErrorHint(
         ("400",),
         "",
-        "S3 says no more to a HEAD; expired credentials look so: renew them (`aws sso login`)",
+        "S3 gives no reason for a failed HEAD; often the credentials have expired: renew them "
+        "(`aws sso login`)",
     ),
-    _ErrorHint(("NoSuchBucket",), "", "create the bucket, or name another"),
-    _ErrorHint(("NoSuchKey", "404"), "", "there is no such object; check the URI's spelling"),
+    _ErrorHint(("NoSuchBucket",), "", "create the bucket, or use another one"),
+    _ErrorHint(("NoSuchKey", "404"), "", "the object does not exist: check the URI"),
     _ErrorHint(
         ("ValidationException",),
         "Could not assume role",
-        "let sagemaker.amazonaws.com assume the role, in its trust policy",
+        "allow sagemaker.amazonaws.com to assume the role in its trust policy",
     ),
     _ErrorHint(
         ("OptInRequired", "SubscriptionRequiredException"),
         "",
         "the account is not signed up for this service in this region",
     ),
-    _ErrorHint(tuple(sorted(THROTTLED)), "", "AWS is asked too often: try again in a minute"),
+    _ErrorHint(tuple(sorted(THROTTLED)), "", "AWS throttles the requests: try again in a minute"),
 )
 
 
-def mend(code: str, message: str) -> str | None:
+def fix_for(code: str, message: str) -> str | None:
     """Return the hint for an error; None if there is only AWS's own text."""
-    for reading in _READINGS:
-        if code in reading.codes and reading.within in message:
-            return reading.fix
+    for hint in _HINTS:
+        if code in hint.codes and hint.within in message:
+            return hint.fix
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from launcher.client.sessions.aws.error_hints import mend
+from launcher.client.sessions.aws.error_hints import fix_for
 from launcher.errors import CapacityError, CloudError, CredentialsExpired, Refused, Unreachable
 
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
@@ -41,20 +41,20 @@ def translated() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise of_answer(error.response) from error
+        raise from_response(error.response) from error
     except Boto3Error as error:
         # boto3's transfers wrap it around the error of a part
         if isinstance(error.__context__, ClientError):
-            raise of_answer(error.__context__.response) from error
+            raise from_response(error.__context__.response) from error
         raise Unreachable(_with_fix(str(error), "try again")) from error
     except ResponseParserError as error:  # a proxy's page instead of XML
-        told = " ".join(str(error).split())
-        raise Unreachable(_with_fix(f"what answers is not AWS: {told}", _NETWORK)) from error
+        text = " ".join(str(error).split())
+        raise Unreachable(_with_fix(f"the response is not from AWS: {text}", _NETWORK)) from error
     except (BotoCoreError, ValueError) as error:  # ValueError: an invalid address
-        raise _of_boto(error) from error
+        raise _from_boto(error) from error
 
 
-def of_answer(response: Mapping[str, Any]) -> CloudError:
+def from_response(response: Mapping[str, Any]) -> CloudError:
     """Return the exception for an error response of AWS."""
     answer, metadata = response.get("Error", {}), response.get("ResponseMetadata", {})
     # A proxy's page has no code; fall back to the status.
@@ -65,12 +65,12 @@ def of_answer(response: Mapping[str, Any]) -> CloudError:
         kind = CredentialsExpired
     elif code in _NO_CAPACITY:
         kind = CapacityError
-    fix = _RENEW if kind is CredentialsExpired else mend(code, message)
-    told = f"{code}: {message}" + (f" (request id {request_id})" if request_id else "")
-    return kind(_with_fix(told, fix), code=code, request_id=request_id)
+    fix = _RENEW if kind is CredentialsExpired else fix_for(code, message)
+    text = f"{code}: {message}" + (f" (request id {request_id})" if request_id else "")
+    return kind(_with_fix(text, fix), code=code, request_id=request_id)
 
 
-def _of_boto(error: Exception) -> CloudError:
+def _from_boto(error: Exception) -> CloudError:
     """Return the exception for one of boto's own errors, without an answer from AWS."""
     from botocore import exceptions as boto
 
@@ -78,20 +78,20 @@ def _of_boto(error: Exception) -> CloudError:
         return CredentialsExpired(_with_fix(str(error), _RENEW))
     if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
         fix = "run `aws configure` or `aws sso login`, or set AWS_PROFILE"
-        return CloudError(_with_fix(f"no AWS credentials were found here ({error})", fix))
+        return CloudError(_with_fix(f"no AWS credentials were found ({error})", fix))
     if isinstance(error, boto.NoRegionError):
         return no_region()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
         fix = _NETWORK
-        if isinstance(error, boto.EndpointConnectionError) and _is_here(str(error)):
-            fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL, which names this machine"
-        return Unreachable(_with_fix(f"AWS does not answer: {error}", fix))
+        if isinstance(error, boto.EndpointConnectionError) and _is_this_machine(str(error)):
+            fix = "start `launcher endpoint`, or unset AWS_ENDPOINT_URL (it points to this machine)"
+        return Unreachable(_with_fix(f"AWS does not respond: {error}", fix))
     one_line = " ".join(str(error).split())
-    return CloudError(_with_fix(one_line, "check AWS_* variables and what ~/.aws says"))
+    return CloudError(_with_fix(one_line, "check the AWS_* variables and the files in ~/.aws"))
 
 
-def _is_here(said: str) -> bool:
-    return "://127.0.0.1:" in said or "://localhost:" in said
+def _is_this_machine(message: str) -> bool:
+    return "://127.0.0.1:" in message or "://localhost:" in message
 
 
 def no_region() -> CloudError:

@@ -53,7 +53,7 @@ def download(clients: Clients, uri: str, path: Path, progress: Progress | None) 
     try:
         with clients.client("s3") as s3:
             size = int(s3.head_object(Bucket=bucket, Key=key)["ContentLength"])
-            s3.download_file(bucket, key, str(path), Callback=_told(progress, size))
+            s3.download_file(bucket, key, str(path), Callback=_progress_callback(progress, size))
     except Refused as error:
         error.add(f"  object: {uri}")  # S3's error does not name it
         raise
@@ -66,7 +66,7 @@ def encryption(kms_key: str | None) -> Mapping[str, Any]:
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
-def _told(progress: Progress | None, size: int) -> Callable[[int], None] | None:
+def _progress_callback(progress: Progress | None, size: int) -> Callable[[int], None] | None:
     """Return a callback for boto, which reports each piece from several threads."""
     if progress is None:
         return None

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from launcher.client.sessions.aws.clients import Clients
-from launcher.client.sessions.aws.retries import RetryPolicy, is_passing, is_throttled, retry
+from launcher.client.sessions.aws.transient_errors import is_throttled, is_transient, retry
 from launcher.client.sessions.base import TERMINAL_STATUSES
+from launcher.client.sessions.retry import RetryPolicy
 from launcher.errors import JobNotFound, Refused
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
         TrainingJobSummary,
     )
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-_PATIENCE = RetryPolicy(seconds=30)
+_RETRY_POLICY = RetryPolicy(seconds=30)
 #: The API's maximum.
 _PAGE = 100
 #: SageMaker's message, and moto's.
@@ -31,24 +32,24 @@ _NOT_FOUND = ("Requested resource not found", "Could not find training job")
 def describe(clients: Clients, name: str) -> TrainingJobDescription:
     """Return the description, with the job's token unredacted; raise JobNotFound."""
 
-    def ask() -> TrainingJobDescription:
+    def call() -> TrainingJobDescription:
         with clients.client("sagemaker") as sagemaker:
             answer = dict(sagemaker.describe_training_job(TrainingJobName=name))
         answer.pop("ResponseMetadata", None)
         return cast("TrainingJobDescription", answer)
 
-    return _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_throttled))
+    return _translate_not_found(clients, name, lambda: retry(call, _RETRY_POLICY, is_throttled))
 
 
 def stop(clients: Clients, name: str) -> None:
     """Ask a job to stop; leave one that is ending or has ended as it is."""
 
-    def ask() -> None:
+    def call() -> None:
         with clients.client("sagemaker") as sagemaker:
             sagemaker.stop_training_job(TrainingJobName=name)
 
     try:
-        _of_known(clients, name, lambda: retry(ask, _PATIENCE, is_passing))
+        _translate_not_found(clients, name, lambda: retry(call, _RETRY_POLICY, is_transient))
     except Refused as error:
         # SageMaker: "The request was rejected because the training job is in status Completed."
         if error.code != "ValidationException" or not _is_ending(clients, name):
@@ -74,17 +75,17 @@ def summaries(
 def _entries(page: Callable[[str | None], dict[str, Any]]) -> Iterator[TrainingJobSummary]:
     token: str | None = None
     while True:
-        answer = retry(partial(page, token), _PATIENCE, is_throttled)
+        answer = retry(partial(page, token), _RETRY_POLICY, is_throttled)
         yield from answer["TrainingJobSummaries"]
         token = answer.get("NextToken")
         if not token:
             return
 
 
-def _of_known(clients: Clients, name: str, ask: Callable[[], Answer]) -> Answer:
+def _translate_not_found(clients: Clients, name: str, call: Callable[[], Result]) -> Result:
     """Return the answer about a job; raise JobNotFound for a name that AWS does not know."""
     try:
-        return ask()
+        return call()
     except Refused as error:
         if error.code == "ResourceNotFound" or any(text in str(error) for text in _NOT_FOUND):
             what = f"SageMaker has no training job {name!r} in {clients.region}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from launcher.client.request.validation import find_violations
-from launcher.client.sessions.aws.retries import is_passing
+from launcher.client.sessions.aws.transient_errors import is_transient
 from launcher.client.sessions.base import Platform
 from launcher.errors import CloudError, CredentialsExpired
 
 
 def _is_transient(error: CloudError) -> bool:
     """Return True if the same call may succeed later; credentials may be renewed meanwhile."""
-    return is_passing(error) or isinstance(error, CredentialsExpired)
+    return is_transient(error) or isinstance(error, CredentialsExpired)
 
 
 SAGEMAKER = Platform(

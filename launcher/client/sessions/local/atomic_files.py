@@ -14,7 +14,7 @@ from typing import Any
 from launcher.errors import PlatformError
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file atomically: a reader sees either the old content or the new."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     new = Path(name)
@@ -39,14 +39,14 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def nearest_there(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """Return the path, or its nearest ancestor that exists."""
     return next(place for place in (path, *path.parents) if os.path.lexists(place))
 
 
-def why_unwritable(folder: Path) -> str | None:
+def write_obstacle(folder: Path) -> str | None:
     """Return why a folder, which may not exist yet, cannot be written to; None if it can."""
-    place = nearest_there(folder)
+    place = nearest_existing(folder)
     if not place.is_dir():
         return f"{place} is not a folder"
     if not os.access(place, os.W_OK | os.X_OK):
@@ -54,7 +54,7 @@ def why_unwritable(folder: Path) -> str | None:
     return None
 
 
-def open_up(folder: Path) -> None:
+def grant_access(folder: Path) -> None:
     """Let our user read and remove everything below a folder, whatever modes a program has set.
 
     On SageMaker, root does both, and modes do not restrict root.
@@ -62,14 +62,14 @@ def open_up(folder: Path) -> None:
     _permit(folder, stat.S_IRWXU)
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            open_up(Path(entry))
+            grant_access(Path(entry))
         elif entry.is_file(follow_symlinks=False):
             _permit(Path(entry), stat.S_IRUSR)
 
 
 def write_json(path: Path, value: object) -> None:
     """Replace a file with a JSON document."""
-    write_whole(path, json.dumps(value, indent=2).encode())
+    write_atomically(path, json.dumps(value, indent=2).encode())
 
 
 def _permit(path: Path, needed: int) -> None:

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.channel_mounts import channels_of, supplies
+from launcher.client.sessions.local.channel_mounts import assign_channels, channels_of
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
-from launcher.client.sessions.local.deadlines import JobClock
+from launcher.client.sessions.local.deadlines import JobDeadlines
 from launcher.client.sessions.local.fetching import fetch_channels
 from launcher.client.sessions.local.host_environment import host_environment
 from launcher.client.sessions.local.host_logs import new_log_files
@@ -32,8 +32,8 @@ from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, w
 from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.running import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
-from launcher.client.sessions.local.supervision import Supervision, Terms
-from launcher.client.sessions.local.toolkit_mode import command_of, supply_script
+from launcher.client.sessions.local.supervision import EndConditions, Supervision
+from launcher.client.sessions.local.toolkit_mode import command_of, copy_script
 from launcher.shared.process_table import descendants
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Attempt:
     """Everything that the hosts of a job are made from, and the callbacks that report on them.
 
-    courier: None for a job that uses nothing in S3.
+    s3_process: None for a job that uses nothing in S3.
     on_training: called when the hosts are prepared.
     on_note, on_download: called with messages from before that point.
     The other callbacks: see Supervision.
@@ -53,9 +53,9 @@ class Attempt:
     folder: JobFolder
     request: TrainingJobRequest
     settings: Settings
-    wiring: HostNetwork
-    clock: JobClock
-    courier: S3Process | None
+    network: HostNetwork
+    clock: JobDeadlines
+    s3_process: S3Process | None
     on_training: Callable[[], None]
     on_note: Callable[[str], None]
     on_download: Callable[[str], None]
@@ -73,11 +73,11 @@ class Attempt:
             tree.make()
         try:
             fetched = self._fetch()
-            supply_script(self.request, trees.values(), self.courier, self.folder)
+            copy_script(self.request, trees.values(), self.s3_process, self.folder)
         except TransferStopped:
             self.on_ending(JobState.STOPPED)
             return self._supervision([], ending=JobState.STOPPED)
-        with hold_scratch(self.folder) as scratch:
+        with create_scratch(self.folder) as scratch:
             checkpoints = self._checkpoints(trees)
             plans = self._plans(trees, scratch, fetched)
             self.on_training()
@@ -90,16 +90,16 @@ class Attempt:
 
     def trees(self) -> dict[LocalHost, HostTree]:
         """Return the folders of each host."""
-        hosts = hosts_of(self.request, self.wiring)
+        hosts = hosts_of(self.request, self.network)
         return {host: HostTree(self.folder.hosts / host.name) for host in hosts}
 
     def _fetch(self) -> dict[str, Path]:
         """Download the channels that are in S3; return their folders by channel name."""
-        if self.courier is None:
+        if self.s3_process is None:
             return {}
         return fetch_channels(
             channels_of(self.request),
-            self.courier,
+            self.s3_process,
             self.folder.fetched,
             note=self.on_note,
             progress=self.on_download,
@@ -110,7 +110,7 @@ class Attempt:
         config = checkpoint_config(self.request)
         if config is None:
             return None
-        place = checkpoint_place(config["S3Uri"], self.courier, self.folder)
+        place = checkpoint_place(config["S3Uri"], self.s3_process, self.folder)
         sync = CheckpointSync(place, config["LocalPath"], trees.values())
         sync.restore()
         return sync
@@ -119,25 +119,25 @@ class Attempt:
         self, trees: Mapping[LocalHost, HostTree], scratch: Path, fetched: Mapping[str, Path]
     ) -> dict[LocalHost, StartPlan]:
         hosts = tuple(trees)
-        given = supplies(channels_of(self.request), hosts, fetched)
+        given = assign_channels(channels_of(self.request), hosts, fetched)
         command = command_of(self.request)
         plans = {}
         for host, tree in trees.items():
             write_config(tree, host, hosts, self.request, given[host])
             own_scratch = scratch / host.name
             own_scratch.mkdir()
-            berth = HostLaunchSpec(
+            launch_spec = HostLaunchSpec(
                 host=host,
                 hosts=hosts,
                 tree=tree,
                 scratch=own_scratch,
                 command=command,
                 environment=host_environment(
-                    self.request, hosts, self.wiring, tree.path, self.settings
+                    self.request, hosts, self.network, tree.path, self.settings
                 ),
-                supplies=given[host],
+                channel_mounts=given[host],
             )
-            plans[host] = plan_start(berth, self.settings.isolation)
+            plans[host] = plan_start(launch_spec, self.settings.isolation)
         return plans
 
     def _train(
@@ -158,8 +158,8 @@ class Attempt:
         return Supervision(
             hosts=hosts,
             ending=ending,
-            terms=Terms(
-                asked_to_end=self.clock.asked_to_end,
+            conditions=EndConditions(
+                requested_end=self.clock.requested_end,
                 grace_seconds=self.settings.stop_grace_seconds,
                 host_failure=self.settings.host_failure,
             ),
@@ -170,7 +170,7 @@ class Attempt:
 
 
 @contextmanager
-def hold_scratch(folder: JobFolder) -> Iterator[Path]:
+def create_scratch(folder: JobFolder) -> Iterator[Path]:
     """Yield a temporary folder with a short path, linked from the job's folder, for one block."""
     scratch = Path(tempfile.mkdtemp(prefix="launcher-"))
     folder.scratch.symlink_to(scratch)

@@ -63,7 +63,7 @@ def channels_of(request: TrainingJobRequest) -> tuple[InputChannel, ...]:
     return tuple(_channel(raw, default_mode) for raw in request.get("InputDataConfig", ()))
 
 
-def supplies(
+def assign_channels(
     channels: Sequence[InputChannel], hosts: Sequence[LocalHost], fetched: Mapping[str, Path]
 ) -> dict[LocalHost, list[ChannelMount]]:
     """Return what each host gets of the channels; raise OSError when a folder cannot be read.
@@ -74,8 +74,8 @@ def supplies(
     for channel in channels:
         readers = [host for host in hosts if channel.reaches(host.group)]
         prefix = fetched[channel.name] if channel.is_fetched else path_of(channel.uri)
-        for host, supply in zip(readers, _split(channel, prefix, len(readers)), strict=True):
-            given[host].append(supply)
+        for host, mount in zip(readers, _split(channel, prefix, len(readers)), strict=True):
+            given[host].append(mount)
     return given
 
 

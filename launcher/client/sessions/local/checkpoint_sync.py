@@ -45,10 +45,10 @@ class CheckpointSync:
         self._place = place
         self._inside = PurePosixPath(inside)
         self._folders = [_folder(tree, self._inside) for tree in trees]
-        self._kept: dict[Path, tuple[int, ...]] = {}
+        self._stored: dict[Path, tuple[int, ...]] = {}
         self._seen: dict[Path, tuple[int, ...]] = {}
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="checkpoints", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
     def restore(self) -> None:
         """Copy the stored checkpoints into every host's folder. Raises OSError or S3Failed."""
@@ -59,7 +59,7 @@ class CheckpointSync:
         for path in list(files_below(first)):
             name = path.relative_to(first)
             for copy in (path, *(copy_into(folder, name, path) for folder in others)):
-                self._kept[copy] = _version(copy)
+                self._stored[copy] = _version(copy)
 
     def __enter__(self) -> CheckpointSync:
         self._thread.start()
@@ -74,48 +74,48 @@ class CheckpointSync:
         """Copy the last files, after the hosts have ended."""
         self._ended.set()
         self._thread.join()
-        self._keep(at_once=True)
+        self._copy_changed(at_once=True)
 
-    def _follow(self) -> None:
+    def _run(self) -> None:
         while not self._ended.wait(_PERIOD_SECONDS):
-            self._keep()
+            self._copy_changed()
 
-    def _keep(self, *, at_once: bool = False) -> None:
+    def _copy_changed(self, *, at_once: bool = False) -> None:
         """Copy new and changed files, if unchanged since the last round (or `at_once`)."""
         problem = None
         for folder in self._folders:
             for path in files_below(folder):
                 # Wait once for an unreachable S3, not once per file.
-                patient = at_once and problem is None
-                problem = self._try_to_keep(path, folder, at_once, patient) or problem
+                wait_for_s3 = at_once and problem is None
+                problem = self._try_copy(path, folder, at_once, wait_for_s3) or problem
         self.problem = problem
 
-    def _try_to_keep(self, path: Path, folder: Path, at_once: bool, patient: bool) -> str | None:
+    def _try_copy(self, path: Path, folder: Path, at_once: bool, wait_for_s3: bool) -> str | None:
         """Copy one file and return its error, so that one bad file does not lose the others."""
         try:
-            self._keep_file(path, folder, at_once, patient)
+            self._copy_file(path, folder, at_once, wait_for_s3)
         except FileNotFoundError:  # removed or replaced meanwhile, or a dangling link
             return None
         except (OSError, S3Failed) as error:
             return f"the checkpoints cannot be written to {self._place.uri}: {error}"
         return None
 
-    def _keep_file(self, path: Path, folder: Path, at_once: bool, patient: bool) -> None:
-        source = self._as_seen_here(path, folder)
+    def _copy_file(self, path: Path, folder: Path, at_once: bool, wait_for_s3: bool) -> None:
+        source = self._resolve_links(path, folder)
         version = _version(source)
         is_quiet = at_once or self._seen.get(path) == version
         self._seen[path] = version
-        if version == self._kept.get(path) or not is_quiet:
+        if version == self._stored.get(path) or not is_quiet:
             return
         name = path.relative_to(folder).as_posix()
         with contextlib.suppress(_Changed):
-            with self._place.writing(name, patient=patient) as draft:
+            with self._place.writing(name, wait_for_s3=wait_for_s3) as draft:
                 shutil.copy2(source, draft)
                 if _version(source) != version:
                     raise _Changed
-            self._kept[path] = version
+            self._stored[path] = version
 
-    def _as_seen_here(self, path: Path, folder: Path) -> Path:
+    def _resolve_links(self, path: Path, folder: Path) -> Path:
         """Resolve the links in a path, mapping the host's own checkpoint path to this machine."""
         for _ in range(_MAX_LINKS):
             if not path.is_symlink():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _DEFAULT_MAX_SECONDS = 86_400
 
 
-class JobClock:
+class JobDeadlines:
     """Checks the limits of StoppingCondition and the requests that users leave in the job's folder.
 
     MaxRuntimeInSeconds limits the training time of all attempts, MaxWaitTimeInSeconds the total.
@@ -38,7 +38,7 @@ class JobClock:
         if self._deadline is not None:
             self._max_seconds = self._deadline - time.monotonic()
 
-    def asked_to_end(self) -> JobState | None:
+    def requested_end(self) -> JobState | None:
         """Return the state to end in, or to be interrupted in; None while the job may continue."""
         now = time.monotonic()
         if self._folder.stop.exists() or not self._folder.path.exists():

@@ -12,7 +12,7 @@ from launcher.shared import FAILURE_REASON_LIMIT, parse_event
 _BYTES = 4 * FAILURE_REASON_LIMIT
 #: Log events that carry the reason when no failure file could be written (a full disk), or when
 #: the host that should have written one was frozen; by event, the field that holds the reason.
-_LAST_WORDS = {"failure_not_written": "reason", "host_ended": "origin"}
+_REASON_FIELDS = {"failure_not_written": "reason", "host_ended": "origin"}
 
 
 def failure_reason(failed: Sequence[RunningHost]) -> str:
@@ -24,12 +24,12 @@ def failure_reason(failed: Sequence[RunningHost]) -> str:
     for host in failed:
         if text := _failure_file(host.tree.ml.failure):
             return text
-    for event, field in _LAST_WORDS.items():
+    for event, field in _REASON_FIELDS.items():
         for host in failed if event == "failure_not_written" else failed[:1]:
             said = [fields.get(field) for name, fields in _events(host.log) if name == event]
             if words := list(filter(None, said)):
                 return str(words[-1])[:FAILURE_REASON_LIMIT]
-    return f"host {failed[0].host}: {failed[0].how_it_ended()}"
+    return f"host {failed[0].host}: {failed[0].describe_exit()}"
 
 
 def _failure_file(path: Path) -> str:

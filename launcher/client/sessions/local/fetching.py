@@ -31,7 +31,7 @@ class DownloadFailed(PlatformError):
 
 def fetch_channels(
     channels: tuple[InputChannel, ...],
-    courier: S3Process,
+    s3_process: S3Process,
     folder: Path,
     *,
     note: Callable[[str], None],
@@ -47,27 +47,27 @@ def fetch_channels(
     for channel in channels:
         place = fetched.get(channel.name)
         if place is not None and not place.exists():
-            note(_fetch(channel, courier, folder / ".draft", progress))
+            note(_fetch(channel, s3_process, folder / ".draft", progress))
             (folder / ".draft").rename(place)
     return fetched
 
 
 def _fetch(
-    channel: InputChannel, courier: S3Process, folder: Path, progress: Callable[[str], None]
+    channel: InputChannel, s3_process: S3Process, folder: Path, progress: Callable[[str], None]
 ) -> str:
     """Fetch one channel; return a line about it."""
     start = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        found = _objects(channel, courier)
+        found = _objects(channel, s3_process)
         if not found:
             raise DownloadFailed(_nothing_found(channel.uri))
         total = sum(size for _, size in found.values())
-        courier.on_progress = lambda done: progress(
+        s3_process.on_progress = lambda done: progress(
             f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
         )
-        courier.fetch(_files({uri: name for name, (uri, _) in found.items()}, folder))
+        s3_process.fetch(_files({uri: name for name, (uri, _) in found.items()}, folder))
     except S3Failed as error:
         raise DownloadFailed(_words(channel.uri, error)) from error
     seconds = time.monotonic() - start
@@ -77,13 +77,13 @@ def _fetch(
     )
 
 
-def _objects(channel: InputChannel, courier: S3Process) -> dict[str, tuple[str, int]]:
+def _objects(channel: InputChannel, s3_process: S3Process) -> dict[str, tuple[str, int]]:
     """Return (URI, bytes) of each object by its name in the channel."""
     if channel.kind == "ManifestFile":
-        prefix, names = _manifest(channel.uri, courier.read(channel.uri))
-        sizes = dict(courier.list(prefix))
+        prefix, names = _manifest(channel.uri, s3_process.read(channel.uri))
+        sizes = dict(s3_process.list(prefix))
         return {name: (prefix + name, sizes.get(prefix + name, 0)) for name in names}
-    found = [each for each in courier.list(channel.uri) if not each[0].endswith("/")]
+    found = [each for each in s3_process.list(channel.uri) if not each[0].endswith("/")]
     return {name_in_channel(uri, channel.uri): (uri, size) for uri, size in found}
 
 

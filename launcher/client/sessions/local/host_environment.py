@@ -30,7 +30,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def host_environment(
     request: TrainingJobRequest,
     hosts: Sequence[LocalHost],
-    wiring: HostNetwork,
+    network: HostNetwork,
     mark: Path,
     settings: Settings,
 ) -> dict[str, str]:
@@ -47,23 +47,23 @@ def host_environment(
         "TRAINING_JOB_NAME": name,
         "TRAINING_JOB_ARN": settings.arn(name),
         "AWS_REGION": settings.region,
-        **_shared_network(hosts, wiring),
+        **_shared_network(hosts, network),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
         **_tolerance(settings.host_failure),
         HOST_VARIABLE: str(mark),
     }
 
 
-def _shared_network(hosts: Sequence[LocalHost], wiring: HostNetwork) -> dict[str, str]:
+def _shared_network(hosts: Sequence[LocalHost], network: HostNetwork) -> dict[str, str]:
     """Return the variables for hosts that share one network stack; others need none.
 
     Hosts with a network stack of their own find names and ports as on SageMaker.
     """
-    if wiring.port_base is None:
+    if network.port_base is None:
         return {}
     return {
         ADDRESSES_VARIABLE: json.dumps({host.name: host.address for host in hosts}),
-        PORT_BASE_VARIABLE: str(wiring.port_base),
+        PORT_BASE_VARIABLE: str(network.port_base),
     }
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from launcher.client.sessions.local.isolation import Isolation, network_isolation
-from launcher.client.sessions.local.slots import hold_slot, port_base
+from launcher.client.sessions.local.slots import port_base, reserve_slot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class HostNetwork:
 
 
 @contextmanager
-def hold_wiring(isolation: Isolation) -> Iterator[HostNetwork]:
+def reserve_network(isolation: Isolation) -> Iterator[HostNetwork]:
     """Yield the network settings of a job that runs in this process; no other job gets the same.
 
     Raises PlatformError when this machine has none left.
@@ -41,5 +41,5 @@ def hold_wiring(isolation: Isolation) -> Iterator[HostNetwork]:
             interface=network_isolation.INTERFACE, prefix=network_isolation.PREFIX, port_base=None
         )
         return
-    with hold_slot() as slot:
+    with reserve_slot() as slot:
         yield HostNetwork(interface="lo", prefix=f"127.{slot}", port_base=port_base(slot))

@@ -44,7 +44,7 @@ def groups_of(request: TrainingJobRequest) -> list[tuple[str, str, int]]:
     return [(HOMOGENEOUS_GROUP, resources["InstanceType"], resources["InstanceCount"])]
 
 
-def hosts_of(request: TrainingJobRequest, wiring: HostNetwork) -> tuple[LocalHost, ...]:
+def hosts_of(request: TrainingJobRequest, network: HostNetwork) -> tuple[LocalHost, ...]:
     """Return the hosts of a job, with addresses from its network settings."""
     members = [
         (group, instance_type)
@@ -56,8 +56,8 @@ def hosts_of(request: TrainingJobRequest, wiring: HostNetwork) -> tuple[LocalHos
             number=number,
             group=group,
             instance_type=instance_type,
-            address=wiring.address(number),
-            interface=wiring.interface,
+            address=network.address(number),
+            interface=network.interface,
         )
         for number, (group, instance_type) in enumerate(members, start=1)
     )

@@ -43,7 +43,7 @@ _RESERVE_BYTES = 64 * 1024
 #: Errors raised by reading a damaged document.
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError)
 #: The fields without which a description is damaged.
-_ALWAYS_THERE = (
+_REQUIRED_FIELDS = (
     "TrainingJobName",
     "TrainingJobStatus",
     "SecondaryStatus",
@@ -194,7 +194,7 @@ class JobFolder:
         """Return the description; raise PlatformError when it cannot be read."""
         try:
             read = read_json(self._status)
-            for field in _ALWAYS_THERE:
+            for field in _REQUIRED_FIELDS:
                 read[field]
         except _UNREADABLE as error:
             raise PlatformError(

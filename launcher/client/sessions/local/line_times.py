@@ -21,7 +21,7 @@ _SUFFIX = ".times"
 _PERIOD_SECONDS = 0.1
 
 
-class LineClock:
+class LineTimeRecorder:
     """Records the sizes of a folder's logs, at most ten times a second."""
 
     def __init__(self, logs: Path) -> None:

@@ -18,7 +18,7 @@ from launcher.client.sessions.local.isolation import Isolation, choose_isolation
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.local_platform import THIS_MACHINE
-from launcher.client.sessions.local.orphan_cleanup import current_boot, settled_status
+from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.start import start_platform
 from launcher.client.sessions.local.storage_folder import StorageFolder, default_root
 from launcher.client.sessions.newest_jobs import newest_jobs
@@ -145,7 +145,7 @@ class LocalSession:
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop; do nothing if it has ended."""
         folder = self._store.find(TrainingJobName)
-        if not job_description.is_terminal(settled_status(folder)):
+        if not job_description.is_terminal(reconciled_status(folder)):
             folder.stop.touch()
 
     def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
@@ -244,6 +244,6 @@ def _host_failure(word: str) -> HostFailure:
 
 def _status(folder: JobFolder) -> job_description.LocalJobRecord:
     """Return the description as a reader should see it now."""
-    status = settled_status(folder)
+    status = reconciled_status(folder)
     asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()
     return job_description.stopping(status) if asked_to_stop else status

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from launcher.client.sessions.base import Progress
-from launcher.client.sessions.local.atomic_files import write_whole, writing
+from launcher.client.sessions.local.atomic_files import write_atomically, writing
 from launcher.errors import PlatformError
 
 _SCHEME = "file://"
@@ -38,7 +38,7 @@ def upload(content: bytes, uri: str) -> None:
     path = path_of(uri)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        write_atomically(path, content)
 
 
 def download(uri: str, path: Path, progress: Progress | None = None) -> None:

@@ -39,17 +39,17 @@ def needs_s3(request: TrainingJobRequest) -> bool:
 
 
 def results_place(
-    request: TrainingJobRequest, courier: S3Process | None, folder: JobFolder
+    request: TrainingJobRequest, s3_process: S3Process | None, folder: JobFolder
 ) -> ObjectStore:
     """Return the store for a job's results, at SageMaker's location for them."""
     base = request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
     uri = f"{base}/{request['TrainingJobName']}/output"
-    return _place(uri, courier, folder, "results")
+    return _place(uri, s3_process, folder, "results")
 
 
-def checkpoint_place(uri: str, courier: S3Process | None, folder: JobFolder) -> ObjectStore:
+def checkpoint_place(uri: str, s3_process: S3Process | None, folder: JobFolder) -> ObjectStore:
     """Return the store for a job's checkpoints."""
-    return _place(uri, courier, folder, "checkpoints")
+    return _place(uri, s3_process, folder, "checkpoints")
 
 
 def discard_drafts(request: TrainingJobRequest, folder: JobFolder) -> None:
@@ -60,8 +60,8 @@ def discard_drafts(request: TrainingJobRequest, folder: JobFolder) -> None:
         remove_partial(path_of(base) / request["TrainingJobName"] / "output")
 
 
-def _place(uri: str, courier: S3Process | None, folder: JobFolder, name: str) -> ObjectStore:
+def _place(uri: str, s3_process: S3Process | None, folder: JobFolder, name: str) -> ObjectStore:
     """Return the store at a URI; `name` separates the drafts of a job's stores."""
-    if courier is not None and is_s3(uri):
-        return S3Store(uri, courier, folder.unsent / name)
+    if s3_process is not None and is_s3(uri):
+        return S3Store(uri, s3_process, folder.unsent / name)
     return FolderStore(uri)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import open_up
+from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.client.sessions.local.opt_ml import HostTree
@@ -44,8 +44,8 @@ def pack_artifacts(
     results cannot be written.
     """
     for tree in trees.values():
-        open_up(tree.ml.model)
-        open_up(tree.ml.output_data)
+        grant_access(tree.ml.model)
+        grant_access(tree.ml.output_data)
     model = _merged({host: tree.ml.model for host, tree in trees.items()})
     output = _merged({host: tree.ml.output_data for host, tree in trees.items()})
     is_plain = request["OutputDataConfig"].get("CompressionType") == "NONE"

@@ -45,11 +45,11 @@ class ObjectStore(Protocol):
     def fetch_all(self, folder: Path) -> None:
         """Copy every file into an existing folder. Raises OSError or S3Failed."""
 
-    def writing(self, name: str, *, patient: bool = True) -> AbstractContextManager[Path]:
+    def writing(self, name: str, *, wait_for_s3: bool = True) -> AbstractContextManager[Path]:
         """Yield a draft that becomes the file if the block succeeds, and is discarded if not.
 
-        patient: wait for an unreachable S3. Raises OSError or S3Failed at the block's end, when the
-        file cannot be stored.
+        wait_for_s3: retry while S3 is unreachable. Raises OSError or S3Failed at the block's end if
+        the file cannot be stored.
         """
 
 
@@ -71,7 +71,7 @@ class FolderStore:
                 copy_into(folder, path.relative_to(self._root), path)
 
     @contextmanager
-    def writing(self, name: str, *, patient: bool = True) -> Iterator[Path]:
+    def writing(self, name: str, *, wait_for_s3: bool = True) -> Iterator[Path]:
         """Yield a draft beside the file, which replaces the file if the block succeeds."""
         target = self._root / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,9 +92,9 @@ class S3Store:
     drafts: a folder of this machine for files that have not been stored in S3 yet.
     """
 
-    def __init__(self, uri: str, courier: S3Process, drafts: Path) -> None:
+    def __init__(self, uri: str, s3_process: S3Process, drafts: Path) -> None:
         self.uri = uri
-        self._courier = courier
+        self._s3_process = s3_process
         self._drafts = drafts
 
     def uri_of(self, name: str) -> str:
@@ -104,11 +104,11 @@ class S3Store:
     def fetch_all(self, folder: Path) -> None:
         """Download every file into an existing folder. Raises OSError or S3Failed."""
         prefix = self.uri_of("")
-        uris = [uri for uri, _ in self._courier.list(prefix) if not uri.endswith("/")]
-        self._courier.fetch({uri: folder / safe_name(uri.removeprefix(prefix)) for uri in uris})
+        uris = [uri for uri, _ in self._s3_process.list(prefix) if not uri.endswith("/")]
+        self._s3_process.fetch({uri: folder / safe_name(uri.removeprefix(prefix)) for uri in uris})
 
     @contextmanager
-    def writing(self, name: str, *, patient: bool = True) -> Iterator[Path]:
+    def writing(self, name: str, *, wait_for_s3: bool = True) -> Iterator[Path]:
         """Yield a draft that is uploaded if the block succeeds; if S3 fails, keep it locally."""
         complete = self._drafts / name
         draft = complete.with_name(PARTIAL + complete.name)
@@ -119,7 +119,7 @@ class S3Store:
         finally:
             draft.unlink(missing_ok=True)
         try:
-            self._courier.store({self.uri_of(name): complete}, patient=patient)
+            self._s3_process.store({self.uri_of(name): complete}, wait_for_s3=wait_for_s3)
         except S3Failed as error:
             message = f"{error}; what was to go there is at {complete}"
             raise S3Failed(message, error.code) from error

@@ -57,7 +57,7 @@ def write_config(
     host: LocalHost,
     hosts: Sequence[LocalHost],
     request: TrainingJobRequest,
-    supplies: Sequence[ChannelMount],
+    channel_mounts: Sequence[ChannelMount],
 ) -> None:
     """Write the files of the host's input/config."""
     folder = tree.ml.config
@@ -68,7 +68,7 @@ def write_config(
         write_json(folder / "checkpointconfig.json", {"LocalPath": path})
     write_json(
         folder / "inputdataconfig.json",
-        {supply.channel.name: dict(supply.channel.config) for supply in supplies},
+        {mount.channel.name: dict(mount.channel.config) for mount in channel_mounts},
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.local_uris import discard_drafts
-from launcher.client.sessions.local.process_tree import kill_until_none, marked
+from launcher.client.sessions.local.process_tree import kill_until_none, processes_of_host
 from launcher.errors import PlatformError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -28,7 +28,7 @@ def current_boot() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def settled_status(folder: JobFolder) -> job_description.LocalJobRecord:
+def reconciled_status(folder: JobFolder) -> job_description.LocalJobRecord:
     """Return the job's description, after cleaning up if its platform process has died."""
     status = folder.status()
     if job_description.is_terminal(status):
@@ -37,17 +37,17 @@ def settled_status(folder: JobFolder) -> job_description.LocalJobRecord:
     if lock is None:
         return status
     try:
-        return close_abandoned(folder, _reason(folder))
+        return fail_orphan(folder, _reason(folder))
     finally:
         os.close(lock)
 
 
-def close_abandoned(folder: JobFolder, reason: str) -> job_description.LocalJobRecord:
+def fail_orphan(folder: JobFolder, reason: str) -> job_description.LocalJobRecord:
     """Kill what is left of a job and close it as failed, once; the caller must hold its lock."""
     status = folder.status()
     if job_description.is_terminal(status):
         return status  # another reader closed it first
-    kill_until_none(partial(marked, folder.hosts))
+    kill_until_none(partial(processes_of_host, folder.hosts))
     if folder.scratch.is_symlink():
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
         folder.scratch.unlink()

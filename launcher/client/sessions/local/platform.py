@@ -16,16 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import open_up
+from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.attempt import Attempt
 from launcher.client.sessions.local.checks import not_done
-from launcher.client.sessions.local.deadlines import JobClock
+from launcher.client.sessions.local.deadlines import JobDeadlines
 from launcher.client.sessions.local.failure_reason import failure_reason
 from launcher.client.sessions.local.fetching import DownloadFailed, discard_fetched
-from launcher.client.sessions.local.host_network import HostNetwork, hold_wiring
+from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.line_times import LineClock
+from launcher.client.sessions.local.line_times import LineTimeRecorder
 from launcher.client.sessions.local.local_uris import results_place
 from launcher.client.sessions.local.log_metrics import MetricScan
 from launcher.client.sessions.local.model_archive import pack_artifacts
@@ -35,7 +35,7 @@ from launcher.client.sessions.local.running import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.supervision import Supervision
-from launcher.client.sessions.local.watchdog import keep
+from launcher.client.sessions.local.watchdog import run_with_watchdog
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants
 
@@ -46,36 +46,36 @@ if TYPE_CHECKING:
 class LocalJob:
     """Runs one job through its states."""
 
-    def __init__(self, folder: JobFolder, courier: S3Process | None) -> None:
+    def __init__(self, folder: JobFolder, s3_process: S3Process | None) -> None:
         self.folder = folder
-        self.courier = courier
+        self.s3_process = s3_process
         self.request = folder.request()
         self.settings = folder.settings()
         self.record = StatusWriter(folder)
         self.metrics = MetricScan(self.request, folder)
-        self.line_clock = LineClock(folder.logs)
-        if courier:
-            courier.on_note = self._note
+        self.line_times = LineTimeRecorder(folder.logs)
+        if s3_process:
+            s3_process.on_note = self._note
 
     def run(self) -> None:
         """Run the job to its end; whatever happens, none of its processes is left afterwards."""
         self.record.note(not_done(self.request))
         try:
-            with hold_wiring(self.settings.isolation) as wiring:
-                ending, reason = self._run_attempts(wiring)
+            with reserve_network(self.settings.isolation) as network:
+                ending, reason = self._run_attempts(network)
         except DownloadFailed as error:
             ending, reason = JobState.FAILED, str(error)
         except (PlatformError, OSError, ValueError) as error:  # ValueError: a NUL in a variable
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
-            self.line_clock.look(at_once=True)
+            self.line_times.look(at_once=True)
             discard_fetched(self.request, self.folder)
         self.record.close(ending, reason)
 
-    def _run_attempts(self, wiring: HostNetwork) -> tuple[JobState, str | None]:
+    def _run_attempts(self, network: HostNetwork) -> tuple[JobState, str | None]:
         """Run attempts until one is not interrupted; return (ending, reason for a failure)."""
-        attempt = self._attempt(wiring)
+        attempt = self._attempt(network)
         self.record.enter(JobState.DOWNLOADING, TrainingStartTime=time.time())
         while (supervision := attempt.run()).ending is JobState.INTERRUPTED:
             if self.folder.stop.exists():
@@ -87,19 +87,19 @@ class LocalJob:
         self._publish_notes()
         return self._publish(attempt, supervision)
 
-    def _attempt(self, wiring: HostNetwork) -> Attempt:
+    def _attempt(self, network: HostNetwork) -> Attempt:
         return Attempt(
             folder=self.folder,
             request=self.request,
             settings=self.settings,
-            wiring=wiring,
-            clock=JobClock(self.request, self.folder),
-            courier=self.courier,
+            network=network,
+            clock=JobDeadlines(self.request, self.folder),
+            s3_process=self.s3_process,
             on_training=partial(self.record.enter, JobState.TRAINING),
             on_note=self._note,
             on_download=self.record.tell,
             on_ending=self._enter_ending,
-            on_tick=self._look_at_logs,
+            on_tick=self._poll_logs,
             on_lost=self._note_lost,
         )
 
@@ -112,7 +112,7 @@ class LocalJob:
         self.folder.interrupt.unlink()
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
-        open_up(gone)
+        grant_access(gone)
         shutil.rmtree(gone, ignore_errors=True)
         self.folder.hosts.mkdir()
         self.record.enter(JobState.STARTING)
@@ -123,16 +123,16 @@ class LocalJob:
         failed = supervision.ending is JobState.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
         try:
-            place = results_place(self.request, self.courier, self.folder)
+            place = results_place(self.request, self.s3_process, self.folder)
             artifacts = pack_artifacts(self.request, attempt.trees(), place)
         except S3Failed as error:
-            complaint = f"the results cannot be stored: {error}"
-            self.record.note([complaint])
-            return JobState.FAILED, reason or complaint
+            error_text = f"the results cannot be stored: {error}"
+            self.record.note([error_text])
+            return JobState.FAILED, reason or error_text
         except OSError as error:
-            complaint = _not_uploaded(self.request, error)
-            self.record.note([complaint])
-            return JobState.FAILED, reason or complaint
+            error_text = _not_uploaded(self.request, error)
+            self.record.note([error_text])
+            return JobState.FAILED, reason or error_text
         self.record.note(artifacts.notes)
         if artifacts.model is not None and not failed:
             self.record.update(ModelArtifacts={"S3ModelArtifacts": artifacts.model})
@@ -142,11 +142,11 @@ class LocalJob:
         self.record.note([text])
 
     def _note_lost(self, lost: RunningHost) -> None:
-        how = f"host {lost.host} was lost ({lost.how_it_ended()})"
+        how = f"host {lost.host} was lost ({lost.describe_exit()})"
         self.record.note([f"{how}; the others go on, since host_failure is 'tolerate'"])
 
-    def _look_at_logs(self) -> None:
-        self.line_clock.look()
+    def _poll_logs(self) -> None:
+        self.line_times.look()
         if self.metrics.look():
             self.record.update(FinalMetricDataList=self.metrics.values())
         self._publish_notes()
@@ -171,12 +171,12 @@ def main(arguments: Sequence[str]) -> None:
     folder = JobFolder(Path(arguments[0]))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: folder.stop.touch())
-    keep(folder, partial(_run, folder))
+    run_with_watchdog(folder, partial(_run, folder))
 
 
-def _run(folder: JobFolder, courier: S3Process | None) -> None:
+def _run(folder: JobFolder, s3_process: S3Process | None) -> None:
     become_subreaper()
-    LocalJob(folder, courier).run()
+    LocalJob(folder, s3_process).run()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def die_with_parent() -> None:
     libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def marked(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
+def processes_of_host(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
     """Return those of `pids` (None: all) whose host's folder is `mark` or below it."""
     exact = f"{HOST_VARIABLE}={mark}".encode()
     return [
@@ -78,7 +78,7 @@ def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = 
         reap_orphans(known)
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Describe an exit code: "exit code 3", or for a negative one "killed by SIGKILL"."""
     try:
         return f"killed by {signal.Signals(-code).name}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.isolation import StartPlan
 from launcher.client.sessions.local.opt_ml import HostTree
-from launcher.client.sessions.local.process_tree import how_it_ended, marked
+from launcher.client.sessions.local.process_tree import describe_exit, processes_of_host
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants, signal_all
 
@@ -56,7 +56,7 @@ class RunningHost:
         """Send SIGKILL to all processes of the host."""
         signal_all(self._own_processes(), signal.SIGKILL)
 
-    def how_it_ended(self) -> str:
+    def describe_exit(self) -> str:
         """Describe the end: "exit code 3", "killed by SIGKILL", "exit code 143 (as after SIGTERM)".
 
         Like a shell, a sandbox exits with 128 plus the signal's number. A program that obeys
@@ -65,15 +65,15 @@ class RunningHost:
         code = self.exit_code or 0
         number = code - 128
         if number not in set(signal.Signals):
-            return how_it_ended(code)
+            return describe_exit(code)
         name = signal.Signals(number).name
         is_kill = self._wrappers and name != "SIGTERM"
-        return how_it_ended(-number) if is_kill else f"exit code {code} (as after {name})"
+        return describe_exit(-number) if is_kill else f"exit code {code} (as after {name})"
 
     def _own_processes(self) -> list[int]:
         """Return the host's processes: its wrappers, then its first process, then all others."""
         tree = [] if self.exit_code is not None else [self.pid, *descendants(self.pid)]
-        adopted = marked(self.tree.path, descendants(os.getpid()))
+        adopted = processes_of_host(self.tree.path, descendants(os.getpid()))
         return list(dict.fromkeys(tree + adopted))
 
 

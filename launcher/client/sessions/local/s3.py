@@ -20,6 +20,7 @@ from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
 from launcher.client.sessions.local.object_store import S3Failed
+from launcher.client.sessions.retry import RetryPolicy, retry_call
 from launcher.client.sessions.s3_uris import bucket_and_key
 
 _T = TypeVar("_T")
@@ -70,90 +71,98 @@ class S3:
             ),
         )
 
-    def list(self, uri: str, patience: float) -> list[tuple[str, int]]:
+    def list(self, uri: str, retry_seconds: float) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`, in key order."""
         bucket, prefix = bucket_and_key(uri)
         pages = self._client.get_paginator("list_objects_v2")
 
-        def ask() -> list[tuple[str, int]]:
+        def call() -> list[tuple[str, int]]:
             return [
                 (f"s3://{bucket}/{found['Key']}", found["Size"])
                 for page in pages.paginate(Bucket=bucket, Prefix=prefix)
                 for found in page.get("Contents", ())
             ]
 
-        return self._patiently(ask, patience)
+        return self._with_retries(call, retry_seconds)
 
-    def read(self, uri: str, patience: float) -> bytes:
+    def read(self, uri: str, retry_seconds: float) -> bytes:
         """Return the content of a small object."""
         bucket, key = bucket_and_key(uri)
 
-        def ask() -> bytes:
+        def call() -> bytes:
             content: bytes = self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
             return content
 
-        return self._patiently(ask, patience)
+        return self._with_retries(call, retry_seconds)
 
-    def fetch(self, files: Mapping[str, Path], patience: float) -> None:
+    def fetch(self, files: Mapping[str, Path], retry_seconds: float) -> None:
         """Copy objects into files, many at once; the listener may end the transfer."""
         for path in files.values():
             path.parent.mkdir(parents=True, exist_ok=True)
 
-        def begin(manager: Any, uri: str, subscriber: BaseSubscriber) -> Any:
+        def start(manager: Any, uri: str, subscriber: BaseSubscriber) -> Any:
             bucket, key = bucket_and_key(uri)
             return manager.download(bucket, key, str(files[uri]), subscribers=[subscriber])
 
         report = _Report(self._listener, may_end=True)
-        self._transfer(dict(files), begin, report, patience)
+        self._transfer(dict(files), start, report, retry_seconds)
 
-    def store(self, files: Mapping[str, Path], patience: float) -> None:
+    def store(self, files: Mapping[str, Path], retry_seconds: float) -> None:
         """Copy files into objects, many at once."""
 
-        def begin(manager: Any, uri: str, subscriber: BaseSubscriber) -> Any:
+        def start(manager: Any, uri: str, subscriber: BaseSubscriber) -> Any:
             bucket, key = bucket_and_key(uri)
             return manager.upload(str(files[uri]), bucket, key, subscribers=[subscriber])
 
         report = _Report(self._listener, may_end=False)
-        self._transfer(dict(files), begin, report, patience)
+        self._transfer(dict(files), start, report, retry_seconds)
 
     def _transfer(
         self,
-        left: dict[str, Path],
-        begin: Callable[[Any, str, BaseSubscriber], Any],
+        remaining: dict[str, Path],
+        start: Callable[[Any, str, BaseSubscriber], Any],
         report: _Report,
-        patience: float,
+        retry_seconds: float,
     ) -> None:
-        def ask() -> None:
+        def call() -> None:
             config = TransferConfig(max_concurrency=_PARALLEL)
             with create_transfer_manager(self._client, config) as manager:
-                futures = {uri: begin(manager, uri, report) for uri in left}
+                futures = {uri: start(manager, uri, report) for uri in remaining}
                 for uri, future in futures.items():
-                    with _about(uri):
+                    with _with_uri(uri):
                         future.result()
-                    del left[uri]
+                    del remaining[uri]
 
-        self._patiently(ask, patience, lambda: report.done)
+        self._with_retries(call, retry_seconds, lambda: report.done)
 
-    def _patiently(
-        self, ask: Callable[[], _T], patience: float, progress: Callable[[], int] = lambda: 0
+    def _with_retries(
+        self, call: Callable[[], _T], retry_seconds: float, progress: Callable[[], int] = lambda: 0
     ) -> _T:
-        """Repeat a call until it succeeds; give up after `patience` seconds without progress."""
-        deadline, seen = 0.0, -1
-        while True:
-            try:
-                return ask()
-            except _FAILURES as error:
-                is_new = seen < (seen := progress())
-                if is_new:
-                    deadline = time.monotonic() + patience
-                if not _is_transient(error) or time.monotonic() >= deadline:
-                    raise _failed(error) from error
-                if is_new:
-                    self._listener.note(
-                        f"S3 does not answer ({_words(error)}): it is asked again for up to "
-                        f"{patience:.0f} s"
-                    )
-            self._listener.wait(_PAUSE_SECONDS)
+        """Repeat a call until it succeeds; fail after `retry_seconds` without progress."""
+        reported: int | None = None
+
+        def on_retry(error: Exception, _wait: float) -> None:
+            nonlocal reported
+            if reported != progress():
+                reported = progress()
+                self._listener.note(
+                    f"S3 does not respond ({_error_text(error)}): retrying for up to "
+                    f"{retry_seconds:.0f} s"
+                )
+
+        policy = RetryPolicy(seconds=retry_seconds, first=_PAUSE_SECONDS, longest=_PAUSE_SECONDS)
+        try:
+            return retry_call(
+                call,
+                policy,
+                _is_transient,
+                on_retry,
+                errors=_FAILURES,
+                progress=progress,
+                sleep=self._listener.wait,
+            )
+        except _FAILURES as error:
+            raise _to_s3_failed(error) from error
 
 
 class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
@@ -178,7 +187,7 @@ class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
 
 
 @contextmanager
-def _about(uri: str) -> Iterator[None]:
+def _with_uri(uri: str) -> Iterator[None]:
     """Attach to an error the URI of the object that it is about."""
     try:
         yield
@@ -187,13 +196,13 @@ def _about(uri: str) -> Iterator[None]:
         raise
 
 
-def _failed(error: Exception) -> S3Failed:
+def _to_s3_failed(error: Exception) -> S3Failed:
     uri = getattr(error, "launcher_uri", None)
     where = f"{uri}: " if uri else ""
-    return S3Failed(f"{where}{_words(error)}", _code(error))
+    return S3Failed(f"{where}{_error_text(error)}", _code(error))
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, RetriesExceededError):
         return f"{error}: {error.last_exception}"
     return str(error)

@@ -22,7 +22,7 @@ from launcher.client.sessions.local.object_store import S3Failed
 from launcher.errors import PlatformError
 
 #: Seconds for which S3 may be unreachable before a call fails.
-PATIENCE = 300.0
+RETRY_SECONDS = 300.0
 
 
 class TransferStopped(Exception):
@@ -43,21 +43,21 @@ class S3Process:
 
     def list(self, uri: str) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`. Raises S3Failed."""
-        found: list[tuple[str, int]] = self._ask("list", uri, PATIENCE)
+        found: list[tuple[str, int]] = self._ask("list", uri, RETRY_SECONDS)
         return found
 
     def read(self, uri: str) -> bytes:
         """Return the content of a small object. Raises S3Failed."""
-        content: bytes = self._ask("read", uri, PATIENCE)
+        content: bytes = self._ask("read", uri, RETRY_SECONDS)
         return content
 
     def fetch(self, files: Mapping[str, Path]) -> None:
         """Copy objects into files. Raises S3Failed, OSError, or TransferStopped."""
-        self._ask("fetch", dict(files), PATIENCE)
+        self._ask("fetch", dict(files), RETRY_SECONDS)
 
-    def store(self, files: Mapping[str, Path], *, patient: bool = True) -> None:
-        """Copy files into objects; with `patient`, wait for S3. Raises S3Failed or OSError."""
-        self._ask("store", dict(files), PATIENCE if patient else 0.0)
+    def store(self, files: Mapping[str, Path], *, wait_for_s3: bool = True) -> None:
+        """Copy files into objects; with `wait_for_s3`, wait for S3. Raises S3Failed or OSError."""
+        self._ask("store", dict(files), RETRY_SECONDS if wait_for_s3 else 0.0)
 
     def close(self) -> None:
         """Close this process's end; the S3 process exits once no process holds this end open."""
@@ -81,7 +81,7 @@ class S3Process:
                 raise S3Failed("the process that talks to S3 was lost") from error
 
 
-def hire(folder: JobFolder) -> S3Process:
+def spawn(folder: JobFolder) -> S3Process:
     """Fork the S3 process of a job and return the connection to it."""
     ours, its = Pipe()
     if os.fork() == 0:
@@ -107,7 +107,7 @@ def _close_all_but(kept: int) -> None:
 
 def _serve(connection: Connection, folder: JobFolder) -> None:
     """Answer requests until the other end of the pipe is closed."""
-    listener = _Line(connection, folder)
+    listener = _TransferListener(connection, folder)
     s3 = None
     while True:
         try:
@@ -127,7 +127,7 @@ def _serve(connection: Connection, folder: JobFolder) -> None:
         connection.send(answer)
 
 
-class _Line:
+class _TransferListener:
     """Sends the progress and notes of a transfer over the pipe, and watches for a stop request."""
 
     def __init__(self, connection: Connection, folder: JobFolder) -> None:

@@ -22,7 +22,7 @@ _PORTS_PER_SLOT = 64
 
 
 @contextmanager
-def hold_slot() -> Iterator[int]:
+def reserve_slot() -> Iterator[int]:
     """Yield a slot that no other running job of this machine has, for the duration of the block.
 
     Raises PlatformError when all of them are taken.

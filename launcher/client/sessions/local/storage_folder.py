@@ -78,7 +78,7 @@ class StorageFolder:
 
     def find(self, name: str) -> JobFolder:
         """Return the folder of a job; raise JobNotFound when no job has that name."""
-        if not self._is_there(name):
+        if not self._exists(name):
             near = difflib.get_close_matches(name, self._names(), n=1)
             hint = f"did you mean {near[0]!r}?" if near else "`launcher list` names them all"
             raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
@@ -92,7 +92,7 @@ class StorageFolder:
         """Return the names of all jobs, newest first, without reading their documents."""
         return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
 
-    def _is_there(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         if Path(name).name != name or name.startswith("."):
             return False
         return os.path.isdir(self._jobs / name)  # noqa: PTH112 (Path's raises for a name too long)

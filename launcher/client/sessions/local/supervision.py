@@ -15,15 +15,15 @@ _TICK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class EndConditions:
     """Conditions under which training ends before its hosts do.
 
-    asked_to_end: returns the state that a user or a time limit asks for now.
+    requested_end: returns the state that a user or a time limit asks for now.
     grace_seconds: between SIGTERM and SIGKILL.
     host_failure: whether one failed host ends the job, or only the failure of its whole group.
     """
 
-    asked_to_end: Callable[[], JobState | None]
+    requested_end: Callable[[], JobState | None]
     grace_seconds: float
     host_failure: HostFailure
 
@@ -41,7 +41,7 @@ class Supervision:
     """
 
     hosts: Sequence[RunningHost]
-    terms: Terms
+    conditions: EndConditions
     on_ending: Callable[[JobState], None]
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
@@ -56,14 +56,14 @@ class Supervision:
             if ending := self._reason_to_end():
                 self._end_all(ending)
             else:
-                self._tell_lost(ended)
+                self._notify_lost(ended)
             self.on_tick()
             time.sleep(_TICK_SECONDS)
 
     def failed(self) -> list[RunningHost]:
         """Return the hosts whose failure fails the job, in the order in which they ended."""
         failed = [host for host in self.ended if host.exit_code]
-        if self.terms.host_failure is HostFailure.FAIL:
+        if self.conditions.host_failure is HostFailure.FAIL:
             return failed
         living = {host.host.group for host in self.hosts if not host.exit_code}
         return [host for host in failed if host.host.group not in living]
@@ -78,7 +78,7 @@ class Supervision:
         self.ended += ended
         return ended
 
-    def _tell_lost(self, ended: Sequence[RunningHost]) -> None:
+    def _notify_lost(self, ended: Sequence[RunningHost]) -> None:
         for host in ended:
             if host.exit_code:
                 self.on_lost(host)
@@ -86,17 +86,17 @@ class Supervision:
     def _reason_to_end(self) -> JobState | None:
         if self.failed():
             return JobState.FAILED
-        return self.terms.asked_to_end() if self._alive() else None
+        return self.conditions.requested_end() if self._alive() else None
 
     def _end_all(self, ending: JobState) -> None:
         """Send SIGTERM to every host, and SIGKILL to those still alive after the grace period."""
         self.ending = ending
         if ending is not JobState.FAILED:
             self.on_ending(ending)
-        deadline = time.monotonic() + self.terms.grace_seconds
-        unasked = self._alive()
+        deadline = time.monotonic() + self.conditions.grace_seconds
+        unsignalled = self._alive()
         while self._alive():
-            unasked = [host for host in unasked if not host.terminate()]
+            unsignalled = [host for host in unsignalled if not host.terminate()]
             if time.monotonic() > deadline:
                 for host in self._alive():
                     host.kill()

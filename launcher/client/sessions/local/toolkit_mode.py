@@ -90,10 +90,10 @@ def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:
             )
 
 
-def supply_script(
+def copy_script(
     request: TrainingJobRequest,
     trees: Iterable[HostTree],
-    courier: S3Process | None,
+    s3_process: S3Process | None,
     folder: JobFolder,
 ) -> None:
     """Copy our runtime to every host, and the script's archive unless it is in a channel.
@@ -108,7 +108,7 @@ def supply_script(
 
     source = str(source_of(request))
     archive = (
-        None if source.startswith(f"{DEFAULT_ML_ROOT}/") else _fetched(source, courier, folder)
+        None if source.startswith(f"{DEFAULT_ML_ROOT}/") else _fetched(source, s3_process, folder)
     )
     for tree in trees:
         for file in job_world():
@@ -117,12 +117,12 @@ def supply_script(
             shutil.copyfile(archive, tree.ml.input / _ARCHIVE)
 
 
-def _fetched(uri: str, courier: S3Process | None, folder: JobFolder) -> Path:
-    if courier is None or not is_s3(uri):
+def _fetched(uri: str, s3_process: S3Process | None, folder: JobFolder) -> Path:
+    if s3_process is None or not is_s3(uri):
         return path_of(uri)
     archive = folder.fetched / _ARCHIVE
     try:
-        courier.fetch({uri: archive})
+        s3_process.fetch({uri: archive})
     except S3Failed as error:
         raise DownloadFailed(f"ClientError: the script cannot be downloaded: {error}") from error
     return archive

@@ -13,31 +13,31 @@ from functools import partial
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.local_uris import needs_s3
-from launcher.client.sessions.local.orphan_cleanup import close_abandoned
+from launcher.client.sessions.local.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.process_tree import (
     become_subreaper,
-    how_it_ended,
+    describe_exit,
     kill_until_none,
 )
-from launcher.client.sessions.local.s3_process import S3Process, hire
+from launcher.client.sessions.local.s3_process import S3Process, spawn
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants
 
 
-def keep(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
+def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
     """Run the job in a child process, and close the job as failed if the child dies first.
 
     Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
     process, which exits together with them.
     """
     become_subreaper()
-    courier = hire(folder) if needs_s3(folder.request()) else None
+    s3_process = spawn(folder) if needs_s3(folder.request()) else None
     platform = os.fork()
     if platform == 0:
-        run(courier)
+        run(s3_process)
         return
-    if courier:
-        courier.close()
+    if s3_process:
+        s3_process.close()
     _, status = os.waitpid(platform, 0)
     # Processes that the child left behind were reparented to this one.
     kill_until_none(partial(descendants, os.getpid()))
@@ -46,7 +46,5 @@ def keep(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
             return
     except PlatformError:
         return  # the job's folder was removed
-    how = how_it_ended(os.waitstatus_to_exitcode(status))
-    close_abandoned(
-        folder, f"the local platform process was lost ({how}): see {folder.platform_log}"
-    )
+    how = describe_exit(os.waitstatus_to_exitcode(status))
+    fail_orphan(folder, f"the local platform process was lost ({how}): see {folder.platform_log}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import why_unwritable
+from launcher.client.sessions.local.atomic_files import write_obstacle
 from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.local.opt_ml import checkpoint_config
 from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode
@@ -175,7 +175,7 @@ def _check_place(uri: str, where: str) -> Iterator[Problem]:
     except PlatformError as error:
         yield Problem(what=str(error), where=where, fix="give a file:// or s3:// URI")
         return
-    if obstacle := why_unwritable(place):
+    if obstacle := write_obstacle(place):
         yield Problem(what=obstacle, where=where, fix="give another place")
 
 

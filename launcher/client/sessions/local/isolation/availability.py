@@ -15,12 +15,12 @@ def main() -> int:
     """Run the trial; return the exit code."""
     try:
         network_isolation.enter()
-        complaint = sandbox_isolation.try_host(network_isolation.plan_start)
+        error_text = sandbox_isolation.try_host(network_isolation.plan_start)
     except (PlatformError, OSError) as error:
-        complaint = str(error)
-    if complaint is not None:
-        sys.stderr.write(f"{complaint}\n")
-    return int(complaint is not None)
+        error_text = str(error)
+    if error_text is not None:
+        sys.stderr.write(f"{error_text}\n")
+    return int(error_text is not None)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class HostLaunchSpec:
     scratch: Path
     command: Sequence[str]
     environment: Mapping[str, str]
-    supplies: Sequence[ChannelMount]
+    channel_mounts: Sequence[ChannelMount]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def with_running_python(command: Sequence[str]) -> list[str]:
     return [sys.executable if first in ("python", "python3") else first, *rest]
 
 
-def place_copies(folder: Path, files: Mapping[str, Path]) -> None:
+def hard_link_files(folder: Path, files: Mapping[str, Path]) -> None:
     """Fill a folder with single files, by their names in the channel.
 
     The files are hard links, which take no space; a file of another file system is copied.
@@ -68,7 +68,7 @@ def place_copies(folder: Path, files: Mapping[str, Path]) -> None:
             shutil.copyfile(path, copy)
 
 
-def place_links(folder: Path, files: Mapping[str, Path]) -> None:
+def symlink_files(folder: Path, files: Mapping[str, Path]) -> None:
     """Fill a folder with symbolic links to single files, by their names in the channel."""
     for name, path in files.items():
         link = folder / name

@@ -70,6 +70,6 @@ def why_not_sandboxed() -> str:
     )
 
 
-def plan_start(berth: HostLaunchSpec, isolation: Isolation) -> StartPlan:
+def plan_start(launch_spec: HostLaunchSpec, isolation: Isolation) -> StartPlan:
     """Put a host's channels in place and return the process to start as the host."""
-    return _PLANNERS[isolation](berth)
+    return _PLANNERS[isolation](launch_spec)

@@ -51,13 +51,15 @@ def enter() -> None:
         raise PlatformError(f"there can be no network of hosts: {error.strerror}") from error
 
 
-def plan_start(berth: HostLaunchSpec) -> StartPlan:
+def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     """Put the host's channels in place, connect its network to the bridge, and return what to run.
 
     Requires a process that has entered an outer network.
     """
-    plan = sandbox_isolation.plan_start(berth, more_walls=[*_own_user(), *_no_name_server(berth)])
-    return replace(plan, before=partial(_move_in, _connected_network(berth.host)))
+    plan = sandbox_isolation.plan_start(
+        launch_spec, more_options=[*_own_user(), *_no_name_server(launch_spec)]
+    )
+    return replace(plan, before=partial(_enter_network, _connected_network(launch_spec.host)))
 
 
 def find_obstacle() -> str | None:
@@ -79,7 +81,7 @@ def find_obstacle() -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return sandbox_isolation.complaint_of(trial)
+    return sandbox_isolation.trial_error(trial)
 
 
 # The outer network -----------------------------------------------------------------------------
@@ -144,7 +146,7 @@ def _configure(*commands: str, network: int | None = None) -> None:
 # A host ----------------------------------------------------------------------------------------
 
 
-def _move_in(network: int) -> None:
+def _enter_network(network: int) -> None:
     """Enter the host's network and show it in /sys; runs first in a host's process."""
     namespaces.join(network, Namespace.NET)
     namespaces.unshare(Namespace.MOUNTS)
@@ -162,7 +164,7 @@ def _own_user() -> Sequence[str]:
     return () if user == "0" else ("--unshare-user", "--uid", user, "--gid", group)
 
 
-def _no_name_server(berth: HostLaunchSpec) -> Iterator[str]:
+def _no_name_server(launch_spec: HostLaunchSpec) -> Iterator[str]:
     """Yield bwrap options that make names outside /etc/hosts fail at once; no server is reachable.
 
     With /etc/hosts as the only source, such names do not exist. A server that refuses would be a
@@ -173,6 +175,6 @@ def _no_name_server(berth: HostLaunchSpec) -> Iterator[str]:
     for place, rule in (("/etc/resolv.conf", ""), ("/etc/nsswitch.conf", "hosts: files\n")):
         theirs = Path(place).resolve()
         if theirs.is_file():
-            ours = berth.tree.path / place.strip("/").replace("/", "-")
+            ours = launch_spec.tree.path / place.strip("/").replace("/", "-")
             ours.write_text(reason + rule)
             yield from ("--ro-bind", str(ours), str(theirs))

@@ -14,7 +14,7 @@ from pathlib import Path
 from launcher.client.sessions.local.isolation import namespaces
 from launcher.client.sessions.local.isolation.namespaces import Namespace
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.process_tree import marked
+from launcher.client.sessions.local.process_tree import processes_of_host
 from launcher.errors import PlatformError
 from launcher.shared.process_table import living_children
 
@@ -52,7 +52,7 @@ def _change(folder: JobFolder, *command: str) -> None:
 
 def _platform_of(folder: JobFolder) -> int:
     """Return the process that started the job's hosts; it is in the outer network."""
-    hosts = set(marked(folder.hosts))
+    hosts = set(processes_of_host(folder.hosts))
     for parent, children in living_children().items():
         if parent not in hosts and hosts.intersection(children):
             return parent

@@ -11,8 +11,8 @@ from pathlib import Path
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
-    place_copies,
-    place_links,
+    hard_link_files,
+    symlink_files,
     with_running_python,
 )
 from launcher.client.sessions.local.process_tree import die_with_parent
@@ -21,19 +21,19 @@ from launcher.shared import ML_ROOT_VARIABLE
 _ML_ROOT = re.compile(r"(?<![\w./-])/opt/ml(?=/|$)")
 
 
-def plan_start(berth: HostLaunchSpec) -> StartPlan:
+def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     """Put the host's channels in place and return what to run."""
-    root = berth.tree.ml.root
-    _place_channels(berth)
+    root = launch_spec.tree.ml.root
+    _place_channels(launch_spec)
     return StartPlan(
-        command=with_running_python([_moved(word, root) for word in berth.command]),
+        command=with_running_python([_moved(word, root) for word in launch_spec.command]),
         environment={
-            **berth.environment,
-            "HOME": str(berth.tree.home),
-            "TMPDIR": str(berth.scratch),
+            **launch_spec.environment,
+            "HOME": str(launch_spec.tree.home),
+            "TMPDIR": str(launch_spec.scratch),
             ML_ROOT_VARIABLE: str(root),
         },
-        folder=berth.tree.ml.code,
+        folder=launch_spec.tree.ml.code,
         before=die_with_parent,
     )
 
@@ -42,14 +42,14 @@ def find_obstacle() -> None:
     """Return None: processes work everywhere."""
 
 
-def _place_channels(berth: HostLaunchSpec) -> None:
-    for supply in berth.supplies:
-        place = berth.tree.ml.channels / supply.channel.name
-        if supply.folder is not None:
-            place.symlink_to(supply.folder.resolve())
+def _place_channels(launch_spec: HostLaunchSpec) -> None:
+    for mount in launch_spec.channel_mounts:
+        place = launch_spec.tree.ml.channels / mount.channel.name
+        if mount.folder is not None:
+            place.symlink_to(mount.folder.resolve())
         else:
             place.mkdir()
-            (place_copies if supply.is_own else place_links)(place, supply.files)
+            (hard_link_files if mount.is_own else symlink_files)(place, mount.files)
 
 
 def _moved(word: str, root: Path) -> str:

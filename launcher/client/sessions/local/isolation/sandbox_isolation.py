@@ -19,7 +19,7 @@ from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
-    place_copies,
+    hard_link_files,
     with_running_python,
 )
 from launcher.client.sessions.local.opt_ml import HostTree
@@ -37,20 +37,20 @@ _NAMESPACES = (
 )
 
 
-def plan_start(berth: HostLaunchSpec, *, more_walls: Sequence[str] = ()) -> StartPlan:
-    """Put the host's channels in place and return what to run; `more_walls`: options for bwrap."""
-    _place_shards(berth)
-    hosts_file = berth.tree.path / "etc-hosts"
-    hosts_file.write_text(hosts_table(berth.hosts))
+def plan_start(launch_spec: HostLaunchSpec, *, more_options: Sequence[str] = ()) -> StartPlan:
+    """Create the host's channels and return the process to start; more_options: for bwrap."""
+    _place_shards(launch_spec)
+    hosts_file = launch_spec.tree.path / "etc-hosts"
+    hosts_file.write_text(hosts_table(launch_spec.hosts))
     return StartPlan(
         command=[
-            *_walls(berth, hosts_file),
-            *more_walls,
-            *_channel_mounts(berth),
+            *_bwrap_command(launch_spec, hosts_file),
+            *more_options,
+            *_channel_mounts(launch_spec),
             "--",
-            *with_running_python(berth.command),
+            *with_running_python(launch_spec.command),
         ],
-        environment={**berth.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
+        environment={**launch_spec.environment, "HOME": str(_HOME), "TMPDIR": str(_TMP)},
         folder=Path("/"),
         wrappers=2,  # bwrap and its reaper, process 1 of the sandbox
     )
@@ -86,7 +86,7 @@ def try_host(plan_start: Callable[[HostLaunchSpec], StartPlan]) -> str | None:
                 scratch=scratch,
                 command=["python3", "-S", "-c", ""],
                 environment=dict(os.environ),
-                supplies=(),
+                channel_mounts=(),
             )
         )
         try:
@@ -101,10 +101,10 @@ def try_host(plan_start: Callable[[HostLaunchSpec], StartPlan]) -> str | None:
             )
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
-    return complaint_of(result)
+    return trial_error(result)
 
 
-def complaint_of(trial: subprocess.CompletedProcess[str]) -> str | None:
+def trial_error(trial: subprocess.CompletedProcess[str]) -> str | None:
     """Return the last line of a failed trial's errors, and what may help; None if it succeeded."""
     if trial.returncode == 0:
         return None
@@ -112,18 +112,18 @@ def complaint_of(trial: subprocess.CompletedProcess[str]) -> str | None:
     return f"{words[-1]}{'' if _NAMESPACES in words[-1] else _NAMESPACES}"
 
 
-def _walls(berth: HostLaunchSpec, hosts_file: Path) -> list[str]:
+def _bwrap_command(launch_spec: HostLaunchSpec, hosts_file: Path) -> list[str]:
     """Return the bwrap command of a host, without its channels; later mounts cover earlier ones."""
     return [
         *(shutil.which("bwrap") or "bwrap", "--die-with-parent"),
-        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", berth.host.name),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", launch_spec.host.name),
         *("--ro-bind", "/", "/"),
         *("--dev-bind", "/dev", "/dev", "--tmpfs", str(_SHM), "--proc", "/proc"),
-        *("--bind", str(berth.scratch), str(_TMP)),
+        *("--bind", str(launch_spec.scratch), str(_TMP)),
         *("--tmpfs", "/opt", *_other_children_of_opt()),
         *_interpreter_mounts(),
-        *("--bind", str(berth.tree.home), str(_HOME)),
-        *("--bind", str(berth.tree.ml.root), str(_INSIDE.root)),
+        *("--bind", str(launch_spec.tree.home), str(_HOME)),
+        *("--bind", str(launch_spec.tree.ml.root), str(_INSIDE.root)),
         *("--ro-bind", str(hosts_file), "/etc/hosts"),
         *("--chdir", str(_INSIDE.code)),
     ]
@@ -149,22 +149,22 @@ def _interpreter_mounts() -> Iterator[str]:
             yield from ("--ro-bind", str(path), str(path))
 
 
-def _place_shards(berth: HostLaunchSpec) -> None:
+def _place_shards(launch_spec: HostLaunchSpec) -> None:
     """Create hard links to a channel's single files; targets of symbolic links would be hidden."""
-    for supply in berth.supplies:
-        place = berth.tree.ml.channels / supply.channel.name
+    for mount in launch_spec.channel_mounts:
+        place = launch_spec.tree.ml.channels / mount.channel.name
         place.mkdir()
-        place_copies(place, supply.files)
+        hard_link_files(place, mount.files)
 
 
-def _channel_mounts(berth: HostLaunchSpec) -> Iterator[str]:
+def _channel_mounts(launch_spec: HostLaunchSpec) -> Iterator[str]:
     """Yield read-only mounts of the channels, except for those that were fetched for this job.
 
     A job cannot change the user's data.
     """
-    for supply in berth.supplies:
-        if supply.is_own:
+    for mount in launch_spec.channel_mounts:
+        if mount.is_own:
             continue
-        place = berth.tree.ml.channels / supply.channel.name
-        source = place if supply.folder is None else supply.folder.resolve()
-        yield from ("--ro-bind", str(source), str(_INSIDE.channels / supply.channel.name))
+        place = launch_spec.tree.ml.channels / mount.channel.name
+        source = place if mount.folder is None else mount.folder.resolve()
+        yield from ("--ro-bind", str(source), str(_INSIDE.channels / mount.channel.name))

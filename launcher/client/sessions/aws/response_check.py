@@ -1,6 +1,6 @@
-"""Detect answers that do not come from AWS: a proxy's page with status 200, or a truncated answer.
+"""Detect responses that do not come from AWS: a proxy's page with status 200, or a truncated one.
 
-boto reads both as an answer without fields, or fails with errors of its own parsers.
+boto reads both as a response without fields, or fails with errors of its own parsers.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from xml.etree import ElementTree
 
 from launcher.errors import Unreachable
 
-#: Characters of such an answer shown in the error.
+#: Characters of such a response shown in the error.
 _SHOWN = 60
 
 
-def refuse_foreign(operation_model: Any, response_dict: Mapping[str, Any], **_more: Any) -> None:
-    """Handle botocore's before-parse event; raise Unreachable for an answer that is not AWS's.
+def reject_foreign_response(
+    operation_model: Any, response_dict: Mapping[str, Any], **_more: Any
+) -> None:
+    """Handle botocore's before-parse event; raise Unreachable for a response that is not AWS's.
 
     S3 is left alone: object contents are not parsed here, and boto itself retries S3.
     """
     if response_dict["status_code"] >= 300 or operation_model.service_model.service_name == "s3":
         return
     body = response_dict["body"]
-    is_whole = _FORMS.get(_protocol(operation_model.service_model))
+    is_whole = _IS_COMPLETE.get(_protocol(operation_model.service_model))
     if is_whole and not is_whole(body, operation_model):
         begin = " ".join(body.decode(errors="replace").split())[:_SHOWN]
         raise Unreachable(
-            f"what answers is not AWS, or was cut: {operation_model.name} got {begin!r}\n"
+            f"the response is not from AWS, or is truncated: {operation_model.name} got {begin!r}\n"
             "  fix: check the network, the proxy, and AWS_ENDPOINT_URL if it is set"
         )
 
@@ -55,7 +57,7 @@ def _is_xml_answer(body: bytes, operation_model: Any) -> bool:
     return root.tag.rpartition("}")[2] == f"{operation_model.name}Response"
 
 
-_FORMS: Mapping[str, Callable[[bytes, Any], bool]] = {
+_IS_COMPLETE: Mapping[str, Callable[[bytes, Any], bool]] = {
     "json": _is_json_object,
     "query": _is_xml_answer,
     "ec2": _is_xml_answer,
