@@ -1,6 +1,10 @@
 """Every session keeps the clauses of the seam: ours, and one that an outsider's package brings."""
 
+import re
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +22,7 @@ from launcher.client.sessions.conformance import (
 )
 from launcher.client.sessions.registry import open_session
 
+PAGE = Path(__file__).parents[2] / "docs" / "sessions.md"
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/any:1"
 
 
@@ -90,3 +95,16 @@ def test_a_session_that_breaks_clauses_is_told_which():
 
 def test_every_clause_has_a_sentence():
     assert all(clause.__doc__ for clause in CLAUSES)
+
+
+def test_the_page_shows_a_test_that_passes(tmp_path):
+    _, check = PAGE.read_text().split("## Check it")
+    (tmp_path / "test_mine.py").write_text(re.search(r"```python\n(.*?)```", check, re.S)[1])
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert f"{len(CLAUSES)} passed" in run.stdout, run.stdout

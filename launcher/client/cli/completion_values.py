@@ -49,6 +49,13 @@ def hosts(context: click.Context, _parameter: click.Parameter, incomplete: str) 
     ]
 
 
+def sessions(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the matching names of sessions."""
+    from launcher.client.sessions.registry import session_names  # only when needed
+
+    return [name for name in session_names() if name.startswith(incomplete)]
+
+
 def job_files(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.resolve import session_of
@@ -19,14 +19,14 @@ _MIB = 1 << 20
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
-@cloud_option
+@session_option
 @with_output_option
-def download(name: str, folder: Path, cloud: bool, output: str) -> int:
+def download(name: str, folder: Path, session: str | None, output: str) -> int:
     """Download the model and output of job NAME.
 
     Writes FOLDER/model.tar.gz and FOLDER/output.tar.gz, or whichever of them the job produced.
     """
-    job = Job(name, session_of(name, in_cloud=cloud))
+    job = Job(name, session_of(name, session))
     files = job.download_artifacts(folder, _print_progress if sys.stderr.isatty() else None)
     if output == "json":
         print_json({"files": [str(file) for file in files]})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c
+from launcher.client.cli.ctrl_c import Detached, detach_on_ctrl_c, print_detached
 from launcher.client.cli.verb_output import group_prefix, print_message
 from launcher.client.jobs.follow import StateChange
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.log_line import LogLine
+from launcher.client.jobs.retrying_session import with_resume_hint
 
 
 class LinePrinter:
@@ -46,6 +47,15 @@ def follow(job: Job) -> bool:
     except Detached:
         return False
     return True
+
+
+def follow_unless_left(job: Job, is_left: bool) -> bool:
+    """Follow a job that the user has not left yet; return whether they have left it now."""
+    if is_left:
+        print_detached(job.name)
+        return True
+    with with_resume_hint(job.name):
+        return not follow(job)
 
 
 def print_notice(notice: str) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from launcher.client.cli.shared_options import cloud_option, parse_age
+from launcher.client.cli.session_options import session_option
+from launcher.client.cli.shared_options import parse_age
 from launcher.client.cli.verb_output import print_json, print_message, with_output_option
-from launcher.client.sessions.resolve import aws_session, local_session
+from launcher.client.sessions.registry import open_session
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobSummary
@@ -27,25 +28,24 @@ _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
     help="Only jobs created within this time, for example 90m, 12h or 2d.",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs, newest first.")
-@cloud_option
+@session_option
 @with_output_option
 def list_jobs(
     name_contains: str | None,
     status: str | None,
     since: datetime | None,
     limit: int | None,
-    cloud: bool,
+    session: str | None,
     output: str,
 ) -> int:
     """List jobs, newest first."""
-    session = aws_session() if cloud else local_session()
-    jobs = session.list_training_jobs(
+    jobs = open_session(session or "local").list_training_jobs(
         NameContains=name_contains, StatusEquals=status, CreationTimeAfter=since, limit=limit
     )["TrainingJobSummaries"]
     if output == "json":
         print_json({"jobs": [_plain(job) for job in jobs]})
     elif not jobs:
-        is_filtered = name_contains or status or since or cloud
+        is_filtered = name_contains or status or since or session
         print_message(
             "No such jobs." if is_filtered else "No jobs. Create one with `launcher init`."
         )

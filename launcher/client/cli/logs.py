@@ -9,7 +9,7 @@ import click
 from launcher.client.cli import completion_values
 from launcher.client.cli.ctrl_c import print_detached
 from launcher.client.cli.follow_output import LinePrinter, print_notice
-from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import print_json_line, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.jobs.log_line import LogLine
@@ -25,17 +25,17 @@ from launcher.client.sessions.resolve import session_of
 @click.option(
     "--host", help="Only this host, for example algo-2.", shell_complete=completion_values.hosts
 )
-@cloud_option
+@session_option
 @with_output_option
 def logs(
-    name: str, follow: bool, group: str | None, host: str | None, cloud: bool, output: str
+    name: str, follow: bool, group: str | None, host: str | None, session: str | None, output: str
 ) -> int:
     """Print the logs of job NAME.
 
     Lines are ordered by time, each with its group and host in front. With -o json every line is one
     JSON object; Launcher's own lines add their name as "event" and their "fields".
     """
-    job = Job(name, session_of(name, in_cloud=cloud))
+    job = Job(name, session_of(name, session))
     print_line = LinePrinter(job, to_stderr=False)
     try:
         for line in job.logs(follow=follow, group=group, host=host, notices=print_notice):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import click
 
 from launcher.client.cli.approval import cancel_on_ctrl_c, show_plan
-from launcher.client.cli.ctrl_c import defer_ctrl_c, print_detached
-from launcher.client.cli.follow_output import follow, print_notice, print_started
+from launcher.client.cli.ctrl_c import defer_ctrl_c
+from launcher.client.cli.follow_output import follow_unless_left, print_notice, print_started
 from launcher.client.cli.screen import print_summary
 from launcher.client.cli.verb_output import print_warnings
 from launcher.client.jobs.job import Job
@@ -24,8 +24,7 @@ from launcher.client.submit import JobDraft, draft_job
 class JobSender:
     """The jobs of one `launcher run`, most often one.
 
-    is_offline: AWS is not called, so the job file must name everything. is_left: the user does not
-    follow the jobs, either from the start or since Ctrl-C.
+    is_offline: AWS is not called, so the job file names everything. is_left: the user detached.
     """
 
     session: PlatformSession
@@ -44,16 +43,14 @@ class JobSender:
     def run(self, first: JobDraft) -> Job:
         """Run the job, trying other types if needed, and return the one that got its instances.
 
-        When the user does not follow, only the first attempt is made. Raises CapacityError when no
-        attempt that the spec allows got instances.
+        A user who detached gets the first attempt only. Raises CapacityError when none got any.
         """
         if self.is_left:
             if warning := detached_retry_warning(first.spec):
                 print_warnings([warning])
             return self._send(first)
 
-        def attempt(tried: JobSpec, its_name: str) -> Job:
-            # send exactly what the user saw and approved
+        def attempt(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
             return self._send(first if its_name == first.name else self.draft(tried, its_name))
 
         return retry_capacity(first.spec, first.name, attempt, notify=print_notice)
@@ -78,10 +75,5 @@ class JobSender:
             job = draft.create() if bills else draft.send()
             with with_resume_hint(job.name):
                 print_started(job)
-        if self.is_left or is_pressed():
-            self.is_left = True
-            print_detached(job.name)
-        else:
-            with with_resume_hint(job.name):
-                self.is_left = not follow(job)
+        self.is_left = follow_unless_left(job, self.is_left or is_pressed())
         return job

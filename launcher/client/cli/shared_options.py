@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from launcher.client.cli import completion_values
 from launcher.client.sessions.local import Isolation
 from launcher.shared import HostFailure
 
@@ -62,11 +64,6 @@ changes_option = click.option(
     help="Change a field of the job file. Repeatable.",
 )
 
-#: --cloud, for verbs that act on existing jobs.
-cloud_option = click.option(
-    "--cloud", is_flag=True, help="Search SageMaker only, not this machine."
-)
-
 
 def parse_age(
     _context: click.Context, _parameter: click.Parameter, text: str | None
@@ -81,3 +78,13 @@ def parse_age(
         return datetime.now(timezone.utc) - timedelta(**{_UNITS[match[2]]: int(match[1])})
     except OverflowError:
         raise click.BadParameter(f"{text!r} is too long ago: write 90m, 12h or 2d") from None
+
+
+_JOB_FILE = click.argument(
+    "job_file", type=click.Path(path_type=Path), shell_complete=completion_values.job_files
+)
+
+
+def job_file_options(verb: Verb) -> Verb:
+    """Add JOB_FILE and --set to a verb."""
+    return _JOB_FILE(changes_option(verb))

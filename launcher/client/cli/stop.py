@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli import completion_values
-from launcher.client.cli.shared_options import cloud_option
+from launcher.client.cli.session_options import session_option
 from launcher.client.cli.verb_output import print_json, print_message, with_output_option
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.base import TERMINAL_STATUSES
@@ -14,14 +14,14 @@ from launcher.client.sessions.resolve import session_of
 
 @click.command()
 @click.argument("name", shell_complete=completion_values.jobs)
-@cloud_option
+@session_option
 @with_output_option
-def stop(name: str, cloud: bool, output: str) -> int:
+def stop(name: str, session: str | None, output: str) -> int:
     """Stop job NAME.
 
     Its hosts get 120 seconds to save their work.
     """
-    job = Job(name, session_of(name, in_cloud=cloud))
+    job = Job(name, session_of(name, session))
     before = job.status
     if before in TERMINAL_STATUSES:
         print_message(f"Job {name} has already ended: {before}.")

@@ -30,7 +30,12 @@ _OWN = {
 
 def session_names() -> list[str]:
     """Return the names of all sessions, Launcher's own first."""
-    return list(dict.fromkeys([*_OWN, *(point.name for point in _entry_points())]))
+    return [*_OWN, *other_session_names()]
+
+
+def other_session_names() -> list[str]:
+    """Return the names of the sessions that installed packages bring."""
+    return list(dict.fromkeys(point.name for point in _entry_points() if point.name not in _OWN))
 
 
 def open_session(name: str, **options: Any) -> PlatformSession:

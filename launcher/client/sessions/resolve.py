@@ -1,25 +1,29 @@
-"""Resolve a job's name to its platform: this machine first, then SageMaker. Decided only here."""
+"""Resolve a job's name to its session: this machine, then other packages' sessions, then SageMaker.
+
+Decided only here.
+"""
 
 from __future__ import annotations
 
 from launcher.client.sessions.base import PlatformSession
-from launcher.client.sessions.registry import open_session
+from launcher.client.sessions.registry import open_session, other_session_names
 from launcher.errors import CloudError, JobNotFound, PlatformError
 
 
-def session_of(job: str, *, in_cloud: bool = False) -> PlatformSession:
+def session_of(job: str, among: str | None = None) -> PlatformSession:
     """Return the session that has a job; raise JobNotFound if none does.
 
-    This machine is tried first, then SageMaker if a region is configured.
+    This machine is tried first, then the sessions of installed packages, then SageMaker if a
+    region is configured.
 
-    in_cloud: ask only SageMaker. Raises CloudError when SageMaker cannot be reached.
+    among: the name of the only session to ask. Its own error is raised when it cannot be asked.
     """
-    if in_cloud:
-        return _known(aws_session(), job)
+    if among is not None:
+        return _known(open_session(among), job)
     try:
         return _known(local_session(), job)
     except (JobNotFound, PlatformError) as absent:
-        return _in_cloud(job, absent)
+        return _elsewhere(job, absent)
 
 
 def local_session() -> PlatformSession:
@@ -32,8 +36,28 @@ def aws_session() -> PlatformSession:
     return open_session("aws")
 
 
+def _elsewhere(job: str, absent: JobNotFound | PlatformError) -> PlatformSession:
+    """Return the session of a package, or SageMaker's, that has a job this machine does not."""
+    for name in other_session_names():
+        found = _asked(name, job)
+        if not isinstance(found, str):
+            return found
+        absent = type(absent)(f"{absent}\n  {found}")
+    return _in_cloud(job, absent)
+
+
+def _asked(name: str, job: str) -> PlatformSession | str:
+    """Return a package's session if it has a job, or else a line of why not."""
+    try:
+        return _known(open_session(name), job)
+    except JobNotFound:
+        return f"nor does the session {name} have it"
+    except (PlatformError, CloudError) as error:
+        return f"the session {name} cannot be asked: {error}"
+
+
 def _in_cloud(job: str, absent: JobNotFound | PlatformError) -> PlatformSession:
-    """Return SageMaker's session if it has a job that this machine does not have."""
+    """Return SageMaker's session if it has a job that no other session has."""
     session = aws_session()
     try:
         region = session.region

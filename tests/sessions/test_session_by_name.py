@@ -1,0 +1,82 @@
+"""The command line runs a job on a session of another package, and finds it there again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from launcher import Estimator, JobNotFound
+from launcher.client.cli import main
+from launcher.client.sessions.resolve import session_of
+
+JOB = "entry_point: train.py\nsource_dir: .\ninstance_type: ml.c5.xlarge\ninstance_count: 1\n"
+
+pytestmark = pytest.mark.usefixtures("attic", "offline")
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("print('never run')\n")
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path / "job.yaml"
+
+
+def cli(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_a_job_runs_on_a_session_by_its_name(job_file: Path) -> None:
+    ran = cli("run", job_file, "--session", "attic", "--name", "rings")
+    assert ran.exit_code == 0, ran.output
+    assert "Job rings runs on nobody's machine, in the attic" in ran.stderr
+
+    listed = cli("list", "--session", "attic", "-o", "json")
+    assert [job["name"] for job in json.loads(listed.stdout)["jobs"]] == ["rings"]
+    for place in ((), ("--session", "attic")):
+        status = cli("status", "rings", *place, "-o", "json")
+        assert json.loads(status.stdout)["status"] == "Completed"
+        assert cli("logs", "rings", *place).exit_code == 0
+    assert Estimator.attach("rings").latest_training_job.session.platform.name == "attic"
+
+
+def test_a_dry_run_shows_the_request_of_the_named_session(job_file: Path) -> None:
+    shown = cli("run", job_file, "--session", "attic", "--dry-run", "--name", "rings")
+    request = json.loads(shown.stdout)
+    assert request["OutputDataConfig"]["S3OutputPath"] == "attic://shelf"
+    with pytest.raises(JobNotFound):
+        session_of("rings", "attic")
+
+
+def test_everybody_is_asked_for_a_job_that_nobody_has() -> None:
+    result = cli("status", "gone")
+    assert result.exit_code == 2
+    assert "nor does the session attic have it\n  SageMaker was not asked: no AWS" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ("status", "x", "--session", "atic"),
+            "there is no session 'atic': the sessions are local",
+        ),
+        (("status", "x", "--cloud", "--session", "attic"), "--cloud means --session aws: give one"),
+        (("list", "--session", "attic", "--cloud"), "--cloud means --session aws: give one"),
+        (("run", "x", "--local", "--session", "attic"), "--local means --session local: give one"),
+    ],
+)
+def test_a_session_that_cannot_be_meant(words: tuple[str, ...], error: str) -> None:
+    result = cli(*words)
+    assert result.exit_code == 2
+    assert error in result.stderr
+
+
+def test_the_shell_completes_sessions() -> None:
+    verb = main.get_command(click.Context(main), "status")
+    (option,) = (each for each in verb.params if each.name == "session")
+    offered = option.shell_complete(click.Context(verb), "a")
+    assert [item.value for item in offered] == ["aws", "attic"]
