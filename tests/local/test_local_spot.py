@@ -9,7 +9,7 @@ from bench import Bench, group, processes_mentioning
 from users import as_nobody, report_of
 from waiting import wait_until
 
-from launcher.errors import PlatformError
+from launcher.errors import PlatformError, RequestRefused
 from launcher.shared.process_table import signal_all
 
 SPOT = {
@@ -142,11 +142,22 @@ def test_interrupting_twice_is_interrupting_once_more(bench: Bench) -> None:
 
 
 def test_the_time_to_wait_is_up(impatient: Bench) -> None:
-    condition = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1}
+    # The wait begins at the job's creation, before the running, and so ends before it.
+    condition = {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 1}
     description = impatient.run("time.sleep(600)", **{**SPOT, "StoppingCondition": condition})
 
     assert description["TrainingJobStatus"] == "Stopped"
     assert description["SecondaryStatus"] == "MaxWaitTimeExceeded"
+
+
+def test_a_wait_shorter_than_the_run_is_refused_as_aws_does(plain_bench: Bench) -> None:
+    condition = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 599}
+    with pytest.raises(
+        RequestRefused,
+        match=r"MaxWaitTimeInSeconds \(599\) is less than MaxRuntimeInSeconds \(600\)",
+    ):
+        plain_bench.start("pass", **{**SPOT, "StoppingCondition": condition})
+    assert not plain_bench.job_folder().exists()
 
 
 def test_the_running_time_counts_all_attempts(impatient: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -65,9 +66,26 @@ def _readable_copy() -> Iterator[Path]:
         copy.chmod(0o755)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "launcher", copy / "launcher", ignore=ignored)
+        _copy_botocore(copy)
         for file in (*HERE.glob("*.py"), HERE.parent / "waiting.py"):
             shutil.copy(file, copy)
         yield copy
+
+
+def _copy_botocore(folder: Path) -> None:
+    """Copy botocore, which has SageMaker's limits, with what it imports; other services stay."""
+    for name in ("botocore", "dateutil", "jmespath", "six", "urllib3"):
+        origin = Path(str(importlib.import_module(name).__file__))
+        if origin.name == "__init__.py":
+            shutil.copytree(origin.parent, folder / name, ignore=_other_services)
+        else:
+            shutil.copy(origin, folder)
+
+
+def _other_services(folder: str, names: list[str]) -> set[str]:
+    if (Path(folder).parent.name, Path(folder).name) != ("botocore", "data"):
+        return {"__pycache__"}
+    return {name for name in names if (Path(folder) / name).is_dir()} - {"sagemaker"}
 
 
 def _run(command: list[str], repository: Path) -> subprocess.CompletedProcess[str]:

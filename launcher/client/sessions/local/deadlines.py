@@ -43,8 +43,9 @@ class JobDeadlines:
         now = time.monotonic()
         if self._folder.stop.exists() or not self._folder.path.exists():
             return JobState.STOPPED  # without its folder, nobody could stop the job any more
-        if self._deadline is not None and now > self._deadline:
-            return JobState.MAX_RUNTIME_EXCEEDED
+        # Where both limits are equal, the wait ends first: it began before the training.
         if self._wait_deadline is not None and now > self._wait_deadline:
             return JobState.MAX_WAIT_TIME_EXCEEDED
+        if self._deadline is not None and now > self._deadline:
+            return JobState.MAX_RUNTIME_EXCEEDED
         return JobState.INTERRUPTED if self._folder.interrupt.exists() else None

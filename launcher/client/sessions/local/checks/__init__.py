@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -56,8 +55,6 @@ def find_problems(
 
 def _limits(request: TrainingJobRequest, own: Collection[Problem]) -> Iterator[Problem]:
     """Yield the request's violations of SageMaker's limits, but for fields with an own problem."""
-    if importlib.util.find_spec("botocore") is None:
-        return  # SageMaker's limits are read from its model; local jobs run without it
     said = "\n".join(map(str, own))
     for found in THIS_MACHINE.judge(request):
         if not any(isinstance(part, str) and part in said for part in found.path):
