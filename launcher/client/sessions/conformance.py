@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.request.prepared import Submission, prepare
+from launcher.client.request.prepared import Submission
 from launcher.client.sessions.base import TERMINAL_STATUSES, LogEvent, PlatformSession, is_session
-from launcher.client.sessions.job_location import new_job_name, place
+from launcher.client.sessions.job_location import new_job_name
+from launcher.client.sessions.placed_job import place_job
 from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared import TOKEN_VARIABLE
@@ -82,7 +83,7 @@ class SessionUnderTest:
                 base_job_name="conformance",
                 **given,
             )
-            return prepare(spec, place(spec, session, new_job_name(spec)))
+            return place_job(spec, session, new_job_name(spec)).submission
 
     def sent(self, session: PlatformSession, task: str = COMPLETE, **fields: Any) -> str:
         """Create a job with a task; return its name."""
