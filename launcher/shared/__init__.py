@@ -8,6 +8,7 @@ from __future__ import annotations
 from launcher.shared.event_lines import format_event, parse_event
 from launcher.shared.job_document import (
     DEFAULT_ENGINE,
+    ENGINE_ENTRY_POINTS,
     PYTHON_WORDS,
     CommandPart,
     DataPart,
@@ -104,6 +105,7 @@ __all__ = [
     "Objective",
     "OBJECTIVES",
     "DEFAULT_ENGINE",
+    "ENGINE_ENTRY_POINTS",
     "DataPart",
     "Lifetime",
     "Ready",

@@ -23,6 +23,8 @@ class Role(str, enum.Enum):
 
 #: The data engine of Launcher itself.
 DEFAULT_ENGINE = "launcher"
+#: Entry point group of other packages' data engines: `name = "module:Class"`.
+ENGINE_ENTRY_POINTS = "launcher.data_engines"
 
 
 @dataclass(frozen=True, kw_only=True)

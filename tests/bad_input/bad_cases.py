@@ -119,6 +119,7 @@ FILES = {
     "Values and limits": {
         "limits": "Numbers are within their limits",
         "data_service_limits": "The data service's numbers are within their limits",
+        "data_engine": "A data engine is in a package of the hosts",
         "hang_timeout": "A time to wait is not negative",
         "interruption": "What is said of spot instances and checkpoints goes together",
         "spot_without_checkpoints": "Spot instances have checkpoints, or say that they need none",

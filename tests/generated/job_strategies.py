@@ -23,7 +23,7 @@ from launcher.client.spec import (
     Mpi,
     TrainingInput,
 )
-from launcher.shared import SCHEDULES, Role
+from launcher.shared import DEFAULT_ENGINE, SCHEDULES, Role
 
 #: What generated jobs travel with.
 SCRIPT, DATASETS = "train.py", ("pipeline:train_set", "pipeline:test_set")
@@ -299,5 +299,6 @@ def _data_services(draw: st.DrawFn, *, needed: bool) -> DataService | None:
         local_workers=local_workers,
         checksums=draw(st.booleans()),
         metrics_port=draw(st.none() | st.integers(20000, 65535)),
+        engine=DEFAULT_ENGINE,  # the only one that is installed here
         start_timeout=draw(st.integers(60, 3600)),
     )

@@ -403,6 +403,14 @@ MUTANTS = (
         is_warning=True,
         data_service=_typed(SERVICE, metrics_port=9400),
     ),
+    _one_type(
+        'no package here has a data engine "made-up"',
+        is_warning=True,
+        data_service=_typed(SERVICE, engine="made-up", local_workers=1),
+    ),
+    _one_type(
+        "engine does nothing", is_warning=True, data_service=_typed(SERVICE, engine="made-up")
+    ),
     _many("101 hyperparameters", "hyperparameters", 101, 1),
     _add("toolkit keeps", "hyperparameters", "sagemaker_program", "x"),
     _add("cannot be the name of a hyperparameter", "hyperparameters", "a=b", 1),

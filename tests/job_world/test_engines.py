@@ -10,9 +10,9 @@ from hosts import Hosts
 from programs import PIPELINE, READER
 
 from launcher.data import DataLoader
-from launcher.data.engines.registry import ENTRY_POINTS, find_engine
+from launcher.data.engines.registry import find_engine
 from launcher.errors import DataError
-from launcher.shared import DEFAULT_ENGINE
+from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS
 
 MakeHosts = Callable[..., Hosts]
 
@@ -68,7 +68,7 @@ def package(tmp_path: Path) -> Path:
     (folder / "made_up_process.py").write_text(PROCESS)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: made-up\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        f"[{ENTRY_POINTS}]\nmade-up = made_up_engine:MadeUpEngine\n"
+        f"[{ENGINE_ENTRY_POINTS}]\nmade-up = made_up_engine:MadeUpEngine\n"
     )
     return folder
 

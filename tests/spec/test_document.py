@@ -310,6 +310,7 @@ specs = st.builds(
         workers_per_host=st.none() | numbers,
         checksums=st.booleans(),
         metrics_port=st.none() | numbers,
+        engine=texts,
     ),
     hyperparameters=st.dictionaries(filled, json_values, max_size=4),
     inputs=st.dictionaries(filled, channels, max_size=3),

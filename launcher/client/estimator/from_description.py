@@ -86,6 +86,7 @@ def _data_service_of(part: DataPart) -> DataService:
         local_workers=part.local_workers,
         checksums=part.checksums,
         metrics_port=part.metrics_port,
+        engine=part.engine,
     )
 
 

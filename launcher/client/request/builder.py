@@ -170,6 +170,7 @@ def _data_part(spec: JobSpec) -> DataPart | None:
         local_workers=service.local_workers,
         checksums=service.checksums,
         metrics_port=service.metrics_port,
+        engine=service.engine,
     )
 
 

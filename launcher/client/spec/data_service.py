@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.client.spec.spec_names import names
+from launcher.shared import DEFAULT_ENGINE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,8 @@ class DataService:
     local_workers: worker processes on each train host, on CPUs that the script leaves idle.
     checksums: whether batches carry checksums, which the train hosts verify.
     metrics_port: port of the Prometheus endpoint on the first train host; None disables it.
+    engine: what prepares the batches: Launcher's own service, or the data engine of a package that
+        the job's hosts have, by its name in the entry point group "launcher.data_engines".
     """
 
     datasets: Sequence[str] = ()
@@ -29,6 +32,7 @@ class DataService:
     local_workers: int = 0
     checksums: bool = False
     metrics_port: int | None = None
+    engine: str = DEFAULT_ENGINE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "datasets", names(self.datasets))

@@ -6,10 +6,8 @@ import importlib
 
 from launcher.data.engines.base import DataEngine
 from launcher.errors import DataError
-from launcher.shared import DEFAULT_ENGINE
+from launcher.shared import DEFAULT_ENGINE, ENGINE_ENTRY_POINTS
 
-#: Entry point group of other packages' engines: `name = "module:Class"`.
-ENTRY_POINTS = "launcher.data_engines"
 _OURS = {DEFAULT_ENGINE: "launcher.data.engines.service_engine:ServiceEngine"}
 
 
@@ -25,12 +23,12 @@ def find_engine(name: str) -> DataEngine:
 def _find_other(name: str) -> DataEngine:
     from importlib.metadata import entry_points  # reads every package's folder: 20 ms and more
 
-    others = entry_points(group=ENTRY_POINTS)
+    others = entry_points(group=ENGINE_ENTRY_POINTS)
     if name not in others.names:
         known = ", ".join(sorted({*_OURS, *others.names}))
         raise DataError(
             f'there is no data engine "{name}" here, only {known}: install the package that has it '
-            f"as an entry point of {ENTRY_POINTS}"
+            f"as an entry point of {ENGINE_ENTRY_POINTS}"
         )
     engine: DataEngine = others[name].load()()
     return engine
