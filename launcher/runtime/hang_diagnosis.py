@@ -18,7 +18,7 @@ ANSWER_TIMEOUT = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class RankActivity:
-    """What one rank is doing.
+    """The activity of one rank.
 
     description: a phrase that begins with "waits" or "is".
     is_waiting: true if the rank waits for other processes.

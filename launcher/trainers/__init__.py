@@ -5,8 +5,8 @@
     def make(width: int, lr: float) -> Task: ...      # in task.py; the job says task: "task:make"
 
 Each rank runs `python -m launcher.trainers`. `task` is what a user describes, and `loop` is the
-training loop. `replicas` and `stages` are the two trainers, `batches` reads their data, and
-`evaluation` and `step_logger` report results. See docs/trainers.md.
+training loop. `data_parallel_trainer` and `pipeline_trainer` are the two trainers, `batches` reads
+their data, and `evaluation` and `step_logger` report results. See docs/trainers.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The interface between the loop and a trainer; `replicas` and `stages` implement it."""
+"""The interface of trainers, which `data_parallel_trainer` and `pipeline_trainer` implement."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class Trainer(Protocol):
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         """Compute the gradients of an optimizer step over all replicas' batches.
 
-        number: of the step, from 0. batches: of this replica. scaler: of the gradients. Returns the
-            mean loss of the batches.
+        Returns the mean loss of the batches.
+
+        number: the step's number, from 0. batches: this replica's batches. scaler: scales
+            gradients.
         """
 
     def clip(self, max_norm: float) -> None:

@@ -19,7 +19,7 @@ class TrainingBatches:
 
     def __init__(self, task: Task, world: ParallelContext) -> None:
         self._split = task.split
-        self._each = world.degrees.accumulation
+        self._accumulation = world.degrees.accumulation
         self.loader = DataLoader(
             task.train_data,
             world.degrees.batch,
@@ -31,17 +31,19 @@ class TrainingBatches:
             world_size=world.degrees.data,
         )
         #: Optimizer steps per epoch.
-        self.steps = len(self.loader) // self._each
+        self.steps = len(self.loader) // self._accumulation
         if not self.steps:
             raise ParallelError(
-                f"{task.train_data} has fewer samples than one optimizer step takes, "
-                f"{task.batch_size}: make batch_size smaller"
+                f"{task.train_data} has fewer samples than one optimizer step needs "
+                f"({task.batch_size}): use a smaller batch_size"
             )
 
     def epoch(self) -> Iterator[list[Batch]]:
         """Yield the batches of each optimizer step, whose gradients are accumulated."""
         reading = iter(self.loader)
-        for batches in zip(*[reading] * self._each, strict=False):  # drops an incomplete last step
+        for batches in zip(
+            *[reading] * self._accumulation, strict=False
+        ):  # drops an incomplete last step
             yield [self._split(batch) for batch in batches]
 
     def example(self) -> Batch:
@@ -82,18 +84,18 @@ def size_of(arguments: Any) -> int:
     tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
     if not tensors or not tensors[0].ndim:
         raise ParallelError(
-            "the model's arguments hold no tensor whose first dimension is the samples: the Task's "
-            f"split gave {arguments!r:.200}"
+            "the model's arguments contain no tensor whose first dimension is the samples: the "
+            f"Task's split returned {arguments!r:.200}"
         )
     return len(tensors[0])
 
 
-def moved(tree: Any, device: torch.device) -> Any:
+def move_to_device(tree: Any, device: torch.device) -> Any:
     """Move the tensors of a tree to a device."""
     return tree_map_only(torch.Tensor, lambda leaf: leaf.to(device, non_blocking=True), tree)
 
 
-def filled(tree: Any, size: int) -> Any:
+def pad(tree: Any, size: int) -> Any:
     """Pad a batch to a size with copies of its last sample."""
 
     def fill(leaf: torch.Tensor) -> torch.Tensor:
@@ -102,7 +104,7 @@ def filled(tree: Any, size: int) -> Any:
     return tree_map_only(torch.Tensor, fill, tree)
 
 
-def first(tree: Any, count: int, of: int) -> Any:
+def take_first(tree: Any, count: int, of: int) -> Any:
     """Return a batch's first `count` of `of` samples; a tensor may have several rows per sample."""
 
     def cut(leaf: torch.Tensor) -> torch.Tensor:

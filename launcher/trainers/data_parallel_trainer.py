@@ -18,7 +18,7 @@ from launcher.parallel.randomness import seed_from
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.sharding import shard
 from launcher.parallel.weights import zero_loss
-from launcher.trainers.batches import moved, size_of
+from launcher.trainers.batches import move_to_device, size_of
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.stopwatch import Stopwatch
 from launcher.trainers.task import Batch, Task
@@ -35,7 +35,7 @@ class DataParallelTrainer:
         self._task = task
         self._world = world
         self._watch = watch
-        watch.follow(model)
+        watch.attach(model)
         recompute(model, job.recomputed)
         if job.sharded:
             self._model = shard(model, world, precision=job.precision)
@@ -49,7 +49,7 @@ class DataParallelTrainer:
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         """Compute the gradients of a step; return the mean loss of this replica's batches."""
-        batches = [moved(batch, self._world.device) for batch in batches]
+        batches = [move_to_device(batch, self._world.device) for batch in batches]
         weights = self._weights([target for _, target in batches])
         losses = []
         for part, (arguments, target) in enumerate(batches):
@@ -58,7 +58,7 @@ class DataParallelTrainer:
                 with self._autocasting():
                     output = self._model(*arguments)
                     loss = self._task.loss(output, target) if weights[part] else zero_loss(output)
-                self._watch.goes_back(loss)
+                self._watch.watch_backward(loss)
                 scaler.scale(loss * weights[part]).backward()
             losses.append(loss.detach())
         shares = torch.tensor(weights, device=self._world.device)
@@ -83,7 +83,7 @@ class DataParallelTrainer:
 
     def evaluate(self, batch: Batch, counted: int, metrics: MetricAccumulator) -> None:
         """Add the metrics of a batch's first `counted` samples."""
-        arguments, target = moved(batch, self._world.device)
+        arguments, target = move_to_device(batch, self._world.device)
         with self._autocasting():
             metrics.add(self.module(*arguments), target, counted=counted, of=size_of(arguments))
 

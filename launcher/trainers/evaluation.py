@@ -12,7 +12,7 @@ from torch import nn
 
 from launcher.parallel.context import ParallelContext
 from launcher.trainers.base import Trainer
-from launcher.trainers.batches import ValidationBatches, first
+from launcher.trainers.batches import ValidationBatches, take_first
 from launcher.trainers.task import Measure, Task
 
 
@@ -27,7 +27,7 @@ class MetricAccumulator:
 
     def add(self, output: Any, target: Any, *, counted: int, of: int) -> None:
         """Add the first `counted` of a batch's `of` samples."""
-        output, target = first(output, counted, of), first(target, counted, of)
+        output, target = take_first(output, counted, of), take_first(target, counted, of)
         weight = counted if self._valid is None else self._valid(target)
         if not counted or not weight:  # the mean of an empty batch is NaN
             return
@@ -76,14 +76,14 @@ def _buffers_of_first(module: nn.Module, world: ParallelContext) -> Iterator[Non
 
 
 class EarlyStopping:
-    """Early stopping: training ends after `patience` evaluations without a lower loss."""
+    """Early stopping: ends training after `patience` evaluations without a lower loss."""
 
     def __init__(self, patience: int | None) -> None:
         self._patience = patience
         self._best = float("inf")
         self._waited = 0
 
-    def note(self, loss: float) -> None:
+    def record(self, loss: float) -> None:
         """Record the loss of one more evaluation."""
         self._waited = 0 if loss < self._best else self._waited + 1
         self._best = min(loss, self._best)

@@ -14,7 +14,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from launcher.parallel.memory import Activations, Footprint
-from launcher.trainers.batches import filled, first, size_of
+from launcher.trainers.batches import pad, size_of, take_first
 from launcher.trainers.task import Batch, Task
 
 
@@ -71,7 +71,7 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
 
 def _samples(example: Batch, count: int) -> Batch:
     size = size_of(example[0])
-    return filled(first(example, min(count, size), size), count)  # type: ignore[no-any-return]
+    return pad(take_first(example, min(count, size), size), count)  # type: ignore[no-any-return]
 
 
 @dataclass

@@ -16,7 +16,7 @@ from launcher.trainers.checkpoint_manager import CheckpointManager
 from launcher.trainers.data_parallel_trainer import DataParallelTrainer
 from launcher.trainers.evaluation import EarlyStopping, evaluate
 from launcher.trainers.footprint import measure
-from launcher.trainers.oom import explained
+from launcher.trainers.oom import oom_advice
 from launcher.trainers.pipeline_trainer import PipelineTrainer
 from launcher.trainers.step_logger import StepLogger
 from launcher.trainers.stopwatch import Stopwatch
@@ -27,12 +27,12 @@ def train(task: Task, model_folder: Path) -> None:
     """Train a task on all ranks as the job specifies and write the model. Raises ParallelError."""
     world = parallel.init(global_batch=task.batch_size)
     data = TrainingBatches(task, world)
-    with explained(world, lambda: measure(task, data.example())):
-        _write(_learned(task, world, data), model_folder)
+    with oom_advice(world, lambda: measure(task, data.example())):
+        _write(_run(task, world, data), model_folder)
     parallel.leave()
 
 
-def _learned(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[str, torch.Tensor]:
+def _run(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[str, torch.Tensor]:
     """Run all epochs, or fewer with early stopping; return the model's state, on rank 0."""
     validation = ValidationBatches(task, world) if task.validation_data else None
     watch = Stopwatch(world)
@@ -73,7 +73,7 @@ def _learned(task: Task, world: ParallelContext, data: TrainingBatches) -> dict[
                 checkpoints.save_if_due(step)
         if validation is not None:
             means = evaluate(trainer, task, validation, world)
-            early_stopping.note(means["loss"])
+            early_stopping.record(means["loss"])
             logger.log_evaluation(
                 epoch=epoch, step=step, means=means, is_last=early_stopping.is_over
             )

@@ -15,7 +15,7 @@ from launcher.parallel.memory_advice import memory_advice
 
 
 @contextmanager
-def explained(world: ParallelContext, footprint: Callable[[], Footprint]) -> Iterator[None]:
+def oom_advice(world: ParallelContext, footprint: Callable[[], Footprint]) -> Iterator[None]:
     """Turn an out-of-memory error into a ParallelError with advice on what to try.
 
     footprint: measures the model; called only then.
@@ -23,14 +23,14 @@ def explained(world: ParallelContext, footprint: Callable[[], Footprint]) -> Ite
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not _is_shortage(error):
+        if not _is_oom(error):
             raise
         traceback.clear_frames(error.__traceback__)  # their locals hold the memory
         first = str(error).strip().partition("\n")[0] or type(error).__name__
         raise ParallelError(f"out of memory: {first}\n{_advice(world, footprint)}") from error
 
 
-def _is_shortage(error: Exception) -> bool:
+def _is_oom(error: Exception) -> bool:
     """Recognize the errors of GPUs, numpy and Python, and of torch's CPU allocator."""
     kinds = (torch.OutOfMemoryError, MemoryError)
     return isinstance(error, kinds) or "DefaultCPUAllocator: can't allocate" in str(error)
@@ -40,19 +40,19 @@ def _advice(world: ParallelContext, footprint: Callable[[], Footprint]) -> str:
     try:
         model = footprint()
     except Exception as error:  # noqa: BLE001 - the user's model may raise anything
-        return f"what it needs could not be measured: {error!r}"
+        return f"the memory that the model needs could not be measured: {error!r}"
     job, degrees = world.job, world.degrees
     savings = MemorySavings(
         sharded=job.sharded, precision=job.precision is not None, recomputed=bool(job.recomputed)
     )
     now = need(model, degrees, savings, simple=job.schedule == "simple")
-    lines = [f"a rank needs about {_in_words(now)}, for {degrees.microbatch} samples at once"]
-    lines.append("what to try in the job's distribution, each with the bytes of a rank then:")
+    lines = [f"a rank needs about {_describe(now)} for {degrees.microbatch} samples at once"]
+    lines.append("changes to try in the job's distribution, with the bytes that a rank then needs:")
     options = memory_advice(model, degrees, savings)
     return "\n".join(lines + [f"  {_bytes(r.need.total):>8}  {r.change}" for r in options])
 
 
-def _in_words(found: Need) -> str:
+def _describe(found: Need) -> str:
     parts = [f"{name} {_bytes(value)}" for name, value in vars(found).items() if value is not None]
     return f"{_bytes(found.total)} ({', '.join(parts)})"
 

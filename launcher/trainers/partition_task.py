@@ -41,10 +41,10 @@ class PartitionJob:
     """One partitioning request.
 
     replicas: the number of data-parallel replicas that share the task's batch.
-    link: None to measure it.
+    link: the link between stages; None to measure it.
     output: the file to write.
 
-    The other fields are as in Question.
+    The other fields are as in PartitionQuestion.
     """
 
     task: str
@@ -90,10 +90,10 @@ def main() -> int:
     try:
         answer(request).write(Path(request.output))
     except LauncherError as error:
-        return _refuse(error)
+        return _print_error(error)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         traceback.print_exc()
-        return _refuse(error)
+        return _print_error(error)
     return 0
 
 
@@ -103,7 +103,7 @@ def answer(request: PartitionJob) -> Partition:
     task = make_task(request.task, request.hyperparameters)
     kind = ProfileKind(request.profile)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model, sample = _made(task, request, kind)
+    model, sample = _build(task, request, kind)
     here = fingerprint.compute(model, sample.arguments)
     _print_progress(
         f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters"
@@ -116,11 +116,11 @@ def answer(request: PartitionJob) -> Partition:
         precision=request.precision,
         states=states_per_parameter(task),
     )
-    _print_progress(f"{len(costs.modules)} modules between which it can be cut")
+    _print_progress(f"{len(costs.modules)} modules at which a stage can begin")
     return decide(costs, here, _link(request), question)
 
 
-def _made(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Module, Sample]:
+def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Module, Sample]:
     """Build a task's model and a microbatch for it."""
     arguments, target = _microbatch(task, request)
 
@@ -155,7 +155,7 @@ def _microbatch(task: Task, request: PartitionJob) -> tuple[tuple[object, ...], 
     loader = DataLoader(task.train_data, size, shuffle=True, seed=task.seed, drop_last=True)
     for batch in loader:
         return task.split(batch)
-    raise ParallelError(f"{task.train_data} has fewer samples than a microbatch, {size}")
+    raise ParallelError(f"{task.train_data} has fewer samples than a microbatch ({size})")
 
 
 def _link(request: PartitionJob) -> Link:
@@ -171,7 +171,7 @@ def _print_progress(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def _refuse(error: Exception) -> int:
+def _print_error(error: Exception) -> int:
     name = "" if isinstance(error, LauncherError) else f"{type(error).__name__}: "
     _print_progress(f"error: {name}{error}")
     return 1

@@ -15,7 +15,7 @@ from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.recomputation import recompute
 from launcher.parallel.resolve_starts import resolve_starts
-from launcher.trainers.batches import filled, first, moved, size_of
+from launcher.trainers.batches import move_to_device, pad, size_of, take_first
 from launcher.trainers.evaluation import MetricAccumulator
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.stopwatch import Stopwatch
@@ -38,7 +38,7 @@ class PipelineTrainer:
         self._watch = watch
         self._counting: _Counting | None = None
         size = size_of(example[0])
-        one, target = first(example, size // world.degrees.microbatches, size)
+        one, target = take_first(example, size // world.degrees.microbatches, size)
         self._names = list(model.state_dict())
         recompute(model, world.job.recomputed)
         named = dict(zip(inspect.signature(model.forward).parameters, one, strict=False))
@@ -61,13 +61,13 @@ class PipelineTrainer:
         )
         self.module = self._pipeline.module
         for stage in self._pipeline.stages:
-            watch.follow(stage)
+            watch.attach(stage)
 
     def step(self, number: int, batches: Sequence[Batch], scaler: GradScaler) -> torch.Tensor:
         """Compute the gradients of a step; return the mean loss of this replica's batches."""
         losses = []
         for part, batch in enumerate(batches):
-            arguments, target = moved(batch, self._world.device)
+            arguments, target = move_to_device(batch, self._world.device)
             is_last = part == len(batches) - 1
             losses.append(
                 self._pipeline.step(*arguments, target=target, is_last=is_last, scaler=scaler)
@@ -85,7 +85,7 @@ class PipelineTrainer:
     def evaluate(self, batch: Batch, counted: int, metrics: MetricAccumulator) -> None:
         """Add the metrics of a batch's first `counted` samples."""
         size = self._world.degrees.batch or 0
-        arguments, target = moved(filled(batch, size), self._world.device)
+        arguments, target = move_to_device(pad(batch, size), self._world.device)
         self._counting = _Counting(metrics, counted, size // self._world.degrees.microbatches)
         self._pipeline.evaluate(*arguments, target=target)
         self._counting = None
@@ -95,7 +95,7 @@ class PipelineTrainer:
         if self._counting is not None:
             self._counting.add(output, target)
         loss = self._task.loss(output, target)
-        self._watch.goes_back(loss)
+        self._watch.watch_backward(loss)
         return loss
 
     def _valid(self, target: Any) -> torch.Tensor | int:

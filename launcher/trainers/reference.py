@@ -22,15 +22,15 @@ def make_task(reference: str, hyperparameters: Mapping[str, object]) -> Task:
         return function
     if not callable(function):
         raise ParallelError(
-            f"the task is {reference!r}, and {module}.py has no function {name!r}: name the one "
-            "that returns the Task"
+            f"the task is {reference!r}, but {module}.py has no function {name!r}: name the "
+            "function that returns the Task"
         )
     arguments = {key.replace("-", "_"): value for key, value in hyperparameters.items()}
     _check(reference, inspect.signature(function), arguments)
     task = function(**arguments)
     if not isinstance(task, Task):
         raise ParallelError(
-            f"the task {reference} returned a {type(task).__name__}, and must return a "
+            f"the task {reference} returned a {type(task).__name__}, but must return a "
             "launcher.trainers.Task"
         )
     return task

@@ -19,7 +19,7 @@ _Item = TypeVar("_Item")
 
 
 class StepLogger:
-    """The log of one rank. steps: of the whole training. say: prints a line."""
+    """The log of one rank. steps: the number in the whole training. log: writes an event line."""
 
     def __init__(
         self, watch: Stopwatch, task: Task, *, steps: int, log: Callable[..., None] = emit

@@ -28,9 +28,9 @@ class Stopwatch:
 
     def __init__(self, world: ParallelContext) -> None:
         self.world = world
-        self._tells_apart = not (world.job.sharded or world.job.schedule == "zero_bubble")
+        self._is_separable = not (world.job.sharded or world.job.schedule == "zero_bubble")
         self._depth = 0
-        self._goes_back = False
+        self._in_backward = False
         self._since = 0.0
         self.is_on = False
         self._compute = 0.0
@@ -43,11 +43,11 @@ class Stopwatch:
         """Stop measuring."""
         self.is_on = False
 
-    def shares(self, took: float) -> dict[str, float | None]:
+    def shares(self, seconds: float) -> dict[str, float | None]:
         """Split a step's seconds into computation and communication, by their names in the log."""
-        if not self._tells_apart:
-            return {"compute": round(took, 6), "communication": None}
-        rest = max(0.0, took - self._compute)
+        if not self._is_separable:
+            return {"compute": round(seconds, 6), "communication": None}
+        rest = max(0.0, seconds - self._compute)
         return {"compute": round(self._compute, 6), "communication": round(rest, 6)}
 
     def now(self) -> float:
@@ -65,31 +65,31 @@ class Stopwatch:
         finally:
             self._end()
 
-    def follow(self, module: nn.Module) -> None:
+    def attach(self, module: nn.Module) -> None:
         """Measure a model or a stage."""
         module.register_forward_pre_hook(lambda *_: self._begin())
-        module.register_forward_hook(lambda _, __, output: self._left(output))
+        module.register_forward_hook(lambda _, __, output: self._on_forward_end(output))
 
-    def goes_back(self, tree: Any) -> None:
-        """Mark the tensors of a tree as the start of a backward pass, if a step is measured."""
+    def watch_backward(self, tree: Any) -> None:
+        """Measure the backward pass that starts at the tensors of a tree, in a measured step."""
         for leaf in tree_leaves(tree):
             if self.is_on and isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-                leaf.register_hook(self._gradient_comes)
+                leaf.register_hook(self._on_first_gradient)
 
-    def _left(self, output: Any) -> None:
+    def _on_forward_end(self, output: Any) -> None:
         self._end()
-        self.goes_back(output)
+        self.watch_backward(output)
 
-    def _gradient_comes(self, _: torch.Tensor) -> None:
-        if not self._goes_back:
-            self._goes_back = True
+    def _on_first_gradient(self, _: torch.Tensor) -> None:
+        if not self._in_backward:
+            self._in_backward = True
             self._begin()
             # Callbacks run after this backward pass in their order. DDP's callback, which waits for
             # the other replicas, is queued later, at the last gradient.
-            Variable._execution_engine.queue_callback(self._has_gone_back)
+            Variable._execution_engine.queue_callback(self._on_backward_end)
 
-    def _has_gone_back(self) -> None:
-        self._goes_back = False
+    def _on_backward_end(self) -> None:
+        self._in_backward = False
         self._end()
 
     def _begin(self) -> None:

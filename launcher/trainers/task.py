@@ -22,8 +22,8 @@ def last_is_target(batch: Any) -> Batch:
     """Split a batch so that the last item is the target: (x, y) becomes ((x,), y)."""
     if not isinstance(batch, (list, tuple)):
         raise ParallelError(
-            f"a batch is a {type(batch).__name__}: give the Task a split, which makes the model's "
-            "arguments and the target of it"
+            f"a batch is a {type(batch).__name__}: give the Task a split function, which returns "
+            "the model's arguments and the target"
         )
     *arguments, target = batch
     return tuple(arguments), target
@@ -85,8 +85,8 @@ class Task:
         for name, value in given.items():
             if isinstance(value, nn.Module) and name == "model":
                 yield (
-                    "model is a module: give a function that makes it (lambda: Net()), since each "
-                    "rank makes its own"
+                    "model is a module: give a function that creates it (lambda: Net()), since "
+                    "each rank creates its own"
                 )
             elif not callable(value):
                 yield f"{name} is {value!r}, and must be a function"
@@ -103,15 +103,15 @@ class Task:
         for name in self.metrics:
             if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or name == "loss":
                 yield (
-                    f"there is a metric {name!r}: a name has small letters, digits and _ and is "
-                    "not 'loss', since logs and metric_definitions have it as validation_NAME"
+                    f"the metric name {name!r} is invalid: use lower-case letters, digits and _, "
+                    "but not 'loss', since logs and metric_definitions call it validation_NAME"
                 )
         if self.clip_norm is not None and not self.clip_norm > 0:
             yield f"clip_norm is {self.clip_norm!r}, and must be more than 0, or None"
         if self.validation_data is None:
             for name in ("patience", "metrics"):
                 if getattr(self, name):
-                    yield f"{name} is given, and no validation_data that it would be seen on"
+                    yield f"{name} is given without validation_data, which it needs"
 
 
 def _not_counts(task: Task) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _not_counts(task: Task) -> Iterator[str]:
     for name in (*needed, *optional):
         value = getattr(task, name)
         if type(value) is not int or value < 1:
-            yield f"{name} is {value!r}, and must be a whole number from 1 on"
+            yield f"{name} is {value!r}, and must be a whole number of at least 1"
 
 
 def _is_reference(value: object) -> bool:

@@ -150,11 +150,11 @@ def _newer_step(folder: Path) -> None:
 _DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "missing": (lambda folder: _data(folder).unlink(), "__0_0.distcp is missing"),
     "shorter": (lambda folder: os.truncate(_data(folder), 99), "__0_0.distcp has 99 bytes instead"),
-    "changed": (_flip, "__0_0.distcp is damaged: its bytes are not those that were written"),
+    "changed": (_flip, "__0_0.distcp is damaged: its hash differs from the manifest's"),
     "no index": (lambda folder: (folder / ".metadata").unlink(), ".metadata is missing"),
     "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "has no manifest.json"),
     "torn manifest": (lambda f: os.truncate(f / "manifest.json", 99), "manifest.json is damaged"),
-    "of another step": (_newer_step, "manifest.json is damaged: it is of step 7"),
+    "of another step": (_newer_step, "manifest.json is damaged: it belongs to step 7"),
 }
 
 
@@ -208,7 +208,7 @@ def test_a_newer_format_is_refused(tmp_path: Path, world: ParallelContext) -> No
     training = saved(tmp_path, world, 2, 4)
     file = tmp_path / "step-4" / "manifest.json"
     file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(ParallelError, match=r"has format 2, and this Launcher reads 1"):
+    with pytest.raises(ParallelError, match=r"has format 2, but this Launcher reads only 1"):
         Checkpoints(tmp_path, world).load(training.state)
 
 
@@ -228,7 +228,7 @@ def test_another_runs_checkpoints_are_not_mixed_with_this_ones(
     tmp_path: Path, world: ParallelContext
 ) -> None:
     training = saved(tmp_path, world, 4)
-    with pytest.raises(ParallelError, match=r"step-4 is complete, and step 2 would be saved after"):
+    with pytest.raises(ParallelError, match=r"step-4 is complete, so step 2 cannot be saved after"):
         Checkpoints(tmp_path, world).save(2, training.state, wait=True)
 
 
@@ -265,27 +265,30 @@ def _changed(change: Callable[[Any], Any]) -> State:
     [
         (
             lambda: _changed(lambda model: model.append(torch.nn.Linear(6, 2))),
-            "the model has 5.weight, and the checkpoint has not; the model has 5.bias",
+            "the model has 5.weight, but the checkpoint does not; the model has 5.bias",
         ),
         (
             lambda: _changed(lambda model: model.pop(4)),
-            "the checkpoint has 4.0.bias, and the model has not; the checkpoint has 4.0.weight",
+            "the checkpoint has 4.0.bias, but the model does not; the checkpoint has 4.0.weight",
         ),
         (
             lambda: _changed(lambda model: model.insert(5, torch.nn.Identity()).float()),
-            "0.0.weight is torch.float32 [6, 6] in the model, and torch.float64 [6, 6] in the",
+            "0.0.weight is torch.float32 [6, 6] in the model, but torch.float64 [6, 6] in the",
         ),
         (
             lambda: _changed(
                 lambda model: setattr(model[0], "0", torch.nn.Linear(6, 7, dtype=torch.float64))
             ),
-            "0.0.bias is torch.float64 [7] in the model, and torch.float64 [6] in the checkpoint",
+            "0.0.bias is torch.float64 [7] in the model, but torch.float64 [6] in the checkpoint",
         ),
         (
             lambda: _changed(lambda model: setattr(model[1], "0", model[0][0])),
-            "0.0.weight and 1.0.weight are one parameter in the model, and two different ones",
+            "0.0.weight and 1.0.weight are tied in the model, but have different values in the",
         ),
-        (lambda: Training(kind=torch.optim.SGD).state, "was trained with AdamW, and has SGD here"),
+        (
+            lambda: Training(kind=torch.optim.SGD).state,
+            "was trained with AdamW, but its optimizer is now SGD",
+        ),
         (
             lambda: State(model=Training().model, shared={"scaler": torch.amp.GradScaler("cpu")}),
             "the checkpoint has no shared/scaler",
@@ -305,14 +308,14 @@ def test_a_model_that_does_not_tie_what_was_tied_is_refused(
 ) -> None:
     Checkpoints(tmp_path, world).save(2, Training("gpt, tied").state, wait=True)
     words = _refused(tmp_path, world, Training("gpt").state)
-    assert "head.weight is tied to tokens.weight in the checkpoint, and is a parameter of" in words
+    assert "head.weight is tied to tokens.weight in the checkpoint, but is a separate" in words
 
 
 def test_an_optimizer_of_other_parameters_is_refused(
     tmp_path: Path, world: ParallelContext
 ) -> None:
     training, other = Training(), Training()
-    with pytest.raises(ParallelError, match=r"has a parameter of shape \[6, 6\] that is not the"):
+    with pytest.raises(ParallelError, match=r"has a parameter of shape \[6, 6\] that is not in"):
         Checkpoints(tmp_path, world).save(
             1, State(model=training.model, optimizers=[other.optimizer])
         )
@@ -359,7 +362,7 @@ def test_without_safetensors_their_files_are_refused(
     saved(tmp_path, world, 2)
     for name in ("safetensors", "safetensors.torch"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
-    with pytest.raises(ParallelError, match="the package safetensors is not installed here"):
+    with pytest.raises(ParallelError, match="the package safetensors is not installed"):
         export(tmp_path, tmp_path / "model.safetensors")
     assert steps_in(tmp_path) == ["step-2"]
 
@@ -370,8 +373,12 @@ def test_what_cannot_be_exported_is_said(
     saved(tmp_path / "all", world, 2)
     _flip(tmp_path / "all" / "step-2")
     for folder, file, words in (
-        (tmp_path / "none", "m.pt", "is no folder: name the one that checkpoints were saved in"),
-        (tmp_path, "m.pt", "is no complete checkpoint: it has no manifest.json"),
+        (
+            tmp_path / "none",
+            "m.pt",
+            "is not a folder: give the folder that checkpoints were saved in",
+        ),
+        (tmp_path, "m.pt", "is not a complete checkpoint: it has no manifest.json"),
         (tmp_path / "all", "m.pt", "step-2 __0_0.distcp is damaged"),
         (tmp_path / "all" / "step-2", "m.pt", "it __0_0.distcp is damaged"),
     ):

@@ -79,7 +79,7 @@ def test_nothing_need_be_said_of_the_batch() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"world": 0}, "world is 0, and must be a whole number from 1 on"),
+        ({"world": 0}, "world is 0, and must be a whole number of at least 1"),
         ({"world": 4, "pipeline": True}, "pipeline is True, and must be"),
         ({"world": 4, "pipeline": 2.0}, "pipeline is 2.0, and must be"),
         (
@@ -90,8 +90,8 @@ def test_nothing_need_be_said_of_the_batch() -> None:
         ({"world": 2, "pipeline": 4}, "2 ranks are not divisible by 4.*use 4 ranks"),
         (
             {"world": 4, "pipeline": 2, "global_batch": 30, "microbatches": 4},
-            "global_batch is 30, which 2 replicas x 1 accumulated batches x 4 microbatches do not "
-            "divide: use 24 or 32",
+            "global_batch is 30, which is not divisible by 2 replicas x 1 accumulated batches x 4 "
+            "microbatches: use 24 or 32",
         ),
         ({"world": 4, "global_batch": 3}, "use 4$"),
     ],
@@ -107,7 +107,7 @@ def test_stages_of_several_on_a_rank_come_by_turns() -> None:
     assert degrees.stages_of(0) == (0, 2, 4)
     assert degrees.stages_of(1) == (1, 3, 5)
     assert [degrees.holder(stage) for stage in range(6)] == [0, 1, 0, 1, 0, 1]
-    with pytest.raises(ParallelError, match="no 6 among 6 stages"):
+    with pytest.raises(ParallelError, match="6 is out of range: the stages are 0 to 5"):
         degrees.holder(6)
 
 
@@ -115,7 +115,7 @@ def test_stages_of_several_on_a_rank_come_by_turns() -> None:
 def test_a_rank_that_is_not_there_is_refused(rank: int) -> None:
     degrees = ParallelDims(world=8, pipeline=2)
     for ask in (degrees.pp_rank, degrees.dp_rank, degrees.pp_group, degrees.dp_group):
-        with pytest.raises(ParallelError, match=f"there is no {rank} among 8 ranks"):
+        with pytest.raises(ParallelError, match=f"{rank} is out of range: the ranks are 0 to 7"):
             ask(rank)
-    with pytest.raises(ParallelError, match="no 2 among 2 stages"):
+    with pytest.raises(ParallelError, match="2 is out of range: the stages are 0 to 1"):
         degrees.rank_at(dp_rank=0, pp_rank=2)

@@ -121,9 +121,9 @@ def test_compressed_gradients_are_nearly_the_same_and_alike_on_all_ranks(tmp_pat
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("bf16", "compression 'bf16' needs nccl or xccl, and this job talks over gloo: use 'fp16'"),
+        ("bf16", "compression 'bf16' needs nccl or xccl, but this job communicates over gloo"),
         ("int8", "compression 'int8' needs nccl or xccl"),
-        ("fp8", "cannot be compressed as 'fp8': there are bf16, fp16, int8, power_sgd"),
+        ("fp8", "cannot be compressed as 'fp8': use one of bf16, fp16, int8, power_sgd"),
     ],
 )
 def test_a_compression_that_cannot_be_is_refused(tmp_path: Path, name: str, words: str) -> None:

@@ -228,10 +228,10 @@ os._exit(0)
 def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _REFUSED, ranks=2)
     words = outcome.notes[0]
-    assert "2 starts make 3 stages, and the pipeline has 2: name the first" in words["starts"]
-    assert "schedule is '1f1b'; there are 'simple' and 'interleaved'" in words["schedule"]
-    assert "is a buffer that the stages 0 and 1 use" in words["buffers"]
-    assert "a batch of 5 samples cannot be cut into 2 microbatches" in words["batch"]
+    assert "2 starts make 3 stages, but the pipeline has 2: name the first" in words["starts"]
+    assert "schedule is '1f1b': use 'simple' or 'interleaved'" in words["schedule"]
+    assert "stages 0 and 1 share the buffer" in words["buffers"]
+    assert "a batch of 5 samples cannot be split into 2 microbatches" in words["batch"]
     assert outcome.notes[1].keys() == words.keys() - {"batch"}
 
 

@@ -163,8 +163,8 @@ def test_what_is_computed_again_is_the_same_and_takes_less_memory(tmp_path: Path
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["body"], "'body' shall be computed again, and the model has no such module: it has 0, 1"),
-        (["1"], r"1 cannot be computed again: 1\.norm would count each batch twice"),
+        (["body"], "'body' is to be recomputed, but the model has no such module: it has 0, 1"),
+        (["1"], r"1 cannot be recomputed, because 1\.norm would count each batch twice"),
     ],
 )
 def test_what_cannot_be_computed_again_is_refused(names: list[str], words: str) -> None:

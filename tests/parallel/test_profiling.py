@@ -283,7 +283,7 @@ def test_there_is_no_cut_that_would_send_what_is_no_tensor() -> None:
     assert boundaries(Sized(), example) == ["split", "layers.3"]
     for name in ("split", "layers.3"):
         assert len(cut(Sized(), [name], example)) == 2
-    with pytest.raises(ParallelError, match="only single tensors go from stage to stage"):
+    with pytest.raises(ParallelError, match="only single tensors are sent from stage to stage"):
         cut(Sized(), ["layers.1"], example)
 
 

@@ -130,4 +130,6 @@ except ParallelError as error:
 parallel.leave()
 """
     outcome = run(tmp_path, script, ranks=2)
-    assert "a model in 2 stages cannot be sharded as well: use pipeline=1" in outcome.notes[0]
+    assert (
+        "a model in 2 pipeline stages cannot be sharded as well: use pipeline=1" in outcome.notes[0]
+    )

@@ -362,24 +362,26 @@ def test_training_goes_on_after_an_evaluation_of_another_size_and_a_reload(
 
 def test_what_all_ranks_see_is_refused_on_all(mixed: dict[int, Any]) -> None:
     first, second = mixed[0]["words"], mixed[1]["words"]
-    assert "partitioned in the first step, and there was none" in first["unpartitioned"]
+    assert "no stages before the first step, which partitions it" in first["unpartitioned"]
     assert second.pop("sent") == {"sent": 1}
     assert second.pop("all") == "all"
     assert first == second
-    assert "x has 5 samples in axis 0, which 2 microbatches do not divide" in first["undivided"]
+    assert (
+        "x has 5 samples in axis 0, which is not divisible by 2 microbatches" in first["undivided"]
+    )
     assert "x has the shape (), without an axis 0 of samples" in first["flat"]
-    assert "x is a ndarray, which cannot be cut into microbatches" in first["array"]
-    assert "local_parameters() has those of this one" in first["parameters"]
+    assert "x is a ndarray, which cannot be split into microbatches" in first["array"]
+    assert "local_parameters() for those of this rank" in first["parameters"]
     assert "moved or converted after its first step: do it before" in first["moved"]
-    assert "made after the first step" in first["optimizer"]
-    assert "the model is called outside of a step" in first["outside"]
-    assert "the model is learning outside of a step" in first["backward"]
-    assert "there is a smp.DistributedModel already" in first["second"]
-    assert "the state has other names than the model: ['first.0.bias'" in first["state"]
-    assert "second.0 is in stage 0, and takes what stage 1 makes" in first["backwards"]
-    assert "there is no partition 2: there are 0 to 1" in first["partition"]
+    assert "created after the first step" in first["optimizer"]
+    assert "the model is called outside a step" in first["outside"]
+    assert "the model is trained outside a step" in first["backward"]
+    assert "this script has a smp.DistributedModel already" in first["second"]
+    assert "the names in the state and in the model differ: ['first.0.bias'" in first["state"]
+    assert "second.0 in stage 0 needs " in first["backwards"]
+    assert "partition 2 does not exist: use 0 to 1" in first["partition"]
     assert "nothing says how to cut EncoderDecoder into 2 partitions" in first["uncut"]
-    assert "have made different models: first.0.bias is another one" in first["models"]
+    assert "have created different models: first.0.bias differs" in first["models"]
     assert "have read different batches" in first["batches"]
 
 
@@ -471,20 +473,20 @@ def test_what_a_step_does_that_would_not_be_exact_is_refused(tmp_path: Path) -> 
     assert "no_backward does not call model.backward in train mode" in words["no backward"]
     assert "nothing" not in words
     assert "learns calls model.backward in eval mode" in words["eval"]
-    assert "learns has no argument 'y' that could be split or not: there are x" in words["named"]
+    assert "learns has no argument 'y', which non_split_inputs or" in words["named"]
     assert "detach_outputs=False" in words["graphs"]
-    assert "smp.DistributedModel has no tracing: leave it out" in words["options"]
+    assert "smp.DistributedModel does not support tracing: leave it out" in words["options"]
     assert "early calls model.backward before the model: swap them" in words["early"]
     assert "calls model.backward twice for a microbatch: add up" in words["two losses"]
     assert "calls the model twice for a microbatch" in words["twice"]
-    assert "the loss of detached does not come from what the model" in words["detached"]
-    assert "model.backward got a tensor of the shape (2, 6): give its mean" in words["vector"]
-    assert "gives the model input, a <class 'int'>" in words["number"]
-    assert "gives the model input, which needs a gradient" in words["learned before"]
-    assert "say precision='bf16' (or 'fp16')" in words["mixed"]
+    assert "the loss of detached does not depend on the model's output" in words["detached"]
+    assert "model.backward got a tensor of shape (2, 6): pass its mean" in words["vector"]
+    assert "passes input to the model, a <class 'int'>" in words["number"]
+    assert "passes input to the model, which requires a gradient" in words["learned before"]
+    assert "set precision='bf16' (or 'fp16')" in words["mixed"]
     assert "differs returned 0 for one microbatch and [2] for others" in words["differs"]
     assert "dynamic_loss_scale" in words["scaled"]
-    assert "smp.save_checkpoint is not there: use smp.save with" in words["name"]
+    assert "smp.save_checkpoint is not supported: use smp.save with" in words["name"]
     assert not words["hasattr"]
 
 

@@ -59,26 +59,29 @@ def test_starts_of_a_script_replace_those_of_a_file() -> None:
 @pytest.mark.parametrize(
     ("config", "word"),
     [
-        ({"optimize": "size"}, "optimize is 'size'; there are 'speed' and 'memory'"),
-        ({"tensor_parallel_degree": 2}, "tensor_parallel_degree is 2, which is not there: cut"),
+        ({"optimize": "size"}, "optimize is 'size': use 'speed' or 'memory'"),
+        ({"tensor_parallel_degree": 2}, "tensor_parallel_degree=2 is not supported: cut"),
         ({"sharded_data_parallel_degree": 2}, "use a DataParallel job that shards"),
         ({"shard_optimizer_state": True}, "use more partitions"),
         ({"offload_activations": True}, "use more microbatches"),
-        ({"active_microbatches": 3}, "leave it out: 'interleaved' holds"),
+        ({"active_microbatches": 3}, "leave it out: with 'interleaved' a stage holds"),
         ({"horovod": True}, "replicas exchange their gradients without it"),
         ({"prescaled_batch": True}, "give each replica its own batch"),
-        ({"fp16": True}, "say precision='fp16', with smp.amp.GradScaler"),
-        ({"bf16": True}, "say precision='bf16'"),
+        ({"fp16": True}, "set precision='fp16', and use smp.amp.GradScaler"),
+        ({"bf16": True}, "set precision='bf16'"),
         ({"skip_tracing": True}, "leave it out"),
         ({"load_partition": True}, "a partition_file is loaded"),
-        ({"partition": 2}, "there is no 'partition': do you mean 'partitions'?"),
-        ({"pipeline": "1f1b"}, "pipeline is '1f1b'; there are 'simple' and 'interleaved'"),
-        ({"placement_strategy": "DDP"}, "placement_strategy is 'DDP'; there are 'cluster'"),
-        ({"default_partition": 2}, "default_partition is 2, and the partitions are 0 to 1"),
+        ({"partition": 2}, "there is no 'partition': did you mean 'partitions'?"),
+        ({"pipeline": "1f1b"}, "pipeline is '1f1b': use 'simple' or 'interleaved'"),
+        ({"placement_strategy": "DDP"}, "placement_strategy is 'DDP': use 'cluster'"),
+        (
+            {"default_partition": 2},
+            "default_partition is 2, but the partitions are numbered 0 to 1",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_not_there_is_refused_with_a_mend(config: dict[str, Any], word: str) -> None:
+def test_what_is_not_there_is_refused_with_a_fix(config: dict[str, Any], word: str) -> None:
     with pytest.raises(ParallelError) as refusal:
         configure(JOB, config, {})
     assert word in str(refusal.value)
@@ -89,7 +92,7 @@ def test_what_a_job_says_and_scripts_do_not_have_is_refused_all_at_once() -> Non
     with pytest.raises(ParallelError) as refusal:
         configure(job, None, {})
     said = str(refusal.value)
-    assert "say smp.DistributedModel(..., backward_passes_per_step=4)" in said
-    assert "sharded is True" in said
-    assert "compression is 'fp16'" in said
-    assert "stages['head'] is 1, and the partitions are 0 to 0" in said
+    assert "use smp.DistributedModel(..., backward_passes_per_step=4)" in said
+    assert "sharded=True is not supported" in said
+    assert "compression='fp16'" in said
+    assert "stages['head'] is 1, but the partitions are numbered 0 to 0" in said

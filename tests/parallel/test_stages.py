@@ -154,12 +154,16 @@ class Overwriting(nn.Module):
 @pytest.mark.parametrize(
     ("model", "pins", "words"),
     [
-        (Gpt, {"blocks.2": 1}, "blocks.3.first is in stage 0, and takes what stage 1 makes"),
-        (Gpt, {"blocks.7": 1}, "'blocks.7' is pinned, and the model calls no such module"),
+        (Gpt, {"blocks.2": 1}, "blocks.3.first in stage 0 needs .* of the later stage 1"),
+        (Gpt, {"blocks.7": 1}, "'blocks.7' is pinned, but the model calls no such module"),
         (Gpt, {"heads": 1}, "no such module: did you mean 'head'"),
-        (Gpt, {"head": 2}, "stage 1 has no module: pin one to it"),
-        (Gpt, {"head": -1}, "'head' is pinned to stage -1: they count from 0"),
-        (Overwriting, {"layers.1": 1}, "relu overwrites a tensor in stage 0, after stage 1 may"),
+        (Gpt, {"head": 2}, "stage 1 has no module: pin a module to it"),
+        (Gpt, {"head": -1}, "'head' is pinned to stage -1: stages are numbered from 0"),
+        (
+            Overwriting,
+            {"layers.1": 1},
+            "relu modifies a tensor in place in stage 0, but the later stage 1",
+        ),
     ],
     ids=["back", "unknown", "nearly", "a gap", "negative", "in place"],
 )
@@ -270,29 +274,29 @@ def test_a_module_with_a_part_that_does_not_learn_stays_whole() -> None:
 @pytest.mark.parametrize(
     ("make", "starts", "arguments", "words"),
     [
-        (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be followed.*a module of its own"),
-        (Several, (), {"inputs": torch.ones(1, 6)}, "Several takes .inputs: give each of its arg"),
+        (ByValue, (), {"x": torch.ones(1, 6)}, "ByValue cannot be traced.*a module of its own"),
+        (Several, (), {"inputs": torch.ones(1, 6)}, "Several takes .inputs: name each argument"),
         (Masked, (), {"x": torch.ones(1, 6)}, "Masked fails without mask: .*give them in the exa"),
-        (Half, (), {"x": torch.ones(1, 6)}, "Half cannot be followed.*torch.no_grad or torch.auto"),
+        (Half, (), {"x": torch.ones(1, 6)}, "Half cannot be traced.*torch.no_grad or torch.auto"),
         (
             DropsOut,
             (),
             {"x": torch.ones(1, 6)},
-            "DropsOut does something else in eval mode: .*nn.Dr",
+            "DropsOut behaves differently in eval mode: .*nn.Dr",
         ),
         (
             ByNumber,
             ("layers.1",),
             {"x": torch.ones(1, 6), "scale": 2.0},
-            "the argument scale of the model is no tensor, and stage 1 needs it",
+            "the model's argument scale is not a tensor, but stage 1 needs it",
         ),
-        (ByNumber, (), {"x": torch.ones(1, 6)}, "the example has no scale"),
+        (ByNumber, (), {"x": torch.ones(1, 6)}, "the example lacks the required argument scale"),
         (ByNumber, ("layers.2",), {"x": torch.ones(1, 6), "scale": 2.0}, "start at 'layers.2'"),
         (
             ByNumber,
             ("layers.1", "layers.0"),
             {"x": torch.ones(1, 6), "scale": 2.0},
-            "start at 'layers.0' here: the model calls, in this order, layers.0, layers.1",
+            "start at 'layers.0' here: the model calls its modules in this order: layers.0, lay",
         ),
     ],
     ids=[

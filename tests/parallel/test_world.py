@@ -156,8 +156,8 @@ def test_batch_norms_that_see_little_are_told_of(tmp_path: Path) -> None:
     outcome = run(tmp_path, _NORMS, ranks=1)
     assert outcome.code == 0, outcome.output
     warned, refused = outcome.notes[0]
-    assert "0 and 1 other batch norms see 15 samples at once" in warned
-    assert "on GPUs only: use group norm" in refused
+    assert "0 and 1 other batch norms compute statistics over 15 samples" in warned
+    assert "only on GPUs: use group norm" in refused
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ def test_batch_norms_that_see_little_are_told_of(tmp_path: Path) -> None:
         ("parallel.init(); parallel.init()", "init() was called before in this process"),
         (
             "parallel.init(placement='rows')",
-            "placement is 'rows'; there are 'cluster' and 'spread'",
+            "placement is 'rows': use 'cluster' or 'spread'",
         ),
         ("parallel.init(pipeline=2)", "1 ranks are not divisible by 2 pipeline stages"),
         (
             "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1); "
             "parallel.init()",
-            "has joined a process group before",
+            "torch.distributed is already initialized in this process",
         ),
     ],
 )

@@ -86,8 +86,8 @@ def test_a_task_itself_can_be_estimated_and_given_a_link(tmp_path: Path) -> None
     ("question", "last"),
     [
         ({"memory_cap": 100}, "error: 2 stages need "),
-        ({"microbatches": 5}, "error: global_batch is 32, which 1 replicas x 1 accumulated"),
-        ({"task": "task:none"}, "error: the task is 'task:none', and task.py has no function"),
+        ({"microbatches": 5}, "error: global_batch is 32, which is not divisible by 1 replicas x"),
+        ({"task": "task:none"}, "error: the task is 'task:none', but task.py has no function"),
         ({"hyperparameters": {"broken": True}}, "error: OSError: no weights here"),
     ],
     ids=["cap", "batch", "name", "model"],

@@ -143,7 +143,7 @@ def test_a_rank_that_is_out_of_memory_says_what_to_try(tmp_path: Path) -> None:
     assert "can't allocate memory: you tried to allocate" in words
     assert re.search(
         r"needs about 401 MB \(parameters 100 MB, gradients 100 MB, states 200 MB, activations "
-        r"\d+ kB\), for 12 samples at once",
+        r"\d+ kB\) for 12 samples at once",
         words,
     )
     for rung in ("accumulation: 12", "sharded: true, on 2 ranks", "partitions: 2, microbatches: "):

@@ -19,7 +19,7 @@ from launcher.trainers.task import last_is_target  # noqa: E402
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"batch_size": 0}, "batch_size is 0, and must be a whole number from 1 on"),
+        ({"batch_size": 0}, "batch_size is 0, and must be a whole number of at least 1"),
         ({"epochs": 2.5}, r"epochs is 2\.5, and must be a whole number"),
         ({"patience": 0}, "patience is 0, and must be"),
         ({"checkpoint_steps": True}, "checkpoint_steps is True, and must be"),
@@ -29,11 +29,11 @@ from launcher.trainers.task import last_is_target  # noqa: E402
         ({"loss": None}, "loss is None, and must be a function"),
         ({"scheduler": 3}, "scheduler is 3, and must be a function"),
         ({"metrics": {"top5": 1}}, r"metrics\['top5'\] is 1, and must be a function"),
-        ({"metrics": {"F1": max}}, "there is a metric 'F1': a name has small letters"),
-        ({"metrics": {"loss": max}}, "there is a metric 'loss'"),
+        ({"metrics": {"F1": max}}, "the metric name 'F1' is invalid: use lower-case letters"),
+        ({"metrics": {"loss": max}}, "the metric name 'loss' is invalid"),
         (
             {"validation_data": None, "patience": 2},
-            "patience is given, and no validation_data.*; metrics is given, and no",
+            "patience is given without validation_data.*; metrics is given without",
         ),
     ],
     ids=str,
@@ -46,7 +46,7 @@ def test_a_wrong_field_is_refused(
 
 
 def test_a_model_that_is_no_function_is_refused(make: Callable[..., Any]) -> None:
-    with pytest.raises(ParallelError, match="model is a module: give a function that makes it"):
+    with pytest.raises(ParallelError, match="model is a module: give a function that creates it"):
         make(model=torch.nn.Linear(2, 2))
 
 
@@ -71,7 +71,7 @@ def test_hyperparameters_are_the_arguments_of_the_function(make: Callable[..., A
     [
         ("task:made", {}, "task.py has no function 'made'"),
         ("other_task:make", {"epoch": 7}, r"other_task:make\(epochs\).*{'epoch': 7}: missing a"),
-        ("other_task:make", {"epochs": 7}, "returned a int, and must return a"),
+        ("other_task:make", {"epochs": 7}, "returned a int, but must return a"),
     ],
 )
 def test_what_makes_no_task_is_refused(

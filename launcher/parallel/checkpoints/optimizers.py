@@ -98,7 +98,7 @@ class OptimizerTargets:
             saved = loaded[_OPTIONS + name]
             if saved["kind"] != kind:
                 raise ParallelError(
-                    f"{name} was trained with {saved['kind']}, but is in a {kind} now"
+                    f"{name} was trained with {saved['kind']}, but its optimizer is now {kind}"
                 )
             first = first or saved
             if repr(saved) != repr(first):

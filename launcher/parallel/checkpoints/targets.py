@@ -105,7 +105,7 @@ class Targets:
             )
 
     def allocate(self) -> dict[str, object]:
-        """Return the values to load into, by key: the model's own tensors, new ones for the rest."""
+        """Return the values to load into, by key: the model's own tensors or new ones."""
         wanted = [BATCHES, random_key(self._world.rank), *map(shared_key, self._state.shared)]
         found: dict[str, Any] = dict.fromkeys(key for key in wanted if key in self._saved)
         found |= dict.fromkeys(self._loader_keys())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from launcher.runtime.serve import keep_workers
+
 from launcher.data.sources import LocalSource
 from launcher.runtime.job_host import JobHost
-from launcher.runtime.serve import keep_workers
 
 
 class CountingSource(LocalSource):

@@ -118,13 +118,17 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partitio
     assert outcome.code == 0, outcome.output
     for found in outcome.notes.values():
         assert found["partition"] == (
-            "ParallelError: partition.json was made of another model: 0.weight is [16, 16] float32 "
-            "in it, and [24, 24] float32 here; make it anew with `launcher partition`"
+            "ParallelError: partition.json was made for another model: 0.weight is [16, 16] "
+            "float32 in the file, but [24, 24] float32 in this model; run `launcher partition` "
+            "again"
         )
-        assert "partitions.json is for 3 partitions, and this job has 2" in found["partitions"]
+        assert (
+            "partitions.json was made for partitions=3, but this job has partitions=2"
+            in found["partitions"]
+        )
         assert "version.json: it is of version 9, and this Launcher reads" in found["version"]
     size, version = outcome.notes[0]["doubts"]  # once: on rank 0
-    assert "measured with microbatches of [8, 16] float32, and this job has [4, 16]" in size
+    assert "measured with microbatches of [8, 16] float32, but this job has [4, 16]" in size
     assert "made with torch 2.0" in version
     assert outcome.notes[1]["doubts"] == []
 
@@ -165,7 +169,7 @@ def test_a_decision_that_cannot_be_kept_ends_all_ranks(tmp_path: Path) -> None:
     outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path / "none"))
     assert outcome.code == 1
     assert outcome.notes[0] == outcome.notes[1]
-    assert "partition.json cannot be written, where auto_partition keeps" in outcome.notes[0]
+    assert "auto_partition cannot write its decision to" in outcome.notes[0]
 
 
 def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
