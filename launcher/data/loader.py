@@ -134,7 +134,7 @@ class DataLoader:
         # Weak, so that a loader that goes out of scope is closed at once: until it is closed, the
         # data hosts continue to prepare its next epoch.
         report = WeakMethod(self._report)
-        self._meter = StreamCounters(
+        self._counters = StreamCounters(
             epochs_so_far(self._spec.name), lambda figures: (send := report()) and send(figures)
         )
         self._next = ResumePoint(epoch=0)  # where the next `for` starts
@@ -162,7 +162,7 @@ class DataLoader:
         if self._batches is not None:
             self._batches.close()
         self._next = ResumePoint(epoch=plan.epoch + 1)
-        self._latest = StreamOptions(plan, self._meter)
+        self._latest = StreamOptions(plan, self._counters)
         assert self._source is not None  # made with the plan
         self._batches = self._source.batches(plan)
         return self._read(self._latest, self._batches)

@@ -19,26 +19,26 @@ from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.samples import Description
 from launcher.data.order.shard_passes import Parts, ShardBatch, ShardEnd, Step, read_parts, unpack
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
-from launcher.data.receiver.grouping import TOGETHER
+from launcher.data.receiver.local_peers import MAX_COALESCED
 from launcher.errors import DataError, DataServiceUnavailable, SampleError
 from launcher.runtime.event_log import emit
 from launcher.runtime.wait_marks import wait_for_data, wait_for_first_contact
 from launcher.shared.backoff import backoff
 
 #: Seconds for this host's receiver to open its socket; it starts at the same time as the ranks.
-_RECEIVER_PATIENCE = 60.0
-#: Seconds without a message from the receiver after which the awaited item is logged.
-_SAY_EVERY = 30.0
-#: The rank reports the batches it took at once, but then not again for `_SAY_TAKEN_EVERY` seconds,
-#: or for `_SAY_WHEN_STARVED` seconds while it waits, because each message costs as much CPU time as
-#: receiving half a megabyte. It sends no report while it takes more than `_MANY` batches in that
-#: time and at most `TOGETHER` of them are not yet known to the receiver, which reads slabs' marks.
-_SAY_TAKEN_EVERY = 0.02
-_MANY = 3
-_SAY_WHEN_STARVED = 0.02  # longer than fast batches are held to be sent together
-_GONE = "the receiver of this host is gone"
-#: Number of times that this process has started to read each stream.
-_readings: collections.Counter[str] = collections.Counter()
+_RECEIVER_START_TIMEOUT = 60.0
+#: Seconds without a message from the receiver after which the rank logs what it waits for.
+_LOG_AWAITED_EVERY = 30.0
+#: The rank reports the batches it took at most once in `_REPORT_EVERY` seconds, or in
+#: `_REPORT_WHEN_STARVED` seconds while it waits, because each message costs as much CPU time as
+#: receiving half a megabyte. It sends no report while it takes more than `_FAST_BATCHES` in that
+#: time, and the receiver, which reads the marks of slabs, has yet to see at most `MAX_COALESCED`.
+_REPORT_EVERY = 0.02
+_FAST_BATCHES = 3
+_REPORT_WHEN_STARVED = 0.02  # longer than quick batches are held back to be coalesced
+_RECEIVER_GONE = "the receiver of this host is gone"
+#: Number of times that this process has started to read each stream, by its name.
+_read_counts: collections.Counter[str] = collections.Counter()
 
 
 @dataclass(eq=False)
@@ -63,13 +63,13 @@ class ServiceSource:
     def __init__(self, receiver: str, pinning: Pinning | None = None) -> None:
         self._pinning = pinning
         self._process = os.getpid()
-        self._unsaid: list[m.Batch] = []  # taken and not yet reported
-        self._next_saying = 0.0
+        self._unreported: list[m.Batch] = []  # taken and not yet reported
+        self._next_report = 0.0
         self._released: collections.deque[int] = collections.deque()
         # Arrays keep a reference to this object, and so to the connection, while they live: the
         # receiver reuses a slab when it is released, or when the connection has ended.
         self._views = SlabViews(self._released, pinning, owner=self)
-        self._borrower = wait_for_first_contact(_connect, receiver, self._views)
+        self._client = wait_for_first_contact(_connect, receiver, self._views)
         self._runs: dict[str, _ReceivedRun] = {}
         self._current: _ReceivedRun | None = None
         self._prepared: _ReceivedRun | None = None
@@ -79,12 +79,12 @@ class ServiceSource:
 
         Raises DataError when the dataset cannot be built, and DataServiceUnavailable.
         """
-        self._say(m.Describe(dataset=dataset))
+        self._send(m.Describe(dataset=dataset))
         while True:
-            answer = wait_for_first_contact(self._hear, f"what {dataset} is")
+            answer = wait_for_first_contact(self._receive, f"the description of {dataset}")
             if isinstance(answer, m.Length) and answer.dataset == dataset:
                 break
-            self._sort(answer)
+            self._route(answer)
         if answer.error:
             raise (DataServiceUnavailable if answer.unavailable else DataError)(answer.error)
         return Description(length=answer.length, iterable=answer.iterable)
@@ -95,17 +95,19 @@ class ServiceSource:
         Raises SampleError, DataError or DataServiceUnavailable when the epoch read fails.
         """
         if isinstance(plan, ShardPlan):
-            yield from read_parts(plan, lambda lane: _ServiceShardReader(self, lane, plan.rank))
+            yield from read_parts(
+                plan, lambda reader_plan: _ServiceShardReader(self, reader_plan, plan.rank)
+            )
             return
-        _readings[plan.spec.name] += 1
+        _read_counts[plan.spec.name] += 1
         run = self._current = self._prepared_for(plan) or self._open(
-            plan, plan.rank, reading=_readings[plan.spec.name]
+            plan, plan.rank, reading=_read_counts[plan.spec.name]
         )
         try:
             for _ in range(plan.steps):
                 batch = self._next_batch(run)
-                self._take(batch)
-                yield batch.step, self._parts(batch)  # keep no reference
+                self._mark_taken(batch)
+                yield batch.step, self._unpack_batch(batch)  # keep no reference
         finally:
             self._close(run)
 
@@ -115,10 +117,10 @@ class ServiceSource:
         self._prepared = self._open(plan, plan.rank, after=self._current)
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
-        """Send this rank's counters of a stream; a lost connection is raised elsewhere."""
+        """Send this rank's counters of a stream; other methods raise for a lost connection."""
         of, process = f"{os.environ.get('RANK', 0)}/{stream}", str(os.getpid())
-        with contextlib.suppress(DataServiceUnavailable):  # raised elsewhere
-            self._say(m.Report(kind="rank", of=of, process=process, figures=dict(figures)))
+        with contextlib.suppress(DataServiceUnavailable):
+            self._send(m.Report(kind="rank", of=of, process=process, figures=dict(figures)))
 
     def close(self) -> None:
         """Close the prepared epoch read, if there is one."""
@@ -139,7 +141,7 @@ class ServiceSource:
         name = f"{rank}-{plan.epoch}-{secrets.token_hex(6)}"
         run = _ReceivedRun(name, plan, f"a batch of {plan.spec.name}")
         self._runs[run.name] = run
-        self._say(
+        self._send(
             m.OpenRun(
                 run=run.name,
                 rank=rank,
@@ -164,27 +166,27 @@ class ServiceSource:
             return  # a fork must not close its parent's epoch reads
         for batch in run.batches:
             self._released.append(batch.slab)
-        self._give_back()
+        self._return_slabs()
         with contextlib.suppress(DataServiceUnavailable):  # already raised
-            self._say(m.CloseRun(run=run.name))
+            self._send(m.CloseRun(run=run.name))
 
     def _next_batch(self, run: _ReceivedRun) -> m.Batch:
         if self._released:
-            self._give_back()
+            self._return_slabs()
         while not run.batches:
             if run.failed is not None:
                 raise _as_error(run.failed)
-            message = self._hear(run.awaited)
+            message = self._receive(run.awaited)
             if type(message) is m.Batch and message.run == run.name:
                 return message
-            self._sort(message)
+            self._route(message)
         return run.batches.popleft()
 
-    def _parts(self, batch: m.Batch) -> Parts:
+    def _unpack_batch(self, batch: m.Batch) -> Parts:
         return wire.unpack(self._views.payload(batch.slab, batch.size), batch.content)
 
-    def _sort(self, message: m.Message | m.Batch) -> None:
-        """Keep a message for its epoch read; release the batches of one that was closed."""
+    def _route(self, message: m.Message | m.Batch) -> None:
+        """Queue a message for its epoch read; release a batch of a read that was closed."""
         if isinstance(message, m.Batch):
             if (run := self._runs.get(message.run)) is None:
                 self._released.append(message.slab)
@@ -193,7 +195,7 @@ class ServiceSource:
         elif isinstance(message, m.RunFailed) and message.run in self._runs:
             self._runs[message.run].failed = message
 
-    def _give_back(self) -> None:
+    def _return_slabs(self) -> None:
         """Return slabs that no array refers to any more to the receiver."""
         if self._pinning is None:
             while self._released:
@@ -204,56 +206,56 @@ class ServiceSource:
         ):
             self._views.give_back(slab)
 
-    def _take(self, batch: m.Batch) -> None:
+    def _mark_taken(self, batch: m.Batch) -> None:
         """Mark a batch as taken in shared memory, and report it in case no other batch follows."""
         self._views.take(batch.slab)
-        self._unsaid.append(batch)
-        if (now := time.monotonic()) < self._next_saying:
+        self._unreported.append(batch)
+        if (now := time.monotonic()) < self._next_report:
             return
-        if len(self._unsaid) > _MANY and len(unseen := self._unseen()) <= TOGETHER:
-            self._unsaid = unseen
-            self._next_saying = now + _SAY_TAKEN_EVERY
+        if len(self._unreported) > _FAST_BATCHES and len(unseen := self._unseen()) <= MAX_COALESCED:
+            self._unreported = unseen
+            self._next_report = now + _REPORT_EVERY
         else:
-            self._say()
+            self._send()
 
     def _unseen(self) -> list[m.Batch]:
-        """Return the unreported batches taken after the last one known to have been seen."""
-        for count in range(len(self._unsaid), 0, -1):
-            if self._views.is_seen(self._unsaid[count - 1].slab):
-                return self._unsaid[count:]
-        return self._unsaid
+        """Return the unreported batches after the last one whose mark the receiver has seen."""
+        for count in range(len(self._unreported), 0, -1):
+            if self._views.is_seen(self._unreported[count - 1].slab):
+                return self._unreported[count:]
+        return self._unreported
 
-    def _say(self, *messages: m.Message) -> None:
+    def _send(self, *messages: m.Message) -> None:
         """Send the report of batches taken, and other messages."""
-        unsaid: dict[str, list[int]] = {}
-        for batch in self._unsaid:
-            unsaid.setdefault(batch.run, []).append(batch.step)
-        taken = [m.Consumed(run=run, steps=steps) for run, steps in unsaid.items()]
-        self._unsaid = []
-        self._next_saying = time.monotonic() + _SAY_TAKEN_EVERY
+        unreported: dict[str, list[int]] = {}
+        for batch in self._unreported:
+            unreported.setdefault(batch.run, []).append(batch.step)
+        taken = [m.Consumed(run=run, steps=steps) for run, steps in unreported.items()]
+        self._unreported = []
+        self._next_report = time.monotonic() + _REPORT_EVERY
         try:
-            wait_for_data(self._borrower.send, *taken, *messages)
+            wait_for_data(self._client.send, *taken, *messages)
         except OSError as error:
-            raise DataServiceUnavailable(_GONE) from error
+            raise DataServiceUnavailable(_RECEIVER_GONE) from error
 
-    def _hear(self, awaited: str) -> m.Message | m.Batch:
-        """Receive the next message; logs what is awaited as long as none arrives."""
+    def _receive(self, awaited: str) -> m.Message | m.Batch:
+        """Receive the next message; log what is awaited while none arrives."""
         since = time.monotonic()
         try:
             while True:
-                patience = _SAY_WHEN_STARVED if self._unsaid else _SAY_EVERY
-                if (message := wait_for_data(self._borrower.receive, patience)) is not None:
+                patience = _REPORT_WHEN_STARVED if self._unreported else _LOG_AWAITED_EVERY
+                if (message := wait_for_data(self._client.receive, patience)) is not None:
                     return message
-                if self._unsaid:
-                    self._say()
+                if self._unreported:
+                    self._send()
                 else:
                     emit("data_awaited", what=awaited, seconds=round(time.monotonic() - since))
         except OSError as error:
-            raise DataServiceUnavailable(_GONE) from error
+            raise DataServiceUnavailable(_RECEIVER_GONE) from error
 
 
 class _ServiceShardReader:
-    """Shard reader whose shard is an epoch read of its own, prepared by one worker at a time."""
+    """Reader of a shard that is an epoch read of its own, prepared by one worker at a time."""
 
     def __init__(self, source: ServiceSource, plan: ShardReaderPlan, rank: int) -> None:
         self._source = source
@@ -264,9 +266,9 @@ class _ServiceShardReader:
 
     def __next__(self) -> ShardBatch | ShardEnd:
         batch = self._source._next_batch(self._run)
-        item = unpack(*self._source._parts(batch))
+        item = unpack(*self._source._unpack_batch(batch))
         if isinstance(item, ShardBatch):
-            self._source._take(batch)
+            self._source._mark_taken(batch)
         return item
 
     def close(self) -> None:
@@ -275,13 +277,13 @@ class _ServiceShardReader:
 
 def _connect(receiver: str, views: SlabViews) -> ReceiverClient:
     last: OSError | None = None
-    for _ in backoff(first=0.05, longest=0.05, timeout=_RECEIVER_PATIENCE):
+    for _ in backoff(first=0.05, longest=0.05, timeout=_RECEIVER_START_TIMEOUT):
         try:
             return ReceiverClient(receiver, views)
         except OSError as error:  # noqa: PERF203 - each attempt may fail on its own
             last = error
     raise DataServiceUnavailable(
-        f"the receiver of this host did not come up in {_RECEIVER_PATIENCE:.0f} s"
+        f"the receiver of this host did not start within {_RECEIVER_START_TIMEOUT:.0f} s"
     ) from last
 
 

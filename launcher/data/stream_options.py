@@ -27,7 +27,7 @@ class StreamOptions:
             ShardProgress(plan) if isinstance(plan, ShardPlan) else LoaderProgress(plan)
         )
         self._clock = meter.begin()
-        self._meter = meter
+        self._counters = meter
         self._skipped = Skipped()
         #: Start of the script's current wait, by time.perf_counter; None while it computes.
         self.waits_since: float | None = None
@@ -62,7 +62,7 @@ class StreamOptions:
         plan, progress, skipped = self.plan, self.progress, self._skipped
         if self.waits_since is not None:
             self._clock.waited(self.waits_since, time.perf_counter())
-        self._meter.end(self._clock)
+        self._counters.end(self._clock)
         fields: dict[str, Any] = {}
         if skipped.count:
             fields = {

@@ -37,10 +37,10 @@ def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) ->
         account.arrived("r", step, "algo-1/0/7", 10)
     for way in ways.split(", then "):
         if way == "words":
-            account.taken("r", [0, 1])
+            account.consumed("r", [0, 1])
         else:
-            account.seen_taken("r", 0, 10)
-            account.seen_taken("r", 1, 10)
+            account.record_consumed_mark("r", 0, 10)
+            account.record_consumed_mark("r", 1, 10)
     (progress,) = account.wait_for_messages()
     assert progress == m.ProgressUpdate(
         arrived={"r": [(step, "algo-1/0/7", 10) for step in range(3)]}, taken={"r": [0, 1]}
@@ -54,7 +54,7 @@ def test_a_batch_is_taken_once_however_often_that_is_seen_and_said(ways: str) ->
 def test_the_first_words_to_a_dispatcher_say_what_has_not_been_told() -> None:
     account = account_of("r")
     account.arrived("r", 1, "algo-1/0/7", 10)
-    account.seen_taken("r", 1, 10)
+    account.record_consumed_mark("r", 1, 10)
     (run,) = standing(account).runs
     assert (run["taken"], run["early"], run["arrived"]) == (0, [1], [])
 
@@ -62,10 +62,10 @@ def test_the_first_words_to_a_dispatcher_say_what_has_not_been_told() -> None:
 def test_what_was_taken_of_a_run_counts_when_it_is_closed_and_nothing_after_that() -> None:
     account = account_of("r")
     account.arrived("r", 0, "algo-1/0/7", 10)
-    account.seen_taken("r", 0, 10)
+    account.record_consumed_mark("r", 0, 10)
     account.close("r")
     account.arrived("r", 1, "algo-1/0/7", 10)
-    account.seen_taken("r", 1, 10)
+    account.record_consumed_mark("r", 1, 10)
     progress, closed = account.wait_for_messages()
     assert progress == m.ProgressUpdate(arrived={"r": [(0, "algo-1/0/7", 10)]}, taken={"r": [0]})
     assert closed == m.CloseRun(run="r")
@@ -80,7 +80,7 @@ def test_only_a_batch_that_is_larger_than_those_before_is_told_at_once(
     account = account_of("r")
     account.arrived("r", 0, "algo-1/0/7", 10)
     account.wait_for_messages()
-    monkeypatch.setattr(accounts, "_PAUSE", 3600.0)
+    monkeypatch.setattr(accounts, "_REPORT_INTERVAL", 3600.0)
     account.arrived("r", 1, "algo-1/0/7", size)
     told: list[m.Message] = []
     teller = threading.Thread(target=lambda: told.extend(account.wait_for_messages()), daemon=True)

@@ -361,7 +361,7 @@ def test_a_rank_waits_for_the_word_that_others_have_ended(meeting: Meeting) -> N
 def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "PATIENCE", 0.3)
+    monkeypatch.setattr(coordinator, "CONFIRM_TIMEOUT", 0.3)
     one, other, here = in_dispute(meeting)
     wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
     one.say(m.Confirmed(run="0-of-2"))  # too late

@@ -33,7 +33,7 @@ def test_a_prefetch_that_cannot_be_held_is_refused(capsys: pytest.CaptureFixture
     with pytest.raises(DataError, match=r"lower data_service\.prefetch_bytes"):
         buffer_limits.check_memory(1 << 30, 1 << 30)
     buffer_limits.check_memory(600 << 20, 1 << 30)
-    assert "memory_short" in capsys.readouterr().err
+    assert "memory_low" in capsys.readouterr().err
     buffer_limits.check_memory(500 << 20, 1 << 30)
     assert capsys.readouterr().err == ""
 

@@ -328,7 +328,7 @@ def test_a_fork_cannot_use_its_parents_loader(make: Make) -> None:
 WAITING = """
 {first}
 from launcher.data import DataLoader, service
-service._SAY_EVERY = 1
+service._LOG_AWAITED_EVERY = 1
 len(DataLoader("pipeline:train_set"))
 """
 
@@ -357,7 +357,7 @@ def test_a_wait_for_data_is_said_in_the_log(first: str) -> None:
         assert script.stderr is not None
         event = next(filter(None, map(parse_event, script.stderr)))
     assert event[0] == "data_awaited"
-    assert event[1]["what"] == "what pipeline:train_set is"
+    assert event[1]["what"] == "the description of pipeline:train_set"
     script.kill()
     script.communicate()
 

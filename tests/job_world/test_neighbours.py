@@ -29,7 +29,7 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
     for step in range(COUNT):  # in this very thread, which reads only afterwards
         new = step in (0, COUNT - 1)
         batch = m.Batch(run="run", step=step, slab=1, size=1, new=new, content=1)
-        neighbour.show([(batch, slab)])
+        neighbour.deliver([(batch, slab)])
     neighbour.end()
 
     data, descriptors, told = b"", [], []
@@ -95,28 +95,28 @@ def test_a_slab_is_back_when_the_last_view_of_it_has_gone_and_not_before(is_take
         part[:] = 255  # what the script writes is no mark
         del whole
         assert not gone
-        assert neighbour.marked() == []
+        assert neighbour.poll_marks() == []
         del part
         assert list(gone) == [slab.number]
         (loan,) = neighbour.lent.values()
         if is_taken:
             views.take(slab.number)
             assert not views.is_seen(slab.number)
-            assert neighbour.marked() == [(loan, TAKEN)]
+            assert neighbour.poll_marks() == [(loan, TAKEN)]
             assert views.is_seen(slab.number)
-            assert neighbour.marked() == []  # once
+            assert neighbour.poll_marks() == []  # once
         views.give_back(slab.number)
-        assert neighbour.marked() == [(loan, RETURNED)]
+        assert neighbour.poll_marks() == [(loan, RETURNED)]
         assert (loan.slab, loan.run, loan.step) == (slab, "run", 3)
-        assert neighbour.marked() == []
+        assert neighbour.poll_marks() == []
         assert neighbour.lent == {}
 
         assert not neighbour.lend(slab, "run", 4)  # it has the descriptor
-        assert neighbour.marked() == []  # the old mark does not count
+        assert neighbour.poll_marks() == []  # the old mark does not count
         assert not views.is_seen(slab.number)
         views.take(slab.number)
         views.give_back(slab.number)
-        ((loan, marks),) = neighbour.marked()  # both at once
+        ((loan, marks),) = neighbour.poll_marks()  # both at once
         assert (loan.step, marks) == (4, TAKEN | RETURNED)
         views.forget(slab.number)
         assert not views.is_seen(slab.number)

@@ -63,13 +63,13 @@ class Receiver:
         parts = structure.take_apart(np.arange(3))
         frame = wire.WireFrame.pack(self._run, self._steps, "worker", *parts)
         if self._sees:
-            self._neighbour.marked()
+            self._neighbour.poll_marks()
         slab = self._pool.take(frame.header.payload_bytes)
         frame.copy_to(np.frombuffer(slab.memory, np.uint8))
         new = self._neighbour.lend(slab, self._run, self._steps)
         size, content = frame.header.total_bytes, frame.header.content_bytes
         batch = m.Batch(self._run, self._steps, slab.number, size, new, content)
-        self._neighbour.show([(batch, slab)])
+        self._neighbour.deliver([(batch, slab)])
         self._steps += 1
 
     def _words(self) -> Iterator[m.Message]:
@@ -103,7 +103,7 @@ def test_all_is_said_to_a_receiver_that_does_not_look(clock: SimpleNamespace) ->
 def test_each_slow_batch_is_said_at_once(clock: SimpleNamespace) -> None:
     """There may be memory for few, and nothing comes while the script computes."""
     receiver = Receiver(clock, sees=True)
-    slow = 2 * service._SAY_TAKEN_EVERY
+    slow = 2 * service._REPORT_EVERY
     assert receiver.gives(5, slow) == [[step] for step in range(5)]
     receiver.gives(100, 0.001)
     *_, last = receiver.gives(2, slow)

@@ -55,7 +55,7 @@ class EpochClock:
     """Seconds of one pass over an epoch, in waits and in total, from time.perf_counter."""
 
     def __init__(self, meter: StreamCounters) -> None:
-        self._meter = meter
+        self._counters = meter
         self._made = self._left = time.perf_counter()
         self._waits = LatencyHistogram()
         self.inside = 0.0
@@ -74,8 +74,8 @@ class EpochClock:
         self.steps += 1
         if self.steps == 1:
             self.first = until - since
-        if until >= self._meter.due:
-            self._meter.report(self, until)
+        if until >= self._counters.due:
+            self._counters.report(self, until)
 
     @property
     def total(self) -> float:

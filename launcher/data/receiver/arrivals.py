@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from launcher.data.batches import wire
 from launcher.data.memory.slabs import Slab
 from launcher.data.receiver.batch_buffer import BatchBuffer
-from launcher.data.receiver.local_peers import QUICK
+from launcher.data.receiver.local_peers import COALESCE_GAP
 from launcher.errors import WireError
 
 #: Milliseconds to wait for the next batch while one is held back.
-_PATIENCE = QUICK * 1000
+_PATIENCE = COALESCE_GAP * 1000
 _Key = tuple[str, int]  # a worker and its attempt
 
 
@@ -33,14 +33,14 @@ class _Arrival:
     broken: bool = False
 
 
-class _Held:
-    """Held-back batches of one connection, shown to their rank if nothing follows at once."""
+class _HeldBatches:
+    """Held-back batches of one connection, delivered if nothing follows at once."""
 
     def __init__(self, buffer: BatchBuffer, connection: socket.socket) -> None:
         self._buffer = buffer
         self._counts: dict[str, int] = {}  # by epoch read
-        self._more = select.poll()
-        self._more.register(connection, select.POLLIN)
+        self._next_frame = select.poll()
+        self._next_frame.register(connection, select.POLLIN)
 
     def arrived(self, run: str) -> None:
         """Record a frame.
@@ -50,9 +50,9 @@ class _Held:
         self._counts.pop(run, None)
         if count := self._buffer.held(run):
             self._counts[run] = count
-        if self._counts and not self._more.poll(_PATIENCE):
+        if self._counts and not self._next_frame.poll(_PATIENCE):
             for each in self._counts.items():
-                self._buffer.show_last(*each)
+                self._buffer.deliver_if_last(*each)
             self._counts.clear()
 
 
@@ -74,7 +74,7 @@ class Arrivals:
         latest: wire.Header | None = None
         start = bytearray(wire.START_BYTES)
         place = memoryview(start)
-        held = _Held(self._buffer, connection)
+        held = _HeldBatches(self._buffer, connection)
         try:
             while wire.receive_exactly(connection, place):
                 latest = wire.read_start(start)
@@ -85,7 +85,7 @@ class Arrivals:
                     break
                 held.arrived(latest.run)
         finally:
-            self._buffer.show_held()
+            self._buffer.deliver_held()
             if latest is not None and latest.part is not None:
                 self._give_up(latest.worker, latest.part.attempt)
 

@@ -13,15 +13,14 @@ from launcher.data.memory.slabs import RETURNED, TAKEN, Slab, SlabPool
 from launcher.data.metrics.counters import ReceiverCounters
 from launcher.data.order.steps import StepSet
 from launcher.data.receiver.buffer_limits import memory_bytes
-from launcher.data.receiver.grouping import Grouping
-from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.receiver.local_peers import LocalPeer, coalesced_batches
 from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.runtime.event_log import emit
 
 #: Damaged batches after which an epoch read is given up.
-_MOST_DAMAGED = 10
-#: Bytes of a batch above which waking the rank for each one is worthwhile.
-_SMALL = 8 << 20
+_MAX_DAMAGED = 10
+#: Bytes of the largest batch that is coalesced; waking the rank costs little beside a larger one.
+_MAX_COALESCED_SIZE = 8 << 20
 
 
 @dataclass(eq=False)
@@ -39,10 +38,10 @@ class _BufferedRun:
         return step not in self.handed and step not in self.waiting
 
     @property
-    def has_turns(self) -> bool:
+    def has_ready(self) -> bool:
         return self.next_step in self.waiting or not self.in_order
 
-    def turns(self) -> Iterator[tuple[wire.Header, Slab]]:
+    def pop_ready(self) -> Iterator[tuple[wire.Header, Slab]]:
         """Yield and remove the batches that can be handed over now: the next in order, or any."""
         if self.in_order:
             while (entry := self.waiting.pop(self.next_step, None)) is not None:
@@ -57,7 +56,7 @@ class _BufferedRun:
 class BatchBuffer:
     """Keeps batches until their rank can take them, and hands them over. Thread-safe.
 
-    account: is notified of arrivals.
+    reporter: records arrivals and consumed batches for the dispatcher.
     """
 
     def __init__(self, prefetch_bytes: int, reporter: ProgressReporter) -> None:
@@ -67,11 +66,10 @@ class BatchBuffer:
         # Used to refuse a batch that this host could never hold before it is received.
         self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
-        self._meter = ReceiverCounters(prefetch_bytes)
+        self._counters = ReceiverCounters(prefetch_bytes)
         self._runs: dict[str, _BufferedRun] = {}
-        # By rank, the epoch reads of the batches held back to be shown together.
+        # By rank, the epoch reads of the batches held back to be coalesced.
         self._held: dict[LocalPeer, list[_BufferedRun]] = {}
-        self._grouping = Grouping()
         #: Processes that currently share the slabs.
         self.peers: set[LocalPeer] = set()
 
@@ -92,7 +90,7 @@ class BatchBuffer:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return None
-            if run.rank not in self._held:  # otherwise its marks are read when those are shown
+            if run.rank not in self._held:  # otherwise its marks are read at the next delivery
                 self._poll_peer(run.rank)
         try:
             return self._pool.take(header.total_bytes)
@@ -113,24 +111,23 @@ class BatchBuffer:
     def store(self, header: wire.Header, slab: Slab) -> bool:
         """Store a batch that is still wanted; return False for second copies and closed reads.
 
-        The batch may be held back so that its rank is shown it together with the next ones. Call
-        `show_last` when no other batch is arriving.
+        The batch may be held back to be delivered together with the next ones. Call
+        `deliver_if_last` when no other batch is arriving.
         """
         with self._lock:
             run = self._runs.get(header.run)
             if run is None or not run.wants(header.step):
                 return False
-            self._meter.arrived(header.total_bytes)
+            self._counters.arrived(header.total_bytes)
             # Report the arrival before the rank can report that it consumed the batch.
             self._reporter.arrived(header.run, header.step, header.worker, slab.size)
             run.waiting[header.step] = (header, slab)
-            if run.has_turns:
+            if run.has_ready:
                 held = self._held.setdefault(run.rank, [])
                 held.append(run)
-                is_quick = run.rank.comes_quickly()
-                self._grouping.arrived(slab.size, is_quick=is_quick)
-                if not is_quick or not self._may_wait(run.rank, slab, len(held)):
-                    self._show(run.rank)
+                is_quick = run.rank.record_arrival()
+                if not is_quick or not self._can_hold_back(run.rank, slab, len(held)):
+                    self._deliver(run.rank)
         return True
 
     def metrics(self) -> dict[str, float]:
@@ -138,32 +135,31 @@ class BatchBuffer:
         with self._lock:
             for peer in list(self.peers):  # a copy, because peers may join meanwhile
                 self._poll_peer(peer)
-        return self._meter.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
+        return self._counters.numbers(held=self._pool.used_bytes, high=self._pool.most_used_bytes)
 
     def _poll_peer(self, peer: LocalPeer) -> None:
         """Record which batches the peer's script has, and take back the slabs it returned."""
-        for loan, new in peer.marked():
+        for loan, new in peer.poll_marks():
             if new & TAKEN:
-                self._reporter.seen_taken(loan.run, loan.step, loan.slab.size)
+                self._reporter.record_consumed_mark(loan.run, loan.step, loan.slab.size)
             if new & RETURNED:
                 self._pool.release(loan.slab)
 
-    def _may_wait(self, rank: LocalPeer, slab: Slab, count: int) -> bool:
-        """Return True if the latest of `count` batches, and those before it, can be held back."""
+    def _can_hold_back(self, rank: LocalPeer, slab: Slab, count: int) -> bool:
+        """Return True if `count` batches, of which `slab` holds the latest, can be held back."""
         return (
-            self._grouping.has_room(count, slab.size)
-            and slab.size <= _SMALL
+            count < coalesced_batches(slab.size)
+            and slab.size <= _MAX_COALESCED_SIZE
             and slab.number in rank.seen
             # Held-back batches must not use up the memory of those they wait for.
             and (count + 1) * slab.size * len(self.peers) <= self._prefetch_bytes / 2
         )
 
-    def _show(self, rank: LocalPeer) -> None:
-        """Show a rank the batches held back for it."""
+    def _deliver(self, rank: LocalPeer) -> None:
+        """Deliver the batches held back for a rank."""
         self._poll_peer(rank)
         runs = dict.fromkeys(self._held.pop(rank, ()))
-        self._grouping.record_wake()
-        rank.show([self._lend(rank, *batch) for run in runs for batch in run.turns()])
+        rank.deliver([self._lend(rank, *batch) for run in runs for batch in run.pop_ready()])
 
     def _lend(self, rank: LocalPeer, header: wire.Header, slab: Slab) -> tuple[m.Batch, Slab]:
         new = rank.lend(slab, header.run, header.step)
@@ -175,18 +171,18 @@ class BatchBuffer:
         run = self._runs.get(run_id)
         return run.rank.arrived if run is not None and run.rank in self._held else 0
 
-    def show_last(self, run_id: str, arrived: int) -> None:
-        """Show the rank what is held back, unless more than `came` batches have arrived for it."""
+    def deliver_if_last(self, run_id: str, arrived: int) -> None:
+        """Deliver what is held back, unless more than `arrived` batches have arrived by now."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None and run.rank.arrived == arrived:
-                self._show(run.rank)
+                self._deliver(run.rank)
 
-    def show_held(self) -> None:
-        """Show every rank what is held back for it."""
+    def deliver_held(self) -> None:
+        """Deliver what is held back for every rank."""
         with self._lock:
             for rank in list(self._held):
-                self._show(rank)
+                self._deliver(rank)
 
     def could_hold(self, header: wire.Header) -> bool:
         """Return True if this host has memory for a batch, else refuse the batch."""
@@ -217,7 +213,7 @@ class BatchBuffer:
                 return
             run.damaged += 1
             self._reporter.damaged(header.run, header.step, header.worker)
-        if run.damaged >= _MOST_DAMAGED:
+        if run.damaged >= _MAX_DAMAGED:
             self._fail(
                 header.run,
                 f"{run.damaged} batches were refused by this host, the last from the worker "
@@ -250,7 +246,7 @@ class BatchBuffer:
         """Forward a message to the rank of an epoch read, if the read is open."""
         with self._lock:
             if run := self._runs.get(run_id):
-                self._show(run.rank)  # first what arrived before
+                self._deliver(run.rank)  # first what arrived before
         if run is not None:
             run.rank.notify(message)
 
@@ -271,9 +267,9 @@ class BatchBuffer:
         else:
             with self._lock:
                 is_new = peer.lend(slab, wanted.run, wanted.step)
-            peer.show([(m.SlabLent(slab=slab.number, new=is_new), slab)])
+            peer.deliver([(m.SlabLent(slab=slab.number, new=is_new), slab)])
 
-    def take_filled(self, peer: LocalPeer, filled: m.SlabFilled) -> None:
+    def store_filled(self, peer: LocalPeer, filled: m.SlabFilled) -> None:
         """Store a batch that a local worker has written."""
         with self._lock:
             loan = peer.lent.pop(filled.slab, None)
@@ -286,7 +282,7 @@ class BatchBuffer:
         )
         if loan is not None and not self.store(header, loan.slab):
             self.release(loan.slab)
-        self.show_held()
+        self.deliver_held()
 
     def forget(self, peer: LocalPeer) -> list[str]:
         """Clean up after a local peer is gone; return its epoch reads, which end.

@@ -37,7 +37,7 @@ def check_memory(prefetch_bytes: int, memory: int) -> None:
     if prefetch_bytes >= memory:
         raise DataError(f"{words}: lower data_service.prefetch_bytes")
     if prefetch_bytes > _SHARE * memory:
-        emit("memory_short", why=f"{words}: little is left for the script")
+        emit("memory_low", why=f"{words}: little is left for the script")
 
 
 def check_descriptors() -> None:

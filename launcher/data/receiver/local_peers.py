@@ -1,4 +1,8 @@
-"""Local peers: processes of this host that share slabs with the receiver over Unix connections."""
+"""Local peers: processes of this host that share slabs with the receiver over Unix connections.
+
+Batches that arrive quickly are coalesced, since each message wakes the rank. The number is fixed,
+because choosing it by measurement saved no processor time (benchmarks/RESULTS.md).
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,22 @@ from launcher.data.memory.slabs import LENT, MARK, RETURNED, SEEN, Slab
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _DESCRIPTOR = struct.Struct("i")
-#: Batches that arrive within this many seconds of each other are quick and can be shown together.
-QUICK = 0.003
-#: Seconds after which a rank is shown its batches, even if they are few.
-SOON = 0.015
+#: Batches that arrive within this many seconds of each other are quick and can be coalesced.
+COALESCE_GAP = 0.003
+#: Seconds after which a rank gets its batches, even if they are few.
+COALESCE_TIMEOUT = 0.015
+#: Bytes that are coalesced, and the bounds of the number of batches. Fewer batches wake the rank
+#: more often; more of them use more slabs, which leave the caches before they are filled again.
+#: Two slabs of 5 or 8 MiB, and six of 2 MiB, took the least processor time (benchmarks/RESULTS.md).
+COALESCED_BYTES = 12 << 20
+MIN_COALESCED, MAX_COALESCED = 2, 12
 #: A message or the rest of one, and the descriptor that travels with its first byte.
 _Piece = tuple[bytes, int | None]
+
+
+def coalesced_batches(size: int) -> int:
+    """Return how many quick batches of a size in bytes are delivered in one message."""
+    return min(MAX_COALESCED, max(MIN_COALESCED, COALESCED_BYTES // size))
 
 
 @dataclass(slots=True)
@@ -46,8 +60,8 @@ class LocalPeer:
     seen: set[int] = field(default_factory=set)  # numbers of the slabs whose descriptors it has
     lent: dict[int, SlabLoan] = field(default_factory=dict)
     arrived: int = 0  # number of batches that arrived for it
-    _latest: float = 0.0  # when the latest of them arrived
-    _shown: float = 0.0  # when it was last shown something
+    _arrived_at: float = 0.0  # when the latest of them arrived
+    _delivered_at: float = 0.0  # when a message about slabs was last sent to it
     _left: collections.deque[_Piece | None] = field(default_factory=collections.deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_sending: bool = False  # the thread is sending a piece from `_left`
@@ -77,7 +91,7 @@ class LocalPeer:
         self.seen.add(slab.number)
         return new
 
-    def marked(self) -> list[tuple[SlabLoan, int]]:
+    def poll_marks(self) -> list[tuple[SlabLoan, int]]:
         """Return the loans whose marks have changed since the last call, with the new bits.
 
         Loans whose mark says that the slab was returned end here.
@@ -95,24 +109,24 @@ class LocalPeer:
                 del self.lent[loan.slab.number]
         return found
 
-    def comes_quickly(self) -> bool:
-        """Record that a batch has arrived for the peer.
+    def record_arrival(self) -> bool:
+        """Record that a batch has arrived for the peer; return True if it arrived quickly.
 
-        Returns True if, judging by the time alone, it can wait for the next batch.
+        A quick batch follows the one before closely, and the latest delivery was not long ago.
         """
         now = time.monotonic()
-        before, self._latest = self._latest, now
+        before, self._arrived_at = self._arrived_at, now
         self.arrived += 1
-        return now - before < QUICK and now - self._shown < SOON
+        return now - before < COALESCE_GAP and now - self._delivered_at < COALESCE_TIMEOUT
 
-    def show(self, shown: Iterable[tuple[m.Batch | m.SlabLent, Slab]]) -> None:
+    def deliver(self, items: Iterable[tuple[m.Batch | m.SlabLent, Slab]]) -> None:
         """Send messages about slabs.
 
         The descriptor of each new slab travels with the first byte of a piece.
         """
-        self._shown = time.monotonic()
+        self._delivered_at = time.monotonic()
         lines = []
-        for message, slab in shown:
+        for message, slab in items:
             lines.append(message.to_line())
             if message.new:
                 self._put(b"".join(lines), slab.descriptor)

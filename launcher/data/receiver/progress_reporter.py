@@ -16,11 +16,11 @@ from launcher.data.control import messages as m
 from launcher.data.control.message_fields import host_of
 
 #: Seconds between progress reports: each costs the dispatcher as much as leasing a batch.
-_PAUSE = 0.04
+_REPORT_INTERVAL = 0.04
 #: Number of arrivals and consumed batches that is reported at once: fast workers need new leases.
-_MANY = 64
+_REPORT_AT = 64
 #: Share of the memory that is reported at once when freed: there may be room for few batches.
-_MUCH = 1 / 2
+_FREED_SHARE = 1 / 2
 
 
 @dataclass
@@ -56,11 +56,11 @@ class _RunState:
 
 
 class ProgressReporter:
-    """The epoch reads of one receiver; any thread records events, and one reports them (`news`)."""
+    """The epoch reads of one receiver; any thread records events, one reports them."""
 
     def __init__(self, host: str, address: tuple[str, int], prefetch_bytes: int) -> None:
         self._host, self._address = host, address
-        self._much = _MUCH * prefetch_bytes
+        self._freed_limit = _FREED_SHARE * prefetch_bytes
         self._changed = threading.Condition()
         self._runs: dict[str, _RunState] = {}
         self._asked: dict[str, m.Describe] = {}
@@ -128,7 +128,7 @@ class ProgressReporter:
         with self._changed:
             self._send(m.Damaged(run=run, step=step, worker=worker))
 
-    def seen_taken(self, run: str, step: int, size: int) -> None:
+    def record_consumed_mark(self, run: str, step: int, size: int) -> None:
         """Record that a rank has marked a batch as consumed.
 
         It is reported with the next arrivals, or the rank may have reported it already.
@@ -136,7 +136,7 @@ class ProgressReporter:
         self._freed += size
         self._events.append((run, step, None, size))
 
-    def taken(self, run: str, steps: Iterable[int]) -> None:
+    def consumed(self, run: str, steps: Iterable[int]) -> None:
         """Record a rank's message that it has consumed batches from the loader."""
         with self._changed:
             self._apply_events()
@@ -145,7 +145,7 @@ class ProgressReporter:
                 if self._is_idle or self._is_due():
                     self._changed.notify()
 
-    def pass_on(self, report: m.Report) -> None:
+    def forward_report(self, report: m.Report) -> None:
         """Forward a rank's metrics; a restarted dispatcher receives the latest again."""
         with self._changed:
             self._reports[report.of] = report
@@ -172,7 +172,7 @@ class ProgressReporter:
         next.
         """
         with self._changed:
-            pause = self._reported_at + _PAUSE - time.monotonic()
+            pause = self._reported_at + _REPORT_INTERVAL - time.monotonic()
             self._changed.wait_for(self._is_due, max(0.0, pause))
             self._is_idle = True
             self._changed.wait_for(lambda: self._messages or self._events or self._steps)
@@ -190,7 +190,7 @@ class ProgressReporter:
 
     def _is_due(self) -> bool:
         noted = len(self._events) + self._steps
-        is_much = noted >= _MANY or self._freed >= self._much
+        is_much = noted >= _REPORT_AT or self._freed >= self._freed_limit
         return is_much or self._has_grown or bool(self._messages)
 
     def _apply_events(self) -> None:

@@ -1,9 +1,9 @@
-"""The receiver process on a train host, which receives batches and shows them to the ranks.
+"""The receiver process on a train host, which receives batches and delivers them to the ranks.
 
 `python -m launcher.data.receiver` listens for workers on TCP, and on a Unix socket for ranks and
 workers of its own host. It is a separate process because a receiving thread was measured to compete
 with the training loop for the interpreter lock. This module handles the messages; `Arrivals`
-receives the batches and a `Store` keeps them.
+receives the batches and `BatchBuffer` keeps them.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Receiver:
         """Send the events to the dispatcher as they occur."""
         while True:
             messages = self._reporter.wait_for_messages()
-            # Every arrival causes a report, so a stalled worker cannot hold batches back for long.
-            self._buffer.show_held()
+            # Every arrival causes a report, so a stalled worker cannot delay batches for long.
+            self._buffer.deliver_held()
             for message in messages:
                 self._control.send(message)
 
@@ -149,7 +149,7 @@ class Receiver:
         except ConnectionError:
             pass  # the process was killed
         except (WireError, OSError) as error:
-            emit("neighbour_dropped", why=str(error)[:120])
+            emit("local_peer_dropped", why=str(error)[:120])
         peer.end()
         for run_id in self._buffer.forget(peer):
             self._reporter.close(run_id)
@@ -158,16 +158,16 @@ class Receiver:
         if isinstance(message, m.NeedSlab):
             self._buffer.lend(peer, message)
         elif isinstance(message, m.SlabFilled):
-            self._buffer.take_filled(peer, message)
+            self._buffer.store_filled(peer, message)
         else:
             self._receive_from_rank(peer, message)
 
     def _receive_from_rank(self, rank: LocalPeer, message: m.Message) -> None:
         """Handle a rank's message, most of which the dispatcher receives too."""
         if isinstance(message, m.Consumed):
-            self._reporter.taken(message.run, message.steps)
+            self._reporter.consumed(message.run, message.steps)
         elif isinstance(message, m.Report):
-            self._reporter.pass_on(message)
+            self._reporter.forward_report(message)
         elif isinstance(message, m.OpenRun):
             self._buffer.open_run(message, rank)
             self._reporter.open(message)

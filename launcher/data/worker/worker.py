@@ -69,7 +69,7 @@ class DataWorker:
         self._leases = LeaseState(name, os.getpid())
         self._host = environment.cluster.host
         own = part.local_workers if part and self._receiver else environment.cpus
-        self._meter = WorkerCounters(cpus=own)
+        self._counters = WorkerCounters(cpus=own)
         self._leaving = False
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()  # for an early heartbeat
         self._control = Control(environment, self._leases.registration)
@@ -138,7 +138,7 @@ class DataWorker:
         try:
             self._check_served(plan.spec.dataset)
             prepare = self._maker(run, plan, step)
-            self._meter.begin()
+            self._counters.begin()
             tree, arrays = prepare()
             frame = wire.WireFrame.pack(
                 run, step, self.name, tree, arrays, checksums=self._checksums
@@ -147,10 +147,10 @@ class DataWorker:
             self._leases.finish(run, step)
             self._report(run, step, error)
             return
-        self._leases.took("prepare", self._meter.prepared())
+        self._leases.took("prepare", self._counters.prepared())
         self._outbox_has_room.acquire()
         self._outbox.put(frame)
-        self._meter.handed_over()
+        self._counters.handed_over()
 
     def _maker(self, run: str, plan: BatchPlan | ShardReaderPlan, step: int) -> Callable[[], Parts]:
         """Return the function that makes the batch.
@@ -217,7 +217,7 @@ class DataWorker:
                 if self._deliver(frame, definition[1]):
                     self._leases.took("send", time.perf_counter() - started)
                     break
-            self._meter.sent(batch.payload_bytes)
+            self._counters.sent(batch.payload_bytes)
             self._leases.finish(batch.run, batch.step)
             if self._leases.has_changes:
                 self._wake.put(None)
@@ -243,7 +243,7 @@ class DataWorker:
         return self._senders[address]
 
     def _report_metrics(self) -> None:
-        figures = self._meter.numbers()
+        figures = self._counters.numbers()
         self._control.send(
             m.Report(kind="worker", of=self._host, process=self.name, figures=figures)
         )

@@ -1,4 +1,4 @@
-"""Quick batches are shown to a rank several at a time, and none is kept from it for long."""
+"""Quick batches are delivered to a rank several at a time, and none is held back for long."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from launcher.data.memory.slabs import MARK, RETURNED, TAKEN
 from launcher.data.receiver import batch_buffer, local_peers
 from launcher.data.receiver.arrivals import Arrivals
 from launcher.data.receiver.batch_buffer import BatchBuffer
-from launcher.data.receiver.grouping import TOGETHER
-from launcher.data.receiver.local_peers import LocalPeer
+from launcher.data.receiver.local_peers import MAX_COALESCED, LocalPeer, coalesced_batches
 from launcher.data.receiver.progress_reporter import ProgressReporter
 from launcher.data.receiver.receiver import Receiver
 
@@ -135,7 +134,7 @@ def test_a_rank_is_shown_those_that_are_less_quick_in_time(
     size = len(frames) // 8
     host.worker.sendall(frames[:1])
     for number in range(7):
-        clock.now += 0.9 * local_peers.QUICK
+        clock.now += 0.9 * local_peers.COALESCE_GAP
         arrived = host.rank.arrived
         host.worker.sendall(frames[number * size + 1 : (number + 1) * size + 1])
         wait_until(lambda arrived=arrived: host.rank.arrived > arrived)
@@ -147,7 +146,7 @@ def test_slow_ones_are_shown_at_once(host: Host, clock: SimpleNamespace) -> None
     frames = host.frames(9)
     size = len(frames) // 9
     for number in range(8):
-        clock.now += 2 * local_peers.QUICK
+        clock.now += 2 * local_peers.COALESCE_GAP
         host.worker.sendall(frames[number * size + (number > 0) : (number + 1) * size + 1])
         assert host.shown(1) == [[8 + number]]  # while the next is on its way
 
@@ -203,9 +202,9 @@ def test_who_brings_a_later_one_answers_for_those_before(host: Host) -> None:
         assert host.store.store(header, slab)
         if step == 8:
             before = host.store.held("run")
-    host.store.show_last("run", before)
+    host.store.deliver_if_last("run", before)
     assert host.hears_nothing()
-    host.store.show_last("run", host.store.held("run"))
+    host.store.deliver_if_last("run", host.store.held("run"))
     assert host.shown(2) == [[8, 9]]
     assert host.store.held("run") == 0
 
@@ -215,7 +214,7 @@ def test_what_is_held_back_for_a_rank_that_dies_is_free_again(host: Host) -> Non
     assert host.hears_nothing()
     assert host.store.forget(host.rank) == ["run"]
     assert host.store.held("run") == 0
-    host.store.show_held()
+    host.store.deliver_held()
     assert host.hears_nothing()
     host.end()
     assert host.store.metrics()["held"] == 0
@@ -225,7 +224,7 @@ def test_what_is_held_back_for_a_run_that_is_closed_is_free_again(host: Host) ->
     host.worker.sendall(host.frames(2)[:-1])
     assert host.hears_nothing()
     host.store.close_run("run")
-    host.store.show_held()
+    host.store.deliver_held()
     assert host.hears_nothing()
     host.end()
     assert host.store.metrics()["held"] == 0
@@ -242,13 +241,20 @@ def test_second_copies_of_what_is_held_back_are_not_wanted(host: Host, in_order:
     assert host.hears_nothing()
     assert not host.store.store(header, second)
     assert host.store.take(header) is None
-    host.store.show_held()
+    host.store.deliver_held()
     assert host.shown(1) == [[0]]
     assert host.store.take(header) is None
 
 
+@pytest.mark.parametrize(
+    ("size", "count"), [(1 << 16, 12), (1 << 20, 12), (2 << 20, 6), (5 << 20, 2), (8 << 20, 2)]
+)
+def test_small_batches_are_coalesced_up_to_12_mib(size: int, count: int) -> None:
+    assert coalesced_batches(size) == count
+
+
 def test_large_batches_are_shown_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_buffer, "_SMALL", (1 << 16) - 1)
+    monkeypatch.setattr(batch_buffer, "_MAX_COALESCED_SIZE", (1 << 16) - 1)
     assert host.sends(3) == [[8], [9], [10]]
 
 
@@ -289,10 +295,10 @@ def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:
             filled = m.SlabFilled(
                 run="run", step=step, slab=next(iter(local.lent)), size=100, content=10, worker="w"
             )
-            host.store.take_filled(local, filled)
+            host.store.store_filled(local, filled)
             assert host.shown(1) == [[step]]
 
 
 def test_a_rank_waits_longer_than_batches_are_held_back() -> None:
-    assert service._SAY_WHEN_STARVED >= local_peers.QUICK + local_peers.SOON
-    assert service.TOGETHER is TOGETHER
+    assert service._REPORT_WHEN_STARVED >= local_peers.COALESCE_GAP + local_peers.COALESCE_TIMEOUT
+    assert service.MAX_COALESCED is MAX_COALESCED
