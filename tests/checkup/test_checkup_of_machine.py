@@ -11,7 +11,6 @@ from click.testing import CliRunner
 import launcher
 from launcher.client.cli import main
 from launcher.client.doctor import (
-    isolation_checks,
     job_file_checks,
     machine_checks,
     package_checks,
@@ -84,7 +83,7 @@ def test_with_cloud_the_lines_of_aws_count(offline, job):
 
 def of_job(path, *, cloud=False):
     spec, unreadable = job_file_checks.read(path, ())
-    return unreadable or job_file_checks.judge(
+    return unreadable or job_file_checks.check_job(
         path, spec, AwsSession if cloud else LocalSession, offline=cloud
     )
 
@@ -234,7 +233,7 @@ def test_torch_is_not_imported_by_the_side_that_asks(offline):
         [
             sys.executable,
             "-c",
-            "import sys\nfrom launcher.client.doctor.examination import examine\nexamine(None)\n"
+            "import sys\nfrom launcher.client.doctor.checkup import run_checks\nrun_checks(None)\n"
             "print('torch' in sys.modules, 'numpy' in sys.modules)",
         ],
         capture_output=True,
@@ -253,7 +252,7 @@ def test_every_isolation_is_there_and_process_works():
 
 def test_a_machine_without_bubblewrap(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    by_subject = {finding.subject: finding for finding in isolation_checks.check()}
+    by_subject = {finding.subject: finding for finding in machine_checks.check_isolations()}
     assert by_subject["isolation process"].level is Level.OK
     sandbox = by_subject["isolation sandbox"]
     assert sandbox.level is Level.WARNING

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.client.doctor import bucket_checks, network_checks
-from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import Level
 from launcher.client.spec import JobSpec
 
@@ -32,7 +32,7 @@ def test_each_bucket_is_looked_at_once(aws):
     assert there.level is Level.OK
     assert "my-bucket" in there.what
     assert absent.level is Level.PROBLEM
-    assert absent.what == "there is no bucket absent-bucket (inputs.b)"
+    assert absent.what == "the bucket absent-bucket (inputs.b) does not exist"
 
 
 def test_a_bucket_of_another_region(aws):

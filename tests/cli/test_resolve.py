@@ -55,8 +55,8 @@ def test_what_is_wrong_on_aws_is_told_beside_the_request(terminal, account):
         "run", terminal.write(job=JOB), "--dry-run", "--resolve", "--set", "output_path=s3://absent"
     )
     assert result.exit_code == 2
-    assert "there is no bucket absent (output_path)" in result.stderr
-    assert "is not there (ImageNotFoundException" in result.stderr
+    assert "the bucket absent (output_path) does not exist" in result.stderr
+    assert "does not exist (ImageNotFoundException" in result.stderr
     assert json.loads(result.stdout)["OutputDataConfig"]["S3OutputPath"] == "s3://absent"
     assert account() == before
 

@@ -82,7 +82,7 @@ def test_it_is_converted_from_a_dictionary_as_sdk_v2_writes_one() -> None:
 @pytest.mark.usefixtures("installed")
 def test_its_programs_are_looked_for() -> None:
     *_, found = package_checks.check(JobSpec.from_yaml(JOB))
-    assert found.what == "not on PATH, and the job's distribution is ring"
+    assert found.what == "not on PATH, but the job's distribution ring needs it"
     assert found.fix == "install ringrun"
 
 

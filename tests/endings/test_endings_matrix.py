@@ -169,7 +169,7 @@ CELLS = [
         cause="SIGKILL",
         who="launcher",
         play=partial(signalled, number=KILL, who="launcher"),
-        reason=r"the local platform process was lost \(killed by SIGKILL\)",
+        reason=r"the local platform process died \(killed by SIGKILL\)",
         is_slow=False,
     ),
     *(
@@ -203,7 +203,7 @@ CELLS = [
         cause="disk full",
         who="launcher",
         play=with_a_full_output,
-        reason="the results cannot be written to file://.*: No space left on device: make room",
+        reason="cannot write the results to file://.*: No space left on device: free space",
     ),
     *in_ranks(
         "hang",

@@ -49,7 +49,7 @@ def test_ctrl_c_ends_it_and_leaves_its_jobs(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "Serving" in talk
     assert "CreateTrainingJob us-east-1 goes-on\n" in talk
-    assert "Jobs that run go on; the same command serves them again." in talk
+    assert "Running jobs continue; start it again to serve them." in talk
     assert "Traceback" not in talk
     local = LocalSession(tmp_path)
     assert local.describe_training_job(TrainingJobName="goes-on")["SecondaryStatus"] == "Training"

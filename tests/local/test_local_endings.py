@@ -244,7 +244,7 @@ def test_a_platform_process_that_is_killed_fails_the_job(bench: Bench, hears: bo
     wait_until(lambda: '"Failed"' in (bench.job_folder() / "status.json").read_text())
     description = bench.end_of()
     assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Failed"
-    assert "the local platform process was lost (killed by SIGKILL)" in description["FailureReason"]
+    assert "the local platform process died (killed by SIGKILL)" in description["FailureReason"]
     assert not scratch.exists()
     assert bench.describe() == description
 
@@ -334,7 +334,7 @@ def test_a_job_whose_lock_is_gone_does_not_hide_the_others(plain_bench: Bench) -
     lock = plain_bench.job_folder("bad") / "lock"
     lock.rename(lock.with_name("other"))
     listed = plain_bench.session.list_training_jobs()["TrainingJobSummaries"]
-    with pytest.raises(PlatformError, match="nobody can say whether job 'bad' runs"):
+    with pytest.raises(PlatformError, match="cannot determine whether job 'bad' is running"):
         plain_bench.describe("bad")
     lock.with_name("other").rename(lock)
 
@@ -365,5 +365,5 @@ def test_output_that_cannot_be_written(plain_bench: Bench) -> None:
 
     description = plain_bench.run(f"(ml / 'model/weights').write_text('w'); {file}")
     assert description["TrainingJobStatus"] == "Failed"
-    assert "the results cannot be written to file://" in description["FailureReason"]
-    assert "make room there, or give another output_path" in description["FailureReason"]
+    assert "cannot write the results to file://" in description["FailureReason"]
+    assert "free space there, or use another output_path" in description["FailureReason"]

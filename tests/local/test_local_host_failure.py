@@ -35,7 +35,7 @@ def test_a_tolerated_host_is_noted_and_the_others_go_on(tolerant: Bench) -> None
     request["AlgorithmSpecification"]["ContainerArguments"] = ["/opt/ml/input/data/code/go"]
     tolerant.session.create_training_job(**request)
     assert wait_until(lambda: tolerant.describe()["LocalNotes"]) == [
-        "host algo-1 (data) was lost (exit code 3); the others go on, since host_failure is "
+        "host algo-1 (data) was lost (exit code 3); the others continue, since host_failure is "
         "'tolerate'"
     ]
     go.touch()
@@ -75,6 +75,8 @@ def test_the_reason_is_of_the_group_that_was_lost_and_not_of_a_tolerated_host(
 
 
 def test_an_unknown_word_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(PlatformError, match="'ignore' is not known: use 'fail' or 'tolerate'"):
+    with pytest.raises(
+        PlatformError, match="unknown host_failure 'ignore': use 'fail' or 'tolerate'"
+    ):
         LocalSession(tmp_path / "home", host_failure="ignore")
     assert not (tmp_path / "home").exists()

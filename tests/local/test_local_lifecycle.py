@@ -112,7 +112,7 @@ def test_a_caller_in_a_folder_with_a_launcher_of_its_own(
 def test_a_name_is_used_once(plain_bench: Bench) -> None:
     first = plain_bench.run('print("first")')
 
-    with pytest.raises(PlatformError, match="'job' was used before"):
+    with pytest.raises(PlatformError, match="'job' was already used"):
         plain_bench.start('print("second")')
     assert plain_bench.describe() == first
     assert plain_bench.lines() == {"algo-1": ["first"]}

@@ -46,7 +46,7 @@ def test_the_first_host_wins_a_conflict_and_the_job_says_so(bench: Bench) -> Non
 
     assert archives(bench) == {"model.tar.gz": {"weights": "algo-1"}}
     assert description["LocalNotes"][0] == (
-        "model.tar.gz has weights of algo-1; that of algo-2 differs and was left out"
+        "model.tar.gz has weights of algo-1; that of algo-2 differs and was dropped"
     )
     assert len(description["LocalNotes"]) == 10
     assert description["LocalNotes"][0] in (bench.job_folder() / "platform.log").read_text()
@@ -206,7 +206,7 @@ def test_a_regex_that_takes_for_ever_is_given_up_and_the_job_goes_on(plain_bench
     description = plain_bench.end_of()
     assert description["TrainingJobStatus"] == "Completed"
     assert [metric["MetricName"] for metric in description["FinalMetricDataList"]] == ["loss"]
-    assert any("the metric 'acc' is not read any more" in n for n in description["LocalNotes"])
+    assert any("the metric 'acc' is no longer read" in n for n in description["LocalNotes"])
 
 
 @pytest.mark.parametrize(
@@ -219,5 +219,5 @@ def test_a_damaged_job_does_not_hide_the_others(plain_bench: Bench, damage: str)
     (plain_bench.job_folder("bad") / "status.json").write_text(damage)
     listed = plain_bench.session.list_training_jobs()["TrainingJobSummaries"]
     assert [job["TrainingJobName"] for job in listed] == ["good"]
-    with pytest.raises(PlatformError, match=r"the description of job 'bad' cannot be read"):
+    with pytest.raises(PlatformError, match=r"cannot read the description of job 'bad'"):
         plain_bench.session.describe_training_job(TrainingJobName="bad")

@@ -184,7 +184,7 @@ def test_objects_that_no_folder_can_hold(
     description = plain_s3_bench.run("pass", channels=[channel("x", "s3://bucket/odd/")])
 
     assert description["TrainingJobStatus"] == "Failed"
-    assert "would be the same file as another object" in description["FailureReason"]
+    assert "has the same file name as another object" in description["FailureReason"]
 
 
 def test_results_wait_for_an_s3_that_was_away(plain_s3_bench: Bench, cloud: Cloud) -> None:
@@ -212,7 +212,7 @@ def test_results_that_s3_refuses_are_kept_here(plain_s3_bench: Bench, cloud: Clo
     assert description["TrainingJobStatus"] == "Failed"
     archive = plain_s3_bench.job_folder() / "unsent/results/model.tar.gz"
     assert "NoSuchBucket" in description["FailureReason"]
-    assert f"what was to go there is at {archive}" in description["FailureReason"]
+    assert f"the file is kept at {archive}" in description["FailureReason"]
     assert in_archive(archive.read_bytes()) == {"weights": "w"}
 
 

@@ -147,4 +147,4 @@ def test_without_bubblewrap_a_job_says_that_its_hosts_are_plain_processes(
     bench.run("print('hello')")
     description = bench.end_of()
     assert description["LocalIsolation"] == "process"
-    assert "there is no bwrap on PATH" in description["LocalNotes"][0]
+    assert "bwrap is not on PATH" in description["LocalNotes"][0]

@@ -208,7 +208,7 @@ def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
     plain_s3_bench.session.create_training_job(**asked(plain_s3_bench))
     description = plain_s3_bench.end_of()
     assert description["TrainingJobStatus"] == "Failed"
-    assert description["FailureReason"].startswith("ClientError: the script cannot be downloaded: ")
+    assert description["FailureReason"].startswith("ClientError: cannot download the script: ")
     assert SOURCE in description["FailureReason"]
 
 

@@ -192,7 +192,7 @@ def test_checkpoints_that_cannot_be_kept_fail_the_job(plain_bench: Bench) -> Non
     )
 
     assert description["TrainingJobStatus"] == "Failed"
-    assert "the checkpoints cannot be written to file://" in description["FailureReason"]
+    assert "cannot write checkpoints to file://" in description["FailureReason"]
 
 
 def test_one_bad_checkpoint_costs_neither_the_others_nor_the_model(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan, plan_job
-from launcher.client.planning.plan_text import plan_text
+from launcher.client.planning.plan_formats import plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.aws import AwsSession
 from launcher.client.sessions.local import LocalSession
@@ -50,9 +50,9 @@ def test_a_plan_of_two_groups_reads_so() -> None:
         "train_group  train  ml.g5.12xlarge      1    48  4 x A10G   $7.09  $28.36\n"
         "total                                   3                  $10.76  $43.05\n"
         "\n"
-        "Estimate max $ is reached after 4h00m (max_run); storage and traffic are not in it\n"
+        "Estimate max $ is reached after 4h00m (max_run); storage and traffic are not included\n"
         "Prices   us-east-1 on-demand prices of November 2026; eu-west-1 differs\n"
-        "Spot     costs less than this; how much less is known afterwards\n"
+        "Spot     costs less than this; the saving is known after the job\n"
         "Region   eu-west-1, account 111122223333\n"
         "Image    image:1\n"
         "Code     s3://bucket/code/digits-1/code/\n"
@@ -158,7 +158,7 @@ def test_a_ceiling_cannot_be_kept_when_a_price_is_unknown_until_the_user_brings_
     home: Path,
 ) -> None:
     dear = {"instance_groups": (), "instance_type": "ml.p4d.24xlarge", "instance_count": 1}
-    with pytest.raises(SpecError, match=r"the price of ml\.p4d\.24xlarge is not known"):
+    with pytest.raises(SpecError, match=r"the price of ml\.p4d\.24xlarge is unknown"):
         enforce_max_cost(plan(**dear), 1e9, "--max-cost")
 
     (home / "prices.csv").write_text("instance_type,price_per_hour\nml.p4d.24xlarge,25\n")

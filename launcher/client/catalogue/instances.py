@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import functools
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-from launcher.client.catalogue.instance_table import read_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +63,18 @@ def instance_types() -> Mapping[str, InstanceType]:
     file = importlib.resources.files("launcher.client.catalogue") / "instances.csv"
     rows = read_table(file.read_text(encoding="utf-8"))
     return {row["instance_type"]: _read(row) for _, row in rows}
+
+
+def read_table(text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield each row of a CSV file with its line number; skip comment lines, which start with #."""
+    numbered = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+    rows = csv.DictReader((line for _, line in numbered), restval="")
+    for (number, _), row in zip(numbered[1:], rows, strict=False):
+        yield number, {name.strip(): cell.strip() for name, cell in row.items() if name}
 
 
 def _read(row: Mapping[str, str]) -> InstanceType:

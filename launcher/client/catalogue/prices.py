@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launcher.client.catalogue.instance_table import read_table
+from launcher.client.catalogue.instances import read_table
 from launcher.errors import Problem, SpecError
 
 #: Path of the user's own file; if unset, prices.csv in the folder of Launcher's jobs is read.
@@ -74,9 +74,9 @@ def own_file() -> Path:
 
 
 def price_fix(instance_type: str) -> str:
-    """Return the instruction for adding the price of an instance type."""
+    """Return the fix for an unknown price: how to add it."""
     return (
-        f'write the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '
+        f'add the lines "instance_type,price_per_hour" and "{instance_type},DOLLARS" to '
         f"{own_file()}"
     )
 
@@ -102,10 +102,10 @@ def _problems(file: Path, number: int, row: Mapping[str, str]) -> Iterator[Probl
     where = f"{file}:{number}"
     if missing := [column for column in _COLUMNS if not row.get(column)]:
         yield Problem(
-            what=f"a price has no {' and no '.join(missing)}",
+            what=f"a price lacks {' and '.join(missing)}",
             where=where,
-            fix="write a first line instance_type,price_per_hour,region and a value for the first "
-            "two in each line; the region may be left empty",
+            fix="start with the line instance_type,price_per_hour,region and fill the first two "
+            "columns of each line; the region may be empty",
         )
     elif not _is_price(row["price_per_hour"]):
         yield Problem(
@@ -124,7 +124,7 @@ def _is_price(text: str) -> bool:
 
 def _unreadable(file: Path, error: Exception) -> Problem:
     return Problem(
-        what=f"your file of prices cannot be read: {error}",
+        what=f"cannot read your price file: {error}",
         where=str(file),
-        fix=f"mend it, or unset {PRICES_VARIABLE}",
+        fix=f"correct it, or unset {PRICES_VARIABLE}",
     )

@@ -14,7 +14,7 @@ import click
 from launcher.client.cli.verb_output import print_message
 from launcher.client.planning.cost_limit import enforce_max_cost
 from launcher.client.planning.cost_plan import CostPlan
-from launcher.client.planning.plan_text import plan_text
+from launcher.client.planning.plan_formats import plan_text
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from launcher.client.cli.check_output import rows
 from launcher.client.cli.shared_options import changes_option
 from launcher.client.cli.verb_output import print_json, with_output_option
 from launcher.client.doctor.check_result import CheckSection, Checkup
-from launcher.client.doctor.examination import examine
+from launcher.client.doctor.checkup import run_checks
 
 
 @click.command()
@@ -33,7 +33,7 @@ def check(job_file: Path | None, cloud: bool, changes: tuple[str, ...], output: 
     The exit code is 0 when a job (JOB_FILE, if given) can run on this machine, or with --cloud on
     AWS; else 2.
     """
-    checkup = examine(job_file, changes, cloud=cloud)
+    checkup = run_checks(job_file, changes, cloud=cloud)
     if output == "json":
         findings = [dataclasses.asdict(finding) for finding in checkup.findings]
         print_json({"findings": findings, "exit_code": checkup.exit_code})

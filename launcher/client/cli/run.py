@@ -12,7 +12,7 @@ from launcher.client.cli.send_job import JobSender
 from launcher.client.cli.session_options import session_of_run_option
 from launcher.client.cli.shared_options import dry_run_options, job_file_options, local_host_options
 from launcher.client.cli.verb_output import print_json, with_output_option
-from launcher.client.doctor.examination import check_aws
+from launcher.client.doctor.checkup import check_aws
 from launcher.client.request.prepared import redacted
 from launcher.client.sessions.job_location import new_job_name
 from launcher.client.sessions.registry import open_session

@@ -1,4 +1,4 @@
-"""Checks of what works here and what does not, each with a fix; nothing is created, here or on AWS.
+"""Checks of this machine, of AWS, and of a job file, each finding with a fix.
 
-The three parts: this machine, AWS as far as it is visible from here, and a job file.
+Nothing is created, neither on this machine nor on AWS.
 """

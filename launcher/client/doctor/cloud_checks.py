@@ -1,4 +1,4 @@
-"""AWS as far as it is visible from here: first our identity, then what the job needs."""
+"""Checks of AWS: first the caller's identity, then the resources that the job needs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from launcher.client.doctor import (
     quota_checks,
     role_checks,
 )
-from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_translation import translated
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused, Unreachable
 
-#: For the first answer. A silent DNS resolver blocks longer than boto's own timeouts.
+#: For the first response. An unresponsive DNS resolver blocks longer than boto's own timeouts.
 _FIRST_CONTACT_SECONDS = 10
 
 
 def check(spec: JobSpec | None, *, use_instance_role: bool) -> Iterator[CheckResult]:
-    """Check region and credentials; if they work, also what the job names, and its quotas."""
+    """Check region and credentials; if they work, also the job's resources and quotas."""
     connection = Connection(use_instance_role=use_instance_role)
     try:
         yield _region(connection)
@@ -33,7 +33,7 @@ def check(spec: JobSpec | None, *, use_instance_role: bool) -> Iterator[CheckRes
             return
         caller = _caller(connection)
     except CloudError as error:
-        yield _no_answer(error)
+        yield _no_response(error)
         return
     yield _finding("credentials", Level.OK, caller)
     yield role_checks.check(connection, spec.role if spec else None, caller)
@@ -58,53 +58,53 @@ def _region(connection: Connection) -> CheckResult:
 
 
 def _caller(connection: Connection) -> str:
-    """Return our own ARN; raise Unreachable if AWS does not answer in time."""
-    answers: queue.Queue[str | CloudError] = queue.Queue()
+    """Return the caller's ARN; raise Unreachable if AWS does not respond in time."""
+    results: queue.Queue[str | CloudError] = queue.Queue()
 
-    def ask() -> None:
+    def call() -> None:
         try:
             with translated():
                 identity = connection.client("sts").get_caller_identity()
         except CloudError as error:
-            answers.put(error)
+            results.put(error)
         else:
-            answers.put(str(identity["Arn"]))
+            results.put(str(identity["Arn"]))
 
-    threading.Thread(target=ask, daemon=True).start()
+    threading.Thread(target=call, daemon=True).start()
     try:
-        answer = answers.get(timeout=_FIRST_CONTACT_SECONDS)
+        response = results.get(timeout=_FIRST_CONTACT_SECONDS)
     except queue.Empty:
-        raise Unreachable(f"no answer within {_FIRST_CONTACT_SECONDS} s") from None
-    if isinstance(answer, CloudError):
-        raise answer
-    return answer
+        raise Unreachable(f"no response within {_FIRST_CONTACT_SECONDS} s") from None
+    if isinstance(response, CloudError):
+        raise response
+    return response
 
 
 def _no_credentials(use_instance_role: bool) -> CheckResult:
-    unasked = (
-        "" if use_instance_role else " (an instance's own role was not asked for: --cloud does)"
+    note = (
+        "" if use_instance_role else " (the role of an EC2 instance is looked up only with --cloud)"
     )
     return _finding(
         "credentials",
         Level.PROBLEM,
-        f"there are none{unasked}",
+        f"none were found{note}",
         "run `aws configure` or `aws sso login`, or set AWS_PROFILE",
     )
 
 
-def _no_answer(error: CloudError) -> CheckResult:
+def _no_response(error: CloudError) -> CheckResult:
     if isinstance(error, Refused):
         return _finding(
             "credentials",
             Level.PROBLEM,
-            f"AWS does not accept them ({error.headline})",
+            f"AWS rejects them ({error.headline})",
             "renew them: `aws sso login`, or new keys with `aws configure`",
         )
     return _finding(
         "credentials",
         Level.PROBLEM,
-        f"AWS cannot be asked who they belong to: {error.headline}",
-        "check the network, the proxy, and what ~/.aws says",
+        f"they cannot be verified: {error.headline}",
+        "check the network, the proxy, and the files in ~/.aws",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_translation import translated
 from launcher.errors import CloudError, Refused
@@ -17,48 +17,48 @@ _ECR = re.compile(
 
 
 def check(connection: Connection, uri: str) -> CheckResult:
-    """Check that the image exists; only ECR can be asked."""
-    place = _ECR.fullmatch(uri)
-    if place is None:
-        return _finding(
-            Level.WARNING, f"{uri} cannot be seen from here: it is not in ECR, and is not asked for"
-        )
+    """Check that the image exists; other registries than ECR are not checked."""
+    match = _ECR.fullmatch(uri)
+    if match is None:
+        return _finding(Level.WARNING, f"{uri} is not checked: it is not in ECR")
     try:
         with translated():
-            answer = connection.client("ecr", place["region"]).describe_images(
-                registryId=place["account"],
-                repositoryName=place["repository"],
-                imageIds=[_id(place)],
+            response = connection.client("ecr", match["region"]).describe_images(
+                registryId=match["account"],
+                repositoryName=match["repository"],
+                imageIds=[_id(match)],
             )
     except Refused as error:
-        return _not_seen(uri, error)
+        return _not_visible(uri, error)
     except CloudError as error:
-        return _finding(Level.WARNING, f"{uri} cannot be seen from here: {error.headline}")
-    return _judged(connection, uri, place["region"], answer["imageDetails"][0])
+        return _finding(Level.WARNING, f"{uri} cannot be checked from here: {error.headline}")
+    return _check_region(connection, uri, match["region"], response["imageDetails"][0])
 
 
-def _id(place: re.Match[str]) -> dict[str, str]:
-    if place["digest"]:
-        return {"imageDigest": place["digest"]}
-    return {"imageTag": place["tag"] or "latest"}
+def _id(match: re.Match[str]) -> dict[str, str]:
+    if match["digest"]:
+        return {"imageDigest": match["digest"]}
+    return {"imageTag": match["tag"] or "latest"}
 
 
-def _not_seen(uri: str, error: Refused) -> CheckResult:
+def _not_visible(uri: str, error: Refused) -> CheckResult:
     if error.code in ("RepositoryNotFoundException", "ImageNotFoundException"):
         return _finding(
             Level.PROBLEM,
-            f"{uri} is not there ({error.headline})",
+            f"{uri} does not exist ({error.headline})",
             "push it, or correct image_uri: account, region, repository and tag",
         )
-    return _finding(Level.WARNING, f"{uri} cannot be seen from here ({error.headline})")
+    return _finding(Level.WARNING, f"{uri} cannot be checked from here ({error.headline})")
 
 
-def _judged(connection: Connection, uri: str, region: str, details: dict[str, Any]) -> CheckResult:
+def _check_region(
+    connection: Connection, uri: str, region: str, details: dict[str, Any]
+) -> CheckResult:
     if connection.region not in (None, region):
         return _finding(
             Level.WARNING,
-            f"{uri} is in {region}, and your region is {connection.region}",
-            "use an image of the region in which the job runs",
+            f"{uri} is in {region}, but your region is {connection.region}",
+            "use an image in the region of the job",
         )
     size = details.get("imageSizeInBytes", 0) / 2**30
     return _finding(Level.OK, f"{uri}, {size:.1f} GiB compressed")

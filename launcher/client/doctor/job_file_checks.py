@@ -1,4 +1,4 @@
-"""The job file, checked against every rule and against the platform where it is to run."""
+"""Checks of the job file against every rule, and against the platform of the job."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequen
         return None, _problems(job_file, error.problems)
 
 
-def judge(
+def check_job(
     job_file: Path,
     spec: JobSpec,
     find_session: Callable[[], PlatformSession],
     *,
     offline: bool = False,
 ) -> Sequence[CheckResult]:
-    """Return the findings about a job that a session is to run.
+    """Return the findings about a job.
 
     offline: the session is SageMaker's, which cannot be asked now.
     """
@@ -39,7 +39,7 @@ def judge(
         return _problems(job_file, error.problems)
     except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
-    fine = _finding(job_file, Level.OK, f"keeps every rule; {_size(spec)}")
+    fine = _finding(job_file, Level.OK, f"valid; {_size(spec)}")
     return [fine, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
 
 

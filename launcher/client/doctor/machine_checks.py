@@ -1,13 +1,15 @@
-"""This machine: its Python, and the folder where jobs are kept."""
+"""Checks of this machine: its Python, the folder of local jobs, and the isolations that work."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.local.atomic_files import nearest_existing, write_obstacle
+from launcher.client.sessions.local.isolation import Isolation, obstacles
 from launcher.client.sessions.local.storage_folder import ROOT_VARIABLE, default_root
 
 #: Required by pyproject.toml, and in a job's image too.
@@ -16,6 +18,17 @@ _GIB = 1 << 30
 #: Below the first, a job's logs hardly fit; below the second, a sizeable checkpoint does not.
 _LEAST_BYTES = _GIB // 10
 _COMFORTABLE_BYTES = 2 * _GIB
+_PROPERTIES = {
+    Isolation.PROCESS: "works: hosts have folders and addresses of their own",
+    Isolation.SANDBOX: "works: hosts also have their own /opt/ml, host name and processes",
+    Isolation.NETWORK: "works: hosts also have a network of their own",
+}
+_FIXES = {
+    Isolation.SANDBOX: "install bubblewrap (apt-get install bubblewrap), and allow unprivileged "
+    "user namespaces",
+    Isolation.NETWORK: "install bubblewrap, iproute2 and util-linux (apt-get install bubblewrap "
+    "iproute2 util-linux), and allow unprivileged user namespaces",
+}
 
 
 def check_python(version: tuple[int, int] = sys.version_info[:2]) -> CheckResult:
@@ -34,20 +47,44 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> CheckResult
 def check_home() -> CheckResult:
     """Check that the folder of local jobs has space and is writable."""
     home = default_root().absolute()
-    elsewhere = f"let {ROOT_VARIABLE} name another folder"
+    other_folder = f"set {ROOT_VARIABLE} to another folder"
     if obstacle := write_obstacle(home):
-        return _home(Level.PROBLEM, obstacle, elsewhere)
+        return _home(Level.PROBLEM, obstacle, other_folder)
     free = shutil.disk_usage(nearest_existing(home)).free
     what = f"{home}, {free / _GIB:.1f} GiB free"
-    mend = f"make space (old jobs are in {home / 'jobs'}), or {elsewhere}"
+    fix = f"free space (old jobs are in {home / 'jobs'}), or {other_folder}"
     if free < _LEAST_BYTES:
-        return _home(Level.PROBLEM, what, mend)
+        return _home(Level.PROBLEM, what, fix)
     if free < _COMFORTABLE_BYTES:
-        return _home(Level.WARNING, what, mend)
+        return _home(Level.WARNING, what, fix)
     return _home(Level.OK, what)
 
 
 def _home(level: Level, what: str, fix: str | None = None) -> CheckResult:
     return CheckResult(
         part=CheckSection.MACHINE, subject="job folder", level=level, what=what, fix=fix
+    )
+
+
+def check_isolations() -> Iterator[CheckResult]:
+    """Yield a finding for each isolation; a broken one is a warning if another one works."""
+    if not sys.platform.startswith("linux"):
+        what = f"local jobs need Linux, but this is {sys.platform}"
+        yield CheckResult(
+            part=CheckSection.MACHINE, subject="isolation", level=Level.PROBLEM, what=what
+        )
+        return
+    found = obstacles()
+    none_works = all(found.values())
+    for isolation, obstacle in found.items():
+        yield _isolation(isolation, obstacle, Level.PROBLEM if none_works else Level.WARNING)
+
+
+def _isolation(isolation: Isolation, obstacle: str | None, level: Level) -> CheckResult:
+    return CheckResult(
+        part=CheckSection.MACHINE,
+        subject=f"isolation {isolation.value}",
+        level=level if obstacle else Level.OK,
+        what=f"does not work: {obstacle}" if obstacle else _PROPERTIES[isolation],
+        fix=_FIXES.get(isolation) if obstacle else None,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_translation import translated
 from launcher.client.spec import JobSpec
@@ -44,11 +44,11 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
         yield _refused(error)
         return
     except CloudError as error:
-        yield _finding(Level.WARNING, f"it cannot be seen from here: {error.headline}")
+        yield _finding(Level.WARNING, f"cannot be checked from here: {error.headline}")
         return
-    found = [*_of_several_vpcs(network)]
+    found = [*_vpc_findings(network)]
     if sum(group.instance_count for group in spec.groups) > 1 and not found:
-        found = [*_that_stop_hosts(network)]
+        found = [*_traffic_findings(network)]
     yield from found or [_finding(Level.OK, _summary(network))]
 
 
@@ -71,22 +71,22 @@ def _refused(error: Refused) -> CheckResult:
     if str(error.code).endswith((".NotFound", "ID.Malformed", "Id.Malformed")):
         fix = "correct subnets and security_group_ids: ids of the job's region"
         return _finding(Level.PROBLEM, error.headline, fix)
-    return _finding(Level.WARNING, f"it cannot be seen from here ({error.headline})")
+    return _finding(Level.WARNING, f"cannot be checked from here ({error.headline})")
 
 
-def _of_several_vpcs(network: _Network) -> Iterator[CheckResult]:
+def _vpc_findings(network: _Network) -> Iterator[CheckResult]:
     places = {item["SubnetId"]: item["VpcId"] for item in network.subnets}
     places |= {item["GroupId"]: item["VpcId"] for item in network.groups}
     if len(set(places.values())) > 1:
-        told = ", ".join(f"{name} in {vpc}" for name, vpc in places.items())
+        placement = ", ".join(f"{name} in {vpc}" for name, vpc in places.items())
         yield _finding(
             Level.PROBLEM,
-            f"the job's network is not of one VPC: {told}",
+            f"the job's network is not in one VPC: {placement}",
             "use subnets and security groups of the same VPC",
         )
 
 
-def _that_stop_hosts(network: _Network) -> Iterator[CheckResult]:
+def _traffic_findings(network: _Network) -> Iterator[CheckResult]:
     own = {group["GroupId"] for group in network.groups}
     blocks = [ipaddress.IPv4Network(subnet["CidrBlock"]) for subnet in network.subnets]
     for direction, (way, other, rule) in _DIRECTIONS.items():
@@ -95,8 +95,8 @@ def _that_stop_hosts(network: _Network) -> Iterator[CheckResult]:
             named = ", ".join(sorted(own))
             yield _finding(
                 Level.PROBLEM,
-                f"{named}: no rule lets traffic {way} a host {other} the other hosts of the job, "
-                "which would wait for each other",
+                f"{named}: no rule allows traffic {way} a host {other} the other hosts of the job, "
+                "so they would wait for each other forever",
                 f"add an {rule} rule to {min(own)}: all traffic {other} {min(own)} itself",
             )
 
@@ -120,7 +120,7 @@ def _covers(
 
 def _summary(network: _Network) -> str:
     (vpc,) = {item["VpcId"] for item in network.subnets}
-    return f"{vpc}: {len(network.subnets)} subnets, and hosts reach each other"
+    return f"{vpc}: {len(network.subnets)} subnets, and the hosts can reach each other"
 
 
 def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:

@@ -16,8 +16,8 @@ from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.spec import JobSpec
 
 #: torch takes seconds to import, and many more from a cold disk.
-_PATIENCE_SECONDS = 120
-_ASK_TORCH = """\
+_TIMEOUT_SECONDS = 120
+_TORCH_PROGRAM = """\
 import json, torch
 count = torch.cuda.device_count()
 names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
@@ -48,14 +48,14 @@ def _needs_torch(spec: JobSpec | None) -> bool:
 
 def _imported(version: str, *, is_needed: bool) -> CheckResult:
     """Import the torch that is installed, and ask it for its devices."""
-    seen = _ask(_ASK_TORCH)
+    seen = _run_python(_TORCH_PROGRAM)
     if isinstance(seen, str):
         return CheckResult(
             part=CheckSection.MACHINE,
             subject="torch",
             level=Level.PROBLEM if is_needed else Level.WARNING,
-            what=f"{version} is installed and cannot be imported: {seen}",
-            fix=f"install it anew: {sys.executable} -m pip install --force-reinstall torch",
+            what=f"{version} is installed but cannot be imported: {seen}",
+            fix=f"reinstall it: {sys.executable} -m pip install --force-reinstall torch",
         )
     devices = f"{seen['count']} CUDA devices ({', '.join(seen['names'])})"
     what = f"{version}, {devices if seen['count'] else 'no CUDA device: ranks use the CPUs'}"
@@ -65,7 +65,7 @@ def _imported(version: str, *, is_needed: bool) -> CheckResult:
 def _installed(package: str, user: str, *, is_needed: bool) -> CheckResult:
     version = _version(package)
     if version is None:
-        return _absent(package, user, is_needed=is_needed)
+        return _not_installed(package, user, is_needed=is_needed)
     return CheckResult(part=CheckSection.MACHINE, subject=package, level=Level.OK, what=version)
 
 
@@ -75,17 +75,17 @@ def _program(program: str, fix: str, distribution: str) -> CheckResult:
         part=CheckSection.MACHINE,
         subject=program,
         level=Level.OK if path else Level.PROBLEM,
-        what=path or f"not on PATH, and the job's distribution is {distribution}",
+        what=path or f"not on PATH, but the job's distribution {distribution} needs it",
         fix=None if path else fix,
     )
 
 
-def _absent(package: str, user: str, *, is_needed: bool) -> CheckResult:
+def _not_installed(package: str, user: str, *, is_needed: bool) -> CheckResult:
     return CheckResult(
         part=CheckSection.MACHINE,
         subject=package,
         level=Level.PROBLEM if is_needed else Level.WARNING,
-        what=f"it is not installed for {sys.executable}; {user} needs it",
+        what=f"not installed for {sys.executable}; {user} needs it",
         fix="install torch and numpy (the extra 'torch' of hetero-launcher)",
     )
 
@@ -99,7 +99,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _ask(program: str) -> Any:
+def _run_python(program: str) -> Any:
     """Return the JSON that a Python like the hosts' prints, or its last line of error as text."""
     try:
         run = subprocess.run(
@@ -108,11 +108,11 @@ def _ask(program: str) -> Any:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"nothing happened for {_PATIENCE_SECONDS} s"
+        return f"the import timed out after {_TIMEOUT_SECONDS} s"
     if run.returncode != 0:
         return (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
     return json.loads(run.stdout.splitlines()[-1])

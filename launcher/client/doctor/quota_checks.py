@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_translation import translated
 from launcher.client.spec import JobSpec
@@ -33,11 +33,11 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
     try:
         allowed = _read(connection, {name + suffix for name in wanted})
     except CloudError as error:
-        yield _finding(Level.WARNING, f"they cannot be seen from here ({error.headline})")
+        yield _finding(Level.WARNING, f"cannot be checked from here ({error.headline})")
         return
     for instance_type, count in wanted.items():
         quota = instance_type + suffix
-        yield _judged(instance_type, count, quota, allowed.get(quota))
+        yield _check_quota(instance_type, count, quota, allowed.get(quota))
 
 
 def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
@@ -54,14 +54,14 @@ def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
     return found
 
 
-def _judged(instance_type: str, count: int, quota: str, allowed: int | None) -> CheckResult:
+def _check_quota(instance_type: str, count: int, quota: str, allowed: int | None) -> CheckResult:
     if allowed is None:
-        return _finding(Level.WARNING, f"{instance_type}: the account's list has no such quota")
-    have = f"{instance_type}: {allowed} at a time, and the job needs {count}"
+        return _finding(Level.WARNING, f"{instance_type}: the account has no quota of this name")
+    usage = f"{instance_type}: {allowed} at a time; the job needs {count}"
     if count <= allowed:
-        return _finding(Level.OK, have)
-    fix = f'ask for more in the Service Quotas console: "{quota}"'
-    return _finding(Level.PROBLEM, have, fix)
+        return _finding(Level.OK, usage)
+    fix = f'request an increase in the Service Quotas console: "{quota}"'
+    return _finding(Level.PROBLEM, usage, fix)
 
 
 def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:

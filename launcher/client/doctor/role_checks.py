@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.client.doctor.aws_checks import Connection
+from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.caller_identity import assumed_role
 from launcher.client.sessions.aws.error_translation import translated
@@ -18,52 +18,54 @@ _ARN = re.compile(r"arn:[^:]+:iam::(?P<account>\d+):role/(?:.+/)?(?P<name>[^/]+)
 
 def check(connection: Connection, role: str | None, caller: str) -> CheckResult:
     """Check a job's role, given by name or ARN; if it names none, check the caller's own role."""
-    named = role or assumed_role(caller)  # a notebook and its jobs share a role
-    if named is None:
+    role_name = role or assumed_role(caller)  # a notebook and its jobs share a role
+    if role_name is None:
         return _finding(
             Level.WARNING,
-            "no job file names one, and it cannot be guessed from who you are",
-            "write role: ARN into the job file",
+            "the job names none, and your identity is not a role that the job could use",
+            "set role: ARN in the job file",
         )
-    guessed = "" if role else " (a guess: it is your own)"
-    arn = _ARN.fullmatch(named)
+    note = "" if role else " (assumed: your own role)"
+    arn = _ARN.fullmatch(role_name)
     if arn and arn["account"] not in caller.split(":"):
-        return _finding(Level.WARNING, f"{named} is another account's and cannot be seen from here")
+        return _finding(
+            Level.WARNING, f"{role_name} is in another account and cannot be checked from here"
+        )
     try:
         with translated():
-            answer = connection.client("iam").get_role(RoleName=arn["name"] if arn else named)
+            response = connection.client("iam").get_role(RoleName=arn["name"] if arn else role_name)
     except Refused as error:
-        return _not_seen(named + guessed, error)
+        return _not_visible(role_name + note, error)
     except CloudError as error:
-        return _finding(Level.WARNING, f"{named} cannot be seen from here: {error.headline}")
-    return _judged(named + guessed, answer["Role"])
+        return _finding(Level.WARNING, f"{role_name} cannot be checked from here: {error.headline}")
+    return _check_trust(role_name + note, response["Role"])
 
 
-def _not_seen(named: str, error: Refused) -> CheckResult:
+def _not_visible(role_name: str, error: Refused) -> CheckResult:
     if error.code == "NoSuchEntity":
         return _finding(
             Level.PROBLEM,
-            f"there is no role {named}",
-            f"name one that exists, with {_SAGEMAKER} as its trusted service",
+            f"the role {role_name} does not exist",
+            f"use an existing role that trusts {_SAGEMAKER}",
         )
-    return _finding(Level.WARNING, f"{named} cannot be seen from here ({error.headline})")
+    return _finding(Level.WARNING, f"{role_name} cannot be checked from here ({error.headline})")
 
 
-def _judged(named: str, role: Mapping[str, Any]) -> CheckResult:
+def _check_trust(role_name: str, role: Mapping[str, Any]) -> CheckResult:
     statements = role["AssumeRolePolicyDocument"].get("Statement", [])
-    if any(_trusts_sagemaker(statement) for statement in _listed(statements)):
-        return _finding(Level.OK, f"{named}, which SageMaker may assume")
+    if any(_trusts_sagemaker(statement) for statement in _as_list(statements)):
+        return _finding(Level.OK, f"{role_name}, which SageMaker may assume")
     return _finding(
         Level.PROBLEM,
-        f"{named} does not trust SageMaker: no statement lets {_SAGEMAKER} assume it",
-        f'add {{"Service": "{_SAGEMAKER}"}} as a Principal of sts:AssumeRole to its trust policy',
+        f"{role_name} does not trust SageMaker: no statement allows {_SAGEMAKER} to assume it",
+        f'add {{"Service": "{_SAGEMAKER}"}} as a Principal for sts:AssumeRole in its trust policy',
     )
 
 
 def _trusts_sagemaker(statement: Mapping[str, object]) -> bool:
     principal = statement.get("Principal", {})
-    services = _listed(principal.get("Service", [])) if isinstance(principal, Mapping) else []
-    actions = _listed(statement.get("Action", []))
+    services = _as_list(principal.get("Service", [])) if isinstance(principal, Mapping) else []
+    actions = _as_list(statement.get("Action", []))
     return (
         statement.get("Effect") == "Allow"
         and _SAGEMAKER in services
@@ -71,7 +73,7 @@ def _trusts_sagemaker(statement: Mapping[str, object]) -> bool:
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     """Return a list; IAM omits the list around a single item."""
     return value if isinstance(value, list) else [value]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import CostEstimate, GroupCost, estimate
-from launcher.client.planning.plan_html import plan_html
-from launcher.client.planning.plan_text import plan_text
+from launcher.client.planning.plan_formats import plan_html, plan_text
 from launcher.client.request.builder import JobLocation
 from launcher.client.sessions.base import PlatformSession
 from launcher.client.spec import InstanceGroup, JobSpec
@@ -18,7 +17,7 @@ from launcher.errors import CloudError
 
 @dataclass(frozen=True, kw_only=True)
 class CostPlan:
-    """A job that is not sent yet, and its estimated cost without storage.
+    """A job that is not submitted yet, and its estimated cost without storage.
 
     estimate: with the first type of each group; alternatives: the same groups with the types that
     are tried when AWS has no capacity. roles: by group name; None where still undecided.

@@ -1,4 +1,4 @@
-"""The groups of a plan as rows of cells, with a total in the last row."""
+"""The content of a printed plan: its groups as rows of cells, with a total, and notes below."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
 from launcher.client.catalogue.cost import GroupCost, dollars_text
+from launcher.client.catalogue.prices import price_fix
+from launcher.client.jobs.durations import readable
 
 if TYPE_CHECKING:
     from launcher.client.planning.cost_plan import CostPlan
@@ -57,3 +59,38 @@ def _accelerators(instance: catalogue.InstanceType | None, count: int) -> str:
         return "-"
     maker_and_name = instance.accelerator_name or ""
     return f"{count * instance.accelerators} x {maker_and_name.rpartition(' ')[2]}"
+
+
+def notes(plan: CostPlan) -> list[tuple[str, str]]:
+    """Return labels and texts, in reading order."""
+    return [*_cost_notes(plan), *_location_notes(plan)]
+
+
+def _cost_notes(plan: CostPlan) -> Iterator[tuple[str, str]]:
+    spec = plan.spec
+    limit = f"max $ is reached after {readable(spec.max_run)} (max_run)"
+    if spec.keep_alive_period_in_seconds:
+        limit += f" and {readable(spec.keep_alive_period_in_seconds)} as a warm pool"
+    if plan.alternatives:
+        limit += " with the most expensive types"
+    yield "Estimate", f"{limit}; storage and traffic are not included"
+    for source in plan.estimate.sources:
+        yield "Prices", source
+    if unknown := plan.most_expensive.unknown_types:
+        yield "Unknown", f"the price of {', '.join(unknown)}: {price_fix(unknown[0])}"
+    if spec.training_plan:
+        yield "Paid", "in advance by the training plan; these are the prices without it"
+    if spec.use_spot_instances:
+        yield "Spot", "costs less than this; the saving is known after the job"
+
+
+def _location_notes(plan: CostPlan) -> Iterator[tuple[str, str]]:
+    region = plan.estimate.region or "unknown (set AWS_DEFAULT_REGION)"
+    place = plan.placement
+    yield "Region", f"{region}, account {place.role_arn.split(':')[4]}" if place else region
+    if place:
+        yield "Image", place.image_uri
+        yield "Code", place.code_uri
+        yield "Output", f"{place.output_uri}/{place.job_name}/output/"
+        if place.checkpoint_uri:
+            yield "Saves", place.checkpoint_uri

@@ -1,4 +1,4 @@
-"""Files shared with other processes: replaced atomically, and kept accessible to our user."""
+"""Files shared with other processes: replaced atomically, and accessible to our user."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise PlatformError(
-            f"{path} cannot be written: {error.strerror}: make room there, or choose another place "
-            "(LAUNCHER_HOME says where jobs are kept)"
+            f"cannot write to {path}: {error.strerror}: free space there, or choose another folder "
+            "(LAUNCHER_HOME is the folder of local jobs)"
         ) from error
 
 
@@ -45,17 +45,17 @@ def nearest_existing(path: Path) -> Path:
 
 
 def write_obstacle(folder: Path) -> str | None:
-    """Return why a folder, which may not exist yet, cannot be written to; None if it can."""
+    """Return why a folder, which may not exist yet, is not writable; None if it is."""
     place = nearest_existing(folder)
     if not place.is_dir():
         return f"{place} is not a folder"
     if not os.access(place, os.W_OK | os.X_OK):
-        return f"{place} cannot be written to"
+        return f"{place} is not writable"
     return None
 
 
 def grant_access(folder: Path) -> None:
-    """Let our user read and remove everything below a folder, whatever modes a program has set.
+    """Make everything below a folder readable and removable, whatever modes a program has set.
 
     On SageMaker, root does both, and modes do not restrict root.
     """

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """Everything that the hosts of a job are made from, and the callbacks that report on them.
+    """The inputs of the hosts of a job, and the callbacks that report on them.
 
     s3_process: None for a job that uses nothing in S3.
     on_training: called when the hosts are prepared.
-    on_note, on_download: called with messages from before that point.
+    on_note, on_download: called with messages before that.
     The other callbacks: see Supervision.
     """
 
@@ -64,7 +64,7 @@ class Attempt:
     on_lost: Callable[[RunningHost], None]
 
     def run(self) -> Supervision:
-        """Prepare the hosts and run the training; no process of theirs is left afterwards.
+        """Prepare the hosts and run the training; kill their remaining processes.
 
         Raises PlatformError or OSError when they cannot be prepared or started.
         """

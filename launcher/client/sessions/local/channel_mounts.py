@@ -1,6 +1,6 @@
 """Input channels: which files each host of a job gets.
 
-Files of this machine are used in place; objects in S3 were fetched before (fetching.py). As on
+Files of this machine are used in place; objects in S3 were downloaded before (fetching.py). As on
 SageMaker, a channel's URI is a prefix of S3 keys: a folder means everything below it, any other
 path every file whose path starts with it. ShardedByS3Key distributes the sorted objects over the
 hosts of the channel's groups. AWS does not document how that works across several groups; one
@@ -33,7 +33,7 @@ class InputChannel:
     groups: tuple[str, ...] | None
     config: Mapping[str, str]
 
-    def reaches(self, group: str) -> bool:
+    def is_mounted_in(self, group: str) -> bool:
         """Return whether the hosts of a group get this channel."""
         return self.groups is None or group in self.groups
 
@@ -70,13 +70,13 @@ def assign_channels(
 
     fetched: the folders of the channels that came from S3, by channel name.
     """
-    given: dict[LocalHost, list[ChannelMount]] = {host: [] for host in hosts}
+    mounts: dict[LocalHost, list[ChannelMount]] = {host: [] for host in hosts}
     for channel in channels:
-        readers = [host for host in hosts if channel.reaches(host.group)]
+        readers = [host for host in hosts if channel.is_mounted_in(host.group)]
         prefix = fetched[channel.name] if channel.is_fetched else path_of(channel.uri)
         for host, mount in zip(readers, _split(channel, prefix, len(readers)), strict=True):
-            given[host].append(mount)
-    return given
+            mounts[host].append(mount)
+    return mounts
 
 
 def objects(prefix: Path) -> dict[str, Path]:

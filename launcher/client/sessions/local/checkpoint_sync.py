@@ -40,14 +40,14 @@ class CheckpointSync:
     problem: why the last round of copies failed; None when it did not.
     """
 
-    def __init__(self, place: ObjectStore, inside: str, trees: Iterable[HostTree]) -> None:
+    def __init__(self, store: ObjectStore, path_in_host: str, trees: Iterable[HostTree]) -> None:
         self.problem: str | None = None
-        self._place = place
-        self._inside = PurePosixPath(inside)
-        self._folders = [_folder(tree, self._inside) for tree in trees]
+        self._store = store
+        self._path_in_host = PurePosixPath(path_in_host)
+        self._folders = [_folder(tree, self._path_in_host) for tree in trees]
         self._stored: dict[Path, tuple[int, ...]] = {}
         self._seen: dict[Path, tuple[int, ...]] = {}
-        self._ended = threading.Event()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
     def restore(self) -> None:
@@ -55,7 +55,7 @@ class CheckpointSync:
         for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
         first, *others = self._folders
-        self._place.fetch_all(first)
+        self._store.fetch_all(first)
         for path in list(files_below(first)):
             name = path.relative_to(first)
             for copy in (path, *(copy_into(folder, name, path) for folder in others)):
@@ -72,44 +72,44 @@ class CheckpointSync:
         trace: TracebackType | None,
     ) -> None:
         """Copy the last files, after the hosts have ended."""
-        self._ended.set()
+        self._stop.set()
         self._thread.join()
-        self._copy_changed(at_once=True)
+        self._copy_changed(is_final=True)
 
     def _run(self) -> None:
-        while not self._ended.wait(_PERIOD_SECONDS):
+        while not self._stop.wait(_PERIOD_SECONDS):
             self._copy_changed()
 
-    def _copy_changed(self, *, at_once: bool = False) -> None:
-        """Copy new and changed files, if unchanged since the last round (or `at_once`)."""
+    def _copy_changed(self, *, is_final: bool = False) -> None:
+        """Copy new and changed files, if unchanged since the last round (or `is_final`)."""
         problem = None
         for folder in self._folders:
             for path in files_below(folder):
                 # Wait once for an unreachable S3, not once per file.
-                wait_for_s3 = at_once and problem is None
-                problem = self._try_copy(path, folder, at_once, wait_for_s3) or problem
+                wait_for_s3 = is_final and problem is None
+                problem = self._try_copy(path, folder, is_final, wait_for_s3) or problem
         self.problem = problem
 
-    def _try_copy(self, path: Path, folder: Path, at_once: bool, wait_for_s3: bool) -> str | None:
+    def _try_copy(self, path: Path, folder: Path, is_final: bool, wait_for_s3: bool) -> str | None:
         """Copy one file and return its error, so that one bad file does not lose the others."""
         try:
-            self._copy_file(path, folder, at_once, wait_for_s3)
+            self._copy_file(path, folder, is_final, wait_for_s3)
         except FileNotFoundError:  # removed or replaced meanwhile, or a dangling link
             return None
         except (OSError, S3Failed) as error:
-            return f"the checkpoints cannot be written to {self._place.uri}: {error}"
+            return f"cannot write checkpoints to {self._store.uri}: {error}"
         return None
 
-    def _copy_file(self, path: Path, folder: Path, at_once: bool, wait_for_s3: bool) -> None:
+    def _copy_file(self, path: Path, folder: Path, is_final: bool, wait_for_s3: bool) -> None:
         source = self._resolve_links(path, folder)
         version = _version(source)
-        is_quiet = at_once or self._seen.get(path) == version
+        is_quiet = is_final or self._seen.get(path) == version
         self._seen[path] = version
         if version == self._stored.get(path) or not is_quiet:
             return
         name = path.relative_to(folder).as_posix()
         with contextlib.suppress(_Changed):
-            with self._place.writing(name, wait_for_s3=wait_for_s3) as draft:
+            with self._store.writing(name, wait_for_s3=wait_for_s3) as draft:
                 shutil.copy2(source, draft)
                 if _version(source) != version:
                     raise _Changed
@@ -120,15 +120,15 @@ class CheckpointSync:
         for _ in range(_MAX_LINKS):
             if not path.is_symlink():
                 return path
-            leads_to = path.parent / path.readlink()
-            is_own = leads_to.is_relative_to(self._inside)
-            path = folder / leads_to.relative_to(self._inside) if is_own else leads_to
+            target = path.parent / path.readlink()
+            is_own = target.is_relative_to(self._path_in_host)
+            path = folder / target.relative_to(self._path_in_host) if is_own else target
         raise FileNotFoundError(path)  # a loop of links
 
 
-def _folder(tree: HostTree, inside: PurePosixPath) -> Path:
+def _folder(tree: HostTree, path_in_host: PurePosixPath) -> Path:
     """Return the path on this machine of a host's checkpoint folder."""
-    return tree.ml.root / inside.relative_to(DEFAULT_ML_ROOT)
+    return tree.ml.root / path_in_host.relative_to(DEFAULT_ML_ROOT)
 
 
 def _version(path: Path) -> tuple[int, ...]:

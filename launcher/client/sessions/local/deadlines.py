@@ -1,4 +1,4 @@
-"""Decides when a job must end before its hosts do: on a user's request, or at a time limit."""
+"""Deadlines of a job, and requests to stop or interrupt it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobDeadlines:
             self._max_seconds = self._deadline - time.monotonic()
 
     def requested_end(self) -> JobState | None:
-        """Return the state to end in, or to be interrupted in; None while the job may continue."""
+        """Return the state that a request or deadline requires; None while the job may continue."""
         now = time.monotonic()
         if self._folder.stop.exists() or not self._folder.path.exists():
             return JobState.STOPPED  # without its folder, nobody could stop the job any more

@@ -26,9 +26,9 @@ def failure_reason(failed: Sequence[RunningHost]) -> str:
             return text
     for event, field in _REASON_FIELDS.items():
         for host in failed if event == "failure_not_written" else failed[:1]:
-            said = [fields.get(field) for name, fields in _events(host.log) if name == event]
-            if words := list(filter(None, said)):
-                return str(words[-1])[:FAILURE_REASON_LIMIT]
+            reasons = [fields.get(field) for name, fields in _events(host.log) if name == event]
+            if found := list(filter(None, reasons)):
+                return str(found[-1])[:FAILURE_REASON_LIMIT]
     return f"host {failed[0].host}: {failed[0].describe_exit()}"
 
 

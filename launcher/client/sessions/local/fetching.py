@@ -39,8 +39,8 @@ def fetch_channels(
 ) -> dict[str, Path]:
     """Fetch each channel in S3 to its own folder, unless already there; return folders by name.
 
-    note: called with a line about each channel that was fetched.
-    progress: called with the progress of one that is being fetched.
+    note: called with a line about each downloaded channel.
+    progress: called with the progress of the current download.
     Raises DownloadFailed, OSError or TransferStopped.
     """
     fetched = {channel.name: folder / channel.name for channel in channels if channel.is_fetched}
@@ -62,14 +62,14 @@ def _fetch(
     try:
         found = _objects(channel, s3_process)
         if not found:
-            raise DownloadFailed(_nothing_found(channel.uri))
+            raise DownloadFailed(_no_objects(channel.uri))
         total = sum(size for _, size in found.values())
         s3_process.on_progress = lambda done: progress(
             f"Downloading {channel.name!r}: {_megabytes(done)} of {_megabytes(total)}"
         )
         s3_process.fetch(_files({uri: name for name, (uri, _) in found.items()}, folder))
     except S3Failed as error:
-        raise DownloadFailed(_words(channel.uri, error)) from error
+        raise DownloadFailed(_download_error(channel.uri, error)) from error
     seconds = time.monotonic() - start
     return (
         f"channel {channel.name!r}: {len(found)} objects, {_megabytes(total)}, fetched from "
@@ -95,8 +95,8 @@ def _files(names: Mapping[str, str], folder: Path) -> dict[str, Path]:
     for uri, path in files.items():
         if owners[path] != uri or path in folders:
             raise DownloadFailed(
-                f"ClientError: Data download failed: {uri} would be the same file as another "
-                "object, or a file where another one needs a folder: rename it"
+                f"ClientError: Data download failed: {uri} has the same file name as another "
+                "object, or is a file where another object needs a folder: rename it"
             )
     return files
 
@@ -120,10 +120,10 @@ def _manifest(uri: str, content: bytes) -> tuple[str, list[str]]:
     try:
         first, *names = json.loads(content)
         prefix = first["prefix"]
-        is_good = is_s3(prefix) and all(isinstance(name, str) for name in names)
+        is_valid = is_s3(prefix) and all(isinstance(name, str) for name in names)
     except (ValueError, TypeError, KeyError):
-        is_good = False
-    if not is_good:
+        is_valid = False
+    if not is_valid:
         raise DownloadFailed(
             f"ClientError: Data download failed: {uri} is not a manifest: write "
             '[{"prefix": "s3://bucket/prefix/"}, "name", ...]'
@@ -131,13 +131,13 @@ def _manifest(uri: str, content: bytes) -> tuple[str, list[str]]:
     return prefix, names
 
 
-def _words(uri: str, error: S3Failed) -> str:
+def _download_error(uri: str, error: S3Failed) -> str:
     if error.code == "NoSuchBucket":
-        return _nothing_found(uri)
+        return _no_objects(uri)
     return f"ClientError: Data download failed: {error} ({uri})"
 
 
-def _nothing_found(uri: str) -> str:
+def _no_objects(uri: str) -> str:
     return (
         f'ClientError: Data download failed: No S3 objects found under S3 URL "{uri}" given in '
         "input data source. Please ensure that the bucket exists in the selected region, that "

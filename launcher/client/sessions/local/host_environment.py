@@ -31,10 +31,10 @@ def host_environment(
     request: TrainingJobRequest,
     hosts: Sequence[LocalHost],
     network: HostNetwork,
-    mark: Path,
+    host_folder: Path,
     settings: Settings,
 ) -> dict[str, str]:
-    """Return the variables of a host; `mark` is the folder that identifies its processes."""
+    """Return the variables of a host; `host_folder` identifies its processes."""
     name = request["TrainingJobName"]
     return {
         # The same values as in AWS's framework images.
@@ -49,8 +49,8 @@ def host_environment(
         "AWS_REGION": settings.region,
         **_shared_network(hosts, network),
         CPUS_VARIABLE: str(_fair_share(len(hosts))),
-        **_tolerance(settings.host_failure),
-        HOST_VARIABLE: str(mark),
+        **_host_failure_variable(settings.host_failure),
+        HOST_VARIABLE: str(host_folder),
     }
 
 
@@ -67,10 +67,10 @@ def _shared_network(hosts: Sequence[LocalHost], network: HostNetwork) -> dict[st
     }
 
 
-def _tolerance(host_failure: HostFailure) -> dict[str, str]:
-    """Return the variable that tells hosts about tolerated host failures; none by default."""
-    is_usual = host_failure is HostFailure.FAIL
-    return {} if is_usual else {HOST_FAILURE_VARIABLE: host_failure.value}
+def _host_failure_variable(host_failure: HostFailure) -> dict[str, str]:
+    """Return the variable for tolerated host failures; none by default."""
+    is_default = host_failure is HostFailure.FAIL
+    return {} if is_default else {HOST_FAILURE_VARIABLE: host_failure.value}
 
 
 def _fair_share(hosts: int) -> int:

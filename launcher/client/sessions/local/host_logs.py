@@ -12,7 +12,7 @@ from launcher.client.sessions.local.job_folder import LOG_SUFFIX, JobFolder
 from launcher.client.sessions.local.line_times import LineTimes
 from launcher.errors import PlatformError
 
-#: Largest amount read at once; a reader asks again for the rest.
+#: Largest amount read at once; a reader calls again for more.
 _CHUNK_BYTES = 1 << 20
 
 
@@ -48,7 +48,9 @@ def read_log(
     """
     if not folder.log(stream).exists():
         names = [each.name for each in log_streams(folder)]
-        raise PlatformError(f"job {folder.name} has no log stream {stream!r}: it has {names}")
+        raise PlatformError(
+            f"job {folder.name} has no log stream {stream!r}; its streams are {names}"
+        )
     # Checked before the file is read: after a terminal status, the file does not grow any more.
     is_over = job_description.is_terminal(folder.status())
     times = LineTimes(folder.log(stream))

@@ -1,7 +1,7 @@
 """The DescribeTrainingJob document of a local job, and its changes from state to state.
 
-In the file, times are seconds since the epoch; `presented` turns them into aware datetimes. The
-states and their order are SageMaker's (API reference, DescribeTrainingJob, SecondaryStatus).
+In the file, times are seconds since the epoch; `to_description` converts them to aware datetimes.
+The states and their order are SageMaker's (API reference, DescribeTrainingJob, SecondaryStatus).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _MESSAGES = {
     JobState.STARTING: "Starting the training job",
     JobState.DOWNLOADING: "Preparing the input data of every host",
     JobState.TRAINING: "Every host was started. Training in progress.",
-    JobState.INTERRUPTED: "Training job interrupted: its spot instances were taken back",
+    JobState.INTERRUPTED: "Training job interrupted: its spot instances were reclaimed",
     JobState.STOPPING: "Stopping the training job",
     JobState.UPLOADING: "Packing the model and the output data",
     JobState.COMPLETED: "Training job completed",
@@ -113,7 +113,9 @@ def job_arn(name: str, *, region: str, account: str) -> str:
     return f"arn:aws:sagemaker:{region}:{account}:training-job/{name}"
 
 
-def opened(request: TrainingJobRequest, *, arn: str, isolation: str, now: float) -> LocalJobRecord:
+def new_record(
+    request: TrainingJobRequest, *, arn: str, isolation: str, now: float
+) -> LocalJobRecord:
     """Return the document of a newly accepted job: the request's fields, the token redacted."""
     document = cast("LocalJobRecord", copy.deepcopy(request))
     if TOKEN_VARIABLE in document.get("Environment", {}):
@@ -126,10 +128,10 @@ def opened(request: TrainingJobRequest, *, arn: str, isolation: str, now: float)
         "LocalIsolation": isolation,
         "LocalNotes": [],
     }
-    return entered(document, JobState.STARTING, now=now)
+    return with_state(document, JobState.STARTING, now=now)
 
 
-def entered(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJobRecord:
+def with_state(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJobRecord:
     """Return the document after the job enters a state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     if transitions:
@@ -145,18 +147,18 @@ def entered(document: LocalJobRecord, state: JobState, *, now: float) -> LocalJo
     }
 
 
-def told(document: LocalJobRecord, message: str, *, now: float) -> LocalJobRecord:
+def with_message(document: LocalJobRecord, message: str, *, now: float) -> LocalJobRecord:
     """Return the document with a new progress message for its present state."""
     transitions = copy.deepcopy(document["SecondaryStatusTransitions"])
     transitions[-1]["StatusMessage"] = message
     return {**document, "SecondaryStatusTransitions": transitions, "LastModifiedTime": now}
 
 
-def closed(
+def finished(
     document: LocalJobRecord, ending: JobState, *, now: float, reason: str | None = None
 ) -> LocalJobRecord:
     """Return the document of a job that has ended; `reason` is a failed job's FailureReason."""
-    final = entered(document, ending, now=now)
+    final = with_state(document, ending, now=now)
     final["TrainingJobStatus"] = ENDINGS[ending]
     final["SecondaryStatusTransitions"][-1]["EndTime"] = now
     if reason is not None:
@@ -172,7 +174,7 @@ def closed(
     return final
 
 
-def stopping(document: LocalJobRecord) -> LocalJobRecord:
+def as_stopping(document: LocalJobRecord) -> LocalJobRecord:
     """Return the document to show from a stop request until the platform itself enters Stopping."""
     return {
         **document,
@@ -182,16 +184,16 @@ def stopping(document: LocalJobRecord) -> LocalJobRecord:
 
 
 def is_terminal(document: LocalJobRecord) -> bool:
-    """Return whether the job has ended, so that its status will not change again."""
+    """Return True if the job has ended, so its status is final."""
     return document["TrainingJobStatus"] in TERMINAL_STATUSES
 
 
-def presented(document: LocalJobRecord) -> TrainingJobDescription:
+def to_description(document: LocalJobRecord) -> TrainingJobDescription:
     """Return the document as boto3 would: times are datetimes."""
     return cast("TrainingJobDescription", _with_datetimes(document))
 
 
-def summarised(document: LocalJobRecord) -> TrainingJobSummary:
+def to_summary(document: LocalJobRecord) -> TrainingJobSummary:
     """Return the document's entry in ListTrainingJobs."""
     fields = (
         "TrainingJobName",
@@ -207,10 +209,10 @@ def summarised(document: LocalJobRecord) -> TrainingJobSummary:
 
 
 def _with_datetimes(document: Mapping[str, object]) -> dict[str, object]:
-    return {key: _presented(key, value) for key, value in document.items()}
+    return {key: _to_datetimes(key, value) for key, value in document.items()}
 
 
-def _presented(key: str, value: object) -> object:
+def _to_datetimes(key: str, value: object) -> object:
     if key in ("SecondaryStatusTransitions", "FinalMetricDataList") and isinstance(value, list):
         return [_with_datetimes(entry) for entry in value]
     if (key.endswith("Time") or key == "Timestamp") and isinstance(value, (int, float)):

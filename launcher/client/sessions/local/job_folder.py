@@ -3,11 +3,11 @@
 jobs/<name>/request.json     the CreateTrainingJob request, as received
             settings.json    how this machine runs it (Settings)
             status.json      the DescribeTrainingJob document, replaced at each change
-            reserve          space for the last status.json, given up when the disk is full
+            reserve          space for the last status.json, freed when the disk is full
             lock             held (flock) by the platform process for as long as it lives
             stop             exists when the job was asked to stop
             interrupt        exists when an interruption was requested (spot instances)
-            fetched/         the channels that came from S3, until the job ends
+            fetched/         the channels downloaded from S3, until the job ends
             unsent/          results and checkpoints that are not in S3 yet
             scratch          link to the hosts' short temporary folder
             platform.log     the output of the platform process
@@ -59,7 +59,7 @@ class Settings:
 
     boot: ID of the machine's boot during which the job started.
     stop_grace_seconds: between SIGTERM and SIGKILL; SageMaker's is 120.
-    host_failure: whether a failed host fails the job; SageMaker is assumed to do so (unverified).
+    host_failure: reaction to a failed host; SageMaker is assumed to fail the job (unverified).
     region, account: the values that the job's hosts see.
     """
 
@@ -107,7 +107,7 @@ class JobFolder:
 
     @property
     def fetched(self) -> Path:
-        """The folder of the channels that came from S3."""
+        """The folder of the channels downloaded from S3."""
         return self.path / "fetched"
 
     @property
@@ -174,7 +174,7 @@ class JobFolder:
         return request
 
     def settings(self) -> Settings:
-        """Return how this machine runs the job; raise PlatformError when it cannot be read."""
+        """Return the settings of the job; raise PlatformError when they cannot be read."""
         try:
             raw = read_json(self._settings)
             return Settings(
@@ -187,7 +187,7 @@ class JobFolder:
             )
         except _UNREADABLE as error:
             raise PlatformError(
-                f"the settings of job {self.name!r} cannot be read: {self._settings}: {error!r}"
+                f"cannot read the settings of job {self.name!r} in {self._settings}: {error!r}"
             ) from error
 
     def status(self) -> LocalJobRecord:
@@ -198,7 +198,7 @@ class JobFolder:
                 read[field]
         except _UNREADABLE as error:
             raise PlatformError(
-                f"the description of job {self.name!r} cannot be read: {self._status}: {error!r}"
+                f"cannot read the description of job {self.name!r} in {self._status}: {error!r}"
             ) from error
         status: LocalJobRecord = read
         return status
@@ -226,7 +226,8 @@ class JobFolder:
             descriptor = os.open(self.lock, os.O_RDWR)
         except OSError as error:
             raise PlatformError(
-                f"nobody can say whether job {self.name!r} runs: {self.lock}: {error.strerror}"
+                f"cannot determine whether job {self.name!r} is running: cannot open {self.lock}: "
+                f"{error.strerror}"
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -30,9 +30,9 @@ class LineTimeRecorder:
         self._next = 0.0
         self._last = 0.0
 
-    def look(self, *, at_once: bool = False) -> None:
+    def sample(self, *, is_final: bool = False) -> None:
         """Record the logs that have grown since the last call."""
-        if time.monotonic() < self._next and not at_once:
+        if time.monotonic() < self._next and not is_final:
             return
         self._next = time.monotonic() + _PERIOD_SECONDS
         self._last = max(self._last, time.time())  # the clock may be set back

@@ -66,7 +66,7 @@ class LocalSession:
         platform_environment: Mapping[str, str] | None = None,
     ) -> None:
         if not sys.platform.startswith("linux"):
-            raise PlatformError(f"local jobs need Linux, and this is {sys.platform}")
+            raise PlatformError(f"local jobs need Linux, but this is {sys.platform}")
         self.root = Path(root or default_root()).expanduser().resolve()
         self._isolation = isolation
         self._stop_grace_seconds = stop_grace_seconds
@@ -100,7 +100,7 @@ class LocalSession:
     # jobs --------------------------------------------------------------------------------------
 
     def check_training_job(self, request: TrainingJobRequest, uploads: Collection[str]) -> None:
-        """Raise PlatformError with everything that this machine cannot do of a request."""
+        """Raise PlatformError with everything in a request that this machine does not support."""
         check_request(request, uploads, self._platform_environment)
         if self._isolation is not None:  # the default choice always works
             check_isolation(request, choose_isolation(self._isolation))
@@ -118,7 +118,7 @@ class LocalSession:
             region=self.region,
             account=self.account,
         )
-        status = job_description.opened(
+        status = job_description.new_record(
             request,
             arn=settings.arn(request["TrainingJobName"]),
             isolation=settings.isolation.value,
@@ -135,10 +135,10 @@ class LocalSession:
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
-        return job_description.presented(_status(self._store.find(TrainingJobName)))
+        return job_description.to_description(_status(self._store.find(TrainingJobName)))
 
     def place_notes(self, description: TrainingJobDescription) -> list[str]:
-        """Return the isolation of a described job, then what differs from AWS."""
+        """Return the isolation of a described job, then its differences from AWS."""
         isolation = description["LocalIsolation"]
         return [f"on this machine (isolation: {isolation})", *description["LocalNotes"]]
 
@@ -149,7 +149,7 @@ class LocalSession:
             folder.stop.touch()
 
     def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
-        """Take a job's spot instances back, as AWS may at any time; the job then starts again.
+        """Reclaim a job's spot instances, as AWS may at any time; the job then restarts.
 
         Raises PlatformError for a job without spot instances, and for one that is ending or has
         ended.
@@ -158,12 +158,12 @@ class LocalSession:
         status = _status(folder)
         if not folder.request().get("EnableManagedSpotTraining"):
             raise PlatformError(
-                f"job {folder.name} has no spot instances that could be taken back: write "
-                "use_spot_instances: true and max_wait into its description"
+                f"job {folder.name} has no spot instances to reclaim: set "
+                "use_spot_instances: true and max_wait in its description"
             )
         if job_description.is_terminal(status):
             raise PlatformError(
-                f"job {folder.name} has ended already: {status['TrainingJobStatus']}"
+                f"job {folder.name} has already ended: {status['TrainingJobStatus']}"
             )
         if status["SecondaryStatus"] in (JobState.STOPPING, JobState.UPLOADING):
             raise PlatformError(f"job {folder.name} is ending: {status['SecondaryStatus']}")
@@ -197,7 +197,7 @@ class LocalSession:
         for folder in self._store.all():
             if name_part in folder.name:
                 with contextlib.suppress(PlatformError):  # one damaged job must not hide the others
-                    yield job_description.summarised(_status(folder))
+                    yield job_description.to_summary(_status(folder))
 
     # storage -----------------------------------------------------------------------------------
 
@@ -234,16 +234,16 @@ class LocalSession:
         return host_logs.read_log(self._store.find(job_name), stream, position, limit)
 
 
-def _host_failure(word: str) -> HostFailure:
+def _host_failure(value: str) -> HostFailure:
     try:
-        return HostFailure(word)
+        return HostFailure(value)
     except ValueError:
         known = " or ".join(repr(each.value) for each in HostFailure)
-        raise PlatformError(f"host_failure {word!r} is not known: use {known}") from None
+        raise PlatformError(f"unknown host_failure {value!r}: use {known}") from None
 
 
 def _status(folder: JobFolder) -> job_description.LocalJobRecord:
     """Return the description as a reader should see it now."""
     status = reconciled_status(folder)
     asked_to_stop = status["TrainingJobStatus"] == "InProgress" and folder.stop.exists()
-    return job_description.stopping(status) if asked_to_stop else status
+    return job_description.as_stopping(status) if asked_to_stop else status

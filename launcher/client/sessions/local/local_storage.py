@@ -22,8 +22,7 @@ def path_of(uri: str) -> Path:
     path = unquote(uri.removeprefix(_SCHEME))
     if not uri.startswith(_SCHEME) or not path.startswith("/"):
         raise PlatformError(
-            f"{uri!r} is not a file of this machine: a local job reads and writes "
-            "file:///absolute/path"
+            f"{uri!r} is not on this machine: use file:///absolute/path for a local job"
         )
     return Path(path)
 
@@ -45,7 +44,7 @@ def download(uri: str, path: Path, progress: Progress | None = None) -> None:
     """Copy one object into a file; raise PlatformError when there is no such object."""
     source = path_of(uri)
     if not source.is_file():
-        raise PlatformError(f"there is no object {uri}: {source} is not a file")
+        raise PlatformError(f"the object {uri} does not exist: {source} is not a file")
     shutil.copyfile(source, path)
     if progress:
         size = source.stat().st_size

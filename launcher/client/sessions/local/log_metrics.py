@@ -22,7 +22,7 @@ _MATCH_SECONDS = 1.0
 
 
 class MetricScan:
-    """Reads the logs as they grow, so that "last" means last in time over all hosts."""
+    """Reads the logs as they grow, so that the last value is the latest of all hosts."""
 
     def __init__(self, request: TrainingJobRequest, folder: JobFolder) -> None:
         self._folder = folder
@@ -37,8 +37,8 @@ class MetricScan:
         #: Notes for the user, until the caller collects them.
         self.notes: list[str] = []
 
-    def look(self) -> bool:
-        """Read new lines, at most once a second; return whether a value has changed."""
+    def poll(self) -> bool:
+        """Read new lines, at most once a second; return True if a value has changed."""
         if not self._patterns or time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + _PERIOD_SECONDS
@@ -75,8 +75,8 @@ class MetricScan:
             except TimeoutError:
                 del self._patterns[name]
                 self.notes.append(
-                    f"the metric {name!r} is not read any more: its Regex takes more than "
-                    f"{_MATCH_SECONDS:.0f} s for a line of {len(line)} characters"
+                    f"the metric {name!r} is no longer read: its Regex takes more than "
+                    f"{_MATCH_SECONDS:.0f} s on a line of {len(line)} characters"
                 )
                 continue
             if known := [value for value in values if value is not None]:

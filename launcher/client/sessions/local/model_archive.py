@@ -27,7 +27,7 @@ class Artifacts:
     """The stored results of a job.
 
     model: the URI of model.tar.gz, None when the hosts left no model.
-    notes: what the user should know about the packing.
+    notes: messages for the user about dropped files.
     """
 
     model: str | None
@@ -35,7 +35,7 @@ class Artifacts:
 
 
 def pack_artifacts(
-    request: TrainingJobRequest, trees: Mapping[LocalHost, HostTree], place: ObjectStore
+    request: TrainingJobRequest, trees: Mapping[LocalHost, HostTree], store: ObjectStore
 ) -> Artifacts:
     """Write model.tar.gz and output.tar.gz, if there is content, to the job's results location.
 
@@ -52,12 +52,12 @@ def pack_artifacts(
     name = "model/" if is_plain else "model.tar.gz"
     notes = [*model.notes(name), *output.notes("output.tar.gz")]
     if is_plain:
-        notes += _store_plain(model, place)
+        notes += _store_plain(model, store)
     elif model.files:
-        _pack(model, place, name)
+        _pack(model, store, name)
     if output.files:
-        _pack(output, place, "output.tar.gz")
-    return Artifacts(model=place.uri_of(name) if model.files else None, notes=tuple(notes))
+        _pack(output, store, "output.tar.gz")
+    return Artifacts(model=store.uri_of(name) if model.files else None, notes=tuple(notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,50 +65,50 @@ class _Merged:
     """The merged content of one folder across hosts.
 
     files: (host, path) by name.
-    left_out: (name, host whose file was kept, host whose file was not).
+    dropped: (name, host whose file was kept, host whose file was not).
     """
 
     files: Mapping[str, tuple[LocalHost, Path]]
-    left_out: Sequence[tuple[str, LocalHost, LocalHost]]
+    dropped: Sequence[tuple[str, LocalHost, LocalHost]]
 
     def notes(self, what: str) -> list[str]:
-        """Return a line for each file that lost to another host's."""
+        """Return a line for each file that another host's file replaced."""
         return [
-            f"{what} has {name} of {winner.name}; that of {host.name} differs and was left out"
-            for name, winner, host in self.left_out
+            f"{what} has {name} of {kept_host.name}; that of {host.name} differs and was dropped"
+            for name, kept_host, host in self.dropped
         ]
 
 
 def _merged(folders: Mapping[LocalHost, Path]) -> _Merged:
     files: dict[str, tuple[LocalHost, Path]] = {}
-    left_out = []
+    dropped = []
     for host, folder in folders.items():
         for path in _contents(folder):
             name = path.relative_to(folder).as_posix()
-            winner, other = files.setdefault(name, (host, path))
-            if winner is not host and _differ(path, other):
-                left_out.append((name, winner, host))
-    return _Merged(files=files, left_out=left_out)
+            kept_host, kept_file = files.setdefault(name, (host, path))
+            if kept_host is not host and _differ(path, kept_file):
+                dropped.append((name, kept_host, host))
+    return _Merged(files=files, dropped=dropped)
 
 
-def _pack(merged: _Merged, place: ObjectStore, name: str) -> None:
+def _pack(merged: _Merged, store: ObjectStore, name: str) -> None:
     with (
-        place.writing(name) as draft,
+        store.writing(name) as draft,
         tarfile.open(draft, "w:gz", compresslevel=_GZIP_LEVEL) as tar,
     ):
         for inside, (_, path) in merged.files.items():
             tar.add(path, arcname=inside, recursive=False)
 
 
-def _store_plain(model: _Merged, place: ObjectStore) -> list[str]:
-    """Store each file under its name; return a note for each link that does not lead to a file."""
+def _store_plain(model: _Merged, store: ObjectStore) -> list[str]:
+    """Store each file under its name; return a note for each dangling link."""
     notes = []
     for name, (host, path) in model.files.items():
         if path.is_file():
-            with place.writing(f"model/{name}") as draft:
+            with store.writing(f"model/{name}") as draft:
                 shutil.copyfile(path, draft)
         elif path.is_symlink():
-            notes.append(f"the model has no {name}: it is a link of {host.name} to no file there")
+            notes.append(f"the model lacks {name}: on {host.name} it is a dangling link")
     return notes
 
 

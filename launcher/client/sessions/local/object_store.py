@@ -22,7 +22,7 @@ PARTIAL = ".launcher-partial-"
 
 
 class S3Failed(PlatformError):
-    """Raised when S3 refused or did not answer; `code` is S3's error code, "" if it gave none."""
+    """Raised when S3 refused or did not respond; `code` is S3's error code, "" if it gave none."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message, code)  # pickling keeps both, for the pipe between the processes
@@ -121,7 +121,7 @@ class S3Store:
         try:
             self._s3_process.store({self.uri_of(name): complete}, wait_for_s3=wait_for_s3)
         except S3Failed as error:
-            message = f"{error}; what was to go there is at {complete}"
+            message = f"{error}; the file is kept at {complete}"
             raise S3Failed(message, error.code) from error
         complete.unlink()
 
@@ -129,7 +129,7 @@ class S3Store:
 def safe_name(name: str) -> str:
     """Return the name if it stays below its folder; otherwise raise PlatformError."""
     if ".." in name.split("/") or name.startswith("/") or "\0" in name:
-        raise PlatformError(f"the object {name!r} cannot be a file: rename it")
+        raise PlatformError(f"the object name {name!r} is not a valid file name: rename the object")
     return name
 
 

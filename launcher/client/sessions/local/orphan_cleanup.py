@@ -2,7 +2,7 @@
 
 While the status is not terminal, the platform process and its watchdog hold the job's lock. So a
 free lock with a non-terminal status means that both were killed, or that the machine was switched
-off. Whoever reads the job next detects this.
+off. The next reader of the job detects this.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def reconciled_status(folder: JobFolder) -> job_description.LocalJobRecord:
 
 
 def fail_orphan(folder: JobFolder, reason: str) -> job_description.LocalJobRecord:
-    """Kill what is left of a job and close it as failed, once; the caller must hold its lock."""
+    """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock."""
     status = folder.status()
     if job_description.is_terminal(status):
-        return status  # another reader closed it first
+        return status  # another reader did this first
     kill_until_none(partial(processes_of_host, folder.hosts))
     if folder.scratch.is_symlink():
         shutil.rmtree(folder.scratch.readlink(), ignore_errors=True)
@@ -54,7 +54,9 @@ def fail_orphan(folder: JobFolder, reason: str) -> job_description.LocalJobRecor
     with contextlib.suppress(PlatformError, OSError, ValueError, KeyError):  # a damaged request
         discard_drafts(folder.request(), folder)
     now = time.time()
-    status = job_description.closed(status, job_description.JobState.FAILED, now=now, reason=reason)
+    status = job_description.finished(
+        status, job_description.JobState.FAILED, now=now, reason=reason
+    )
     folder.write_status(status)
     return status
 
@@ -63,4 +65,4 @@ def _reason(folder: JobFolder) -> str:
     with contextlib.suppress(PlatformError):  # damaged settings; the platform is dead anyway
         if folder.settings().boot != current_boot():
             return "this machine was restarted while the job ran"
-    return f"the local platform process died; what it said is in {folder.platform_log}"
+    return f"the local platform process died: see {folder.platform_log}"

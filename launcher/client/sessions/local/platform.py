@@ -58,7 +58,7 @@ class LocalJob:
             s3_process.on_note = self._note
 
     def run(self) -> None:
-        """Run the job to its end; whatever happens, none of its processes is left afterwards."""
+        """Run the job to its end, and always kill its remaining processes."""
         self.record.note(not_done(self.request))
         try:
             with reserve_network(self.settings.isolation) as network:
@@ -69,7 +69,7 @@ class LocalJob:
             ending, reason = JobState.FAILED, f"the local platform cannot run the job: {error}"
         finally:
             kill_until_none(partial(descendants, os.getpid()))
-            self.line_times.look(at_once=True)
+            self.line_times.sample(is_final=True)
             discard_fetched(self.request, self.folder)
         self.record.close(ending, reason)
 
@@ -82,7 +82,7 @@ class LocalJob:
                 self.record.enter(JobState.STOPPING)
                 supervision.ending = JobState.STOPPED
                 break
-            self._start_again()
+            self._restart()
         self.record.enter(JobState.UPLOADING, FinalMetricDataList=self.metrics.finish())
         self._publish_notes()
         return self._publish(attempt, supervision)
@@ -97,18 +97,18 @@ class LocalJob:
             s3_process=self.s3_process,
             on_training=partial(self.record.enter, JobState.TRAINING),
             on_note=self._note,
-            on_download=self.record.tell,
+            on_download=self.record.set_message,
             on_ending=self._enter_ending,
             on_tick=self._poll_logs,
             on_lost=self._note_lost,
         )
 
     def _enter_ending(self, ending: JobState) -> None:
-        """Record that the hosts were asked to end, either for good or to start again."""
+        """Record that the hosts are stopped, for the end of the job or for a restart."""
         self.record.enter(ending if ending is JobState.INTERRUPTED else JobState.STOPPING)
 
-    def _start_again(self) -> None:
-        """Discard the hosts after an interruption: the instances are gone, and their disks too."""
+    def _restart(self) -> None:
+        """Discard the hosts after an interruption, with their disks."""
         self.folder.interrupt.unlink()
         gone = self.folder.path / "gone"
         self.folder.hosts.rename(gone)
@@ -119,18 +119,18 @@ class LocalJob:
         self.record.enter(JobState.DOWNLOADING)
 
     def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[JobState, str | None]:
-        """Pack what the hosts left; return (ending, reason for a failure)."""
+        """Pack the results of the hosts; return (ending, reason for a failure)."""
         failed = supervision.ending is JobState.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
         try:
-            place = results_place(self.request, self.s3_process, self.folder)
-            artifacts = pack_artifacts(self.request, attempt.trees(), place)
+            store = results_place(self.request, self.s3_process, self.folder)
+            artifacts = pack_artifacts(self.request, attempt.trees(), store)
         except S3Failed as error:
-            error_text = f"the results cannot be stored: {error}"
+            error_text = f"cannot store the results: {error}"
             self.record.note([error_text])
             return JobState.FAILED, reason or error_text
         except OSError as error:
-            error_text = _not_uploaded(self.request, error)
+            error_text = _write_error(self.request, error)
             self.record.note([error_text])
             return JobState.FAILED, reason or error_text
         self.record.note(artifacts.notes)
@@ -143,11 +143,11 @@ class LocalJob:
 
     def _note_lost(self, lost: RunningHost) -> None:
         how = f"host {lost.host} was lost ({lost.describe_exit()})"
-        self.record.note([f"{how}; the others go on, since host_failure is 'tolerate'"])
+        self.record.note([f"{how}; the others continue, since host_failure is 'tolerate'"])
 
     def _poll_logs(self) -> None:
-        self.line_times.look()
-        if self.metrics.look():
+        self.line_times.sample()
+        if self.metrics.poll():
             self.record.update(FinalMetricDataList=self.metrics.values())
         self._publish_notes()
 
@@ -156,10 +156,10 @@ class LocalJob:
         self.record.note(notes)
 
 
-def _not_uploaded(request: TrainingJobRequest, error: OSError) -> str:
+def _write_error(request: TrainingJobRequest, error: OSError) -> str:
     return (
-        f"the results cannot be written to {request['OutputDataConfig']['S3OutputPath']}: "
-        f"{error.strerror or error}: make room there, or give another output_path"
+        f"cannot write the results to {request['OutputDataConfig']['S3OutputPath']}: "
+        f"{error.strerror or error}: free space there, or use another output_path"
     )
 
 

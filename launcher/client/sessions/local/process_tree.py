@@ -1,7 +1,10 @@
-"""The processes of a local job, found through /proc, so that none is missed and none is left.
+"""The processes of a local job, found through /proc so that none survives the job.
 
 Descendants that call setsid or outlive their parents are reparented to the platform process (it is
 their subreaper), and every process of a host carries a variable that names its host.
+
+Not psutil: the job world needs the same scan of /proc without dependencies, and both use it
+(shared/process_table.py).
 """
 
 from __future__ import annotations
@@ -38,9 +41,9 @@ def die_with_parent() -> None:
     libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def processes_of_host(mark: Path, pids: Iterable[int] | None = None) -> list[int]:
-    """Return those of `pids` (None: all) whose host's folder is `mark` or below it."""
-    exact = f"{HOST_VARIABLE}={mark}".encode()
+def processes_of_host(folder: Path, pids: Iterable[int] | None = None) -> list[int]:
+    """Return those of `pids` (None: all) of the host with this folder, or of any host below it."""
+    exact = f"{HOST_VARIABLE}={folder}".encode()
     return [
         pid
         for pid in (process_ids() if pids is None else pids)
@@ -72,7 +75,7 @@ def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = 
     deadline = time.monotonic() + _KILL_SECONDS
     while remaining := alive():
         if time.monotonic() > deadline:
-            raise PlatformError(f"processes {remaining} do not end, though they were killed")
+            raise PlatformError(f"processes {remaining} are still alive after SIGKILL")
         signal_all(remaining, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
         reap_orphans(known)

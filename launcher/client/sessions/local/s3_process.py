@@ -21,7 +21,7 @@ from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.errors import PlatformError
 
-#: Seconds for which S3 may be unreachable before a call fails.
+#: Seconds of retries without progress before a call fails.
 RETRY_SECONDS = 300.0
 
 
@@ -30,7 +30,7 @@ class TransferStopped(Exception):
 
 
 class S3Process:
-    """The platform process's end of the pipe: sends one request at a time and waits for its answer.
+    """The platform process's end of the pipe: sends a request and waits for its response.
 
     on_note, on_progress: called with the notes and byte counts that arrive while a request runs.
     """
@@ -43,27 +43,27 @@ class S3Process:
 
     def list(self, uri: str) -> list[tuple[str, int]]:
         """Return (URI, bytes) of every object whose URI starts with `uri`. Raises S3Failed."""
-        found: list[tuple[str, int]] = self._ask("list", uri, RETRY_SECONDS)
+        found: list[tuple[str, int]] = self._call("list", uri, RETRY_SECONDS)
         return found
 
     def read(self, uri: str) -> bytes:
         """Return the content of a small object. Raises S3Failed."""
-        content: bytes = self._ask("read", uri, RETRY_SECONDS)
+        content: bytes = self._call("read", uri, RETRY_SECONDS)
         return content
 
     def fetch(self, files: Mapping[str, Path]) -> None:
         """Copy objects into files. Raises S3Failed, OSError, or TransferStopped."""
-        self._ask("fetch", dict(files), RETRY_SECONDS)
+        self._call("fetch", dict(files), RETRY_SECONDS)
 
     def store(self, files: Mapping[str, Path], *, wait_for_s3: bool = True) -> None:
         """Copy files into objects; with `wait_for_s3`, wait for S3. Raises S3Failed or OSError."""
-        self._ask("store", dict(files), RETRY_SECONDS if wait_for_s3 else 0.0)
+        self._call("store", dict(files), RETRY_SECONDS if wait_for_s3 else 0.0)
 
     def close(self) -> None:
         """Close this process's end; the S3 process exits once no process holds this end open."""
         self._connection.close()
 
-    def _ask(self, name: str, *arguments: object) -> Any:
+    def _call(self, name: str, *arguments: object) -> Any:
         with self._lock:
             try:
                 self._connection.send((name, arguments))
@@ -78,29 +78,26 @@ class S3Process:
                     else:
                         return value
             except (EOFError, ConnectionError) as error:
-                raise S3Failed("the process that talks to S3 was lost") from error
+                raise S3Failed("the S3 process of the job exited unexpectedly") from error
 
 
 def spawn(folder: JobFolder) -> S3Process:
     """Fork the S3 process of a job and return the connection to it."""
-    ours, its = Pipe()
+    parent_end, child_end = Pipe()
     if os.fork() == 0:
         try:
-            _close_all_but(its.fileno())
+            _close_all_but(child_end.fileno())
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            _serve(its, folder)
+            _serve(child_end, folder)
         finally:
             os._exit(0)
-    its.close()
-    return S3Process(ours)
+    child_end.close()
+    return S3Process(parent_end)
 
 
 def _close_all_but(kept: int) -> None:
-    """Close all other descriptors.
-
-    Among them is the job's lock: a copy here would make a dead platform look alive.
-    """
+    """Close all other descriptors: a copy of the lock would make a dead platform look alive."""
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
@@ -119,12 +116,12 @@ def _serve(connection: Connection, folder: JobFolder) -> None:
             from launcher.client.sessions.local.s3 import S3
 
             s3 = s3 or S3(listener)
-            answer = ("done", getattr(s3, name)(*arguments))
+            response = ("done", getattr(s3, name)(*arguments))
         except (PlatformError, OSError, TransferStopped) as error:
-            answer = ("failed", error)
+            response = ("failed", error)
         except Exception as error:  # noqa: BLE001 (the other process reports it)
-            answer = ("failed", S3Failed(f"{type(error).__name__}: {error}"))
-        connection.send(answer)
+            response = ("failed", S3Failed(f"{type(error).__name__}: {error}"))
+        connection.send(response)
 
 
 class _TransferListener:

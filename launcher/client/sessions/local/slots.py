@@ -36,7 +36,7 @@ def reserve_slot() -> Iterator[int]:
                 yield slot
                 return
     raise PlatformError(
-        f"all {len(_SLOTS)} job slots of this machine are taken: wait for a job to end, "
+        f"all {len(_SLOTS)} job slots of this machine are in use: wait for a job to end, "
         "or stop one with `launcher stop NAME`"
     )
 

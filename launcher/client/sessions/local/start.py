@@ -33,6 +33,6 @@ def start_platform(folder: JobFolder, lock: int, variables: Mapping[str, str]) -
         )
     if result.returncode != 0:
         raise PlatformError(
-            f"the local platform process did not start (exit code {result.returncode}): "
+            f"the local platform process failed to start (exit code {result.returncode}): "
             f"see {folder.platform_log}"
         )

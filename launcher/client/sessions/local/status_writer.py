@@ -26,15 +26,17 @@ class StatusWriter:
 
     def enter(self, state: job_description.JobState, **fields: Unpack[JobChanges]) -> None:
         """Move the job to a state, and set the `fields` that become known with it."""
-        self._write({**job_description.entered(self._document, state, now=time.time()), **fields})
+        self._write(
+            {**job_description.with_state(self._document, state, now=time.time()), **fields}
+        )
 
     def update(self, **fields: Unpack[JobChanges]) -> None:
         """Set fields of the description."""
         self._write({**self._document, **fields})
 
-    def tell(self, message: str) -> None:
+    def set_message(self, message: str) -> None:
         """Set the progress message of the present state."""
-        self._write(job_description.told(self._document, message, now=time.time()))
+        self._write(job_description.with_message(self._document, message, now=time.time()))
 
     def note(self, notes: Iterable[str]) -> None:
         """Add notes for the user to the description and to platform.log."""
@@ -47,7 +49,9 @@ class StatusWriter:
 
     def close(self, ending: job_description.JobState, reason: str | None = None) -> None:
         """Close the job in its final state; nothing changes afterwards."""
-        self._write(job_description.closed(self._document, ending, now=time.time(), reason=reason))
+        self._write(
+            job_description.finished(self._document, ending, now=time.time(), reason=reason)
+        )
 
     def _write(self, document: job_description.LocalJobRecord) -> None:
         self._document = document

@@ -47,7 +47,7 @@ class StorageFolder:
         with writing(self._jobs):
             draft = self._draft(request, settings, status)
         lock = draft.take_lock()
-        assert lock is not None, "nobody else knows this folder yet"
+        assert lock is not None, "no other process has this folder yet"
         folder = JobFolder(self._jobs / name)
         try:
             draft.path.rename(folder.path)
@@ -57,7 +57,7 @@ class StorageFolder:
             if not folder.path.exists():
                 raise
             raise PlatformError(
-                f"the name of job {name!r} was used before (see {folder.path}): use another name"
+                f"the job name {name!r} was already used (see {folder.path}): use another name"
             ) from error
         return folder, lock
 
@@ -80,7 +80,7 @@ class StorageFolder:
         """Return the folder of a job; raise JobNotFound when no job has that name."""
         if not self._exists(name):
             near = difflib.get_close_matches(name, self._names(), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "`launcher list` names them all"
+            hint = f"did you mean {near[0]!r}?" if near else "`launcher list` lists all jobs"
             raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
         return JobFolder(self._jobs / name)
 

@@ -16,11 +16,11 @@ _TICK_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class EndConditions:
-    """Conditions under which training ends before its hosts do.
+    """Conditions that end training before its hosts exit.
 
-    requested_end: returns the state that a user or a time limit asks for now.
+    requested_end: returns the state that a user's request or a deadline requires now, if any.
     grace_seconds: between SIGTERM and SIGKILL.
-    host_failure: whether one failed host ends the job, or only the failure of its whole group.
+    host_failure: fail the job with one host, or only with its whole group.
     """
 
     requested_end: Callable[[], JobState | None]
@@ -34,8 +34,8 @@ class Supervision:
 
     ended: the hosts in the order in which they ended.
     ending: the state that follows.
-    problem: why that state is Failed although no host has failed.
-    on_ending: called once with the ending, when the hosts are asked to end and none has failed.
+    problem: the reason if that state is Failed although no host has failed.
+    on_ending: called once with the ending, before hosts are stopped, unless one has failed.
     on_tick: called every 50 ms.
     on_lost: called with a failed host that does not end the job.
     """
@@ -53,7 +53,7 @@ class Supervision:
         """Watch until every host has ended; set `ended` and `ending`."""
         while self._alive():
             ended = self._collect()
-            if ending := self._reason_to_end():
+            if ending := self._next_ending():
                 self._end_all(ending)
             else:
                 self._notify_lost(ended)
@@ -83,7 +83,7 @@ class Supervision:
             if host.exit_code:
                 self.on_lost(host)
 
-    def _reason_to_end(self) -> JobState | None:
+    def _next_ending(self) -> JobState | None:
         if self.failed():
             return JobState.FAILED
         return self.conditions.requested_end() if self._alive() else None

@@ -44,13 +44,13 @@ _NEEDS_IMAGE = {
 
 
 def is_script_mode(request: TrainingJobRequest) -> bool:
-    """Return whether a request uses the image's own start with a script."""
+    """Return True if a request uses the image's own start with a script."""
     has_program = _PROGRAM in (request.get("HyperParameters") or {})
     return has_program and not request["AlgorithmSpecification"].get("ContainerEntrypoint")
 
 
 def source_of(request: TrainingJobRequest) -> str | None:
-    """Return where the script's folder is, a URI or a path inside the host; None if not given."""
+    """Return the URI of the script's folder or its path in the host; None if not given."""
     source = _decoded(request["HyperParameters"].get(_SOURCE))
     return None if source is None else str(source)
 
@@ -70,20 +70,20 @@ def check_script_mode(request: TrainingJobRequest) -> Iterator[Problem]:
     source = source_of(request)
     if source is None:
         yield Problem(
-            what=f"there is {_PROGRAM}, but no {_SOURCE}",
+            what=f"{_PROGRAM} is set, but {_SOURCE} is not",
             where="HyperParameters",
-            fix=f'give "{_SOURCE}": "s3://BUCKET/KEY/{_ARCHIVE}", the archive of the script',
+            fix=f'set "{_SOURCE}": "s3://BUCKET/KEY/{_ARCHIVE}", the archive of the script',
         )
     elif not is_s3(source) and not source.startswith(("file://", f"{DEFAULT_ML_ROOT}/")):
         yield Problem(
             what=f"{source!r} is neither an archive in S3 nor a path below {DEFAULT_ML_ROOT}",
             where=f"HyperParameters {_SOURCE!r}",
-            fix="give s3://BUCKET/KEY, or the path of the archive in a channel",
+            fix="use s3://BUCKET/KEY, or the path of the archive in a channel",
         )
     for name, what in _NEEDS_IMAGE.items():
         if _decoded(request["HyperParameters"].get(name)):
             yield Problem(
-                what=f"the job needs {what}, which is in AWS's images alone",
+                what=f"the job needs {what}, which only AWS's images contain",
                 where=f"HyperParameters {name!r}",
                 fix="run it on SageMaker, or use torchrun: distribution="
                 '{"torch_distributed": {"enabled": True}}',
@@ -124,7 +124,7 @@ def _fetched(uri: str, s3_process: S3Process | None, folder: JobFolder) -> Path:
     try:
         s3_process.fetch({uri: archive})
     except S3Failed as error:
-        raise DownloadFailed(f"ClientError: the script cannot be downloaded: {error}") from error
+        raise DownloadFailed(f"ClientError: cannot download the script: {error}") from error
     return archive
 
 

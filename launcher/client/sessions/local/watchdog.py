@@ -25,7 +25,7 @@ from launcher.shared.process_table import descendants
 
 
 def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
-    """Run the job in a child process, and close the job as failed if the child dies first.
+    """Run the job in a child process, and mark the job as failed if the child dies first.
 
     Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
     process, which exits together with them.
@@ -47,4 +47,4 @@ def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]
     except PlatformError:
         return  # the job's folder was removed
     how = describe_exit(os.waitstatus_to_exitcode(status))
-    fail_orphan(folder, f"the local platform process was lost ({how}): see {folder.platform_log}")
+    fail_orphan(folder, f"the local platform process died ({how}): see {folder.platform_log}")

@@ -1,4 +1,4 @@
-"""Trial of isolation `network` with a host of no job; exits with 0 if the isolation works.
+"""Trial of isolation `network` with a host without a job; exits with 0 if the isolation works.
 
 Run with `python -m`, in its own process, since a process cannot leave an outer network.
 """

@@ -40,20 +40,20 @@ _PLANNERS: dict[Isolation, Callable[[HostLaunchSpec], StartPlan]] = {
 
 
 def obstacles() -> dict[Isolation, str | None]:
-    """Return why each isolation does not work on this machine and what may help; None: it works."""
+    """Return the obstacle to each isolation on this machine, with a fix; None: it works."""
     return {isolation: find() for isolation, find in _FINDERS.items()}
 
 
 def choose_isolation(wanted: str | None) -> Isolation:
     """Return the isolation of a new job: as wanted, or by default sandbox where it works.
 
-    Raises PlatformError for an unknown word, and when the wanted isolation does not work here.
+    Raises PlatformError for an unknown isolation, and for one that does not work here.
     """
     if wanted is None:
         return Isolation.PROCESS if sandbox_isolation.find_obstacle() else Isolation.SANDBOX
     known = [each.value for each in Isolation]
     if wanted not in known:
-        raise PlatformError(f"isolation {wanted!r} is not known: use {' or '.join(known)}")
+        raise PlatformError(f"unknown isolation {wanted!r}: use {' or '.join(known)}")
     isolation = Isolation(wanted)
     if obstacle := _FINDERS[isolation]():
         raise PlatformError(
@@ -63,9 +63,9 @@ def choose_isolation(wanted: str | None) -> Isolation:
 
 
 def why_not_sandboxed() -> str:
-    """Return the note for a job that runs in plain processes although nobody asked for that."""
+    """Return the note for a job that falls back to isolation process."""
     return (
-        "hosts are plain processes with folders of their own, since no sandbox works here: "
+        "hosts are plain processes with folders of their own, because no sandbox works here: "
         f"{sandbox_isolation.find_obstacle()}"
     )
 

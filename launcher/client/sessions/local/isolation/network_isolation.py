@@ -48,7 +48,7 @@ def enter() -> None:
         _unshare_network()
         _configure(f"link add {_BRIDGE} type bridge", f"link set {_BRIDGE} up")
     except OSError as error:
-        raise PlatformError(f"there can be no network of hosts: {error.strerror}") from error
+        raise PlatformError(f"cannot create the hosts' network: {error.strerror}") from error
 
 
 def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
@@ -65,7 +65,7 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
 def find_obstacle() -> str | None:
     """Start a trial host; return why this isolation does not work on this machine, or None."""
     if shutil.which("ip") is None:
-        return "there is no ip on PATH: on Debian and Ubuntu, apt-get install iproute2"
+        return "ip is not on PATH: on Debian and Ubuntu, apt-get install iproute2"
     if obstacle := sandbox_isolation.find_obstacle():
         return obstacle
     try:

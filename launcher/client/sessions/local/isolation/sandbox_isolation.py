@@ -65,7 +65,7 @@ def hosts_table(hosts: Sequence[LocalHost]) -> str:
 def find_obstacle() -> str | None:
     """Start a small sandbox; return why it does not work on this machine, or None."""
     if shutil.which("bwrap") is None:
-        return "there is no bwrap on PATH: on Debian and Ubuntu, apt-get install bubblewrap"
+        return "bwrap is not on PATH: on Debian and Ubuntu, apt-get install bubblewrap"
     return try_host(plan_start)
 
 

@@ -1,12 +1,12 @@
-"""The plan as text: a table of the groups, then notes on its numbers and output locations."""
+"""The plan as text for a terminal, and as HTML for a notebook: a table, then the notes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
-from launcher.client.planning.plan_notes import notes
-from launcher.client.planning.plan_table import HEAD, NUMERIC, rows
+from launcher.client.planning.plan_table import HEAD, NUMERIC, notes, rows
 
 if TYPE_CHECKING:
     from launcher.client.planning.cost_plan import CostPlan
@@ -21,6 +21,12 @@ def plan_text(plan: CostPlan, width: int | None = None) -> str:
         lines = list(_stacked(rows(plan)))
     labelled = [f"{label:<9}{text}" for label, text in notes(plan)]
     return "\n".join([*lines, "", *labelled])
+
+
+def plan_html(plan: CostPlan) -> str:
+    """Return a table of the groups, and a table of the notes below it."""
+    groups = _html_table([_html_cells("th", HEAD), *(_html_cells("td", row) for row in rows(plan))])
+    return groups + _html_table(_html_cells("td", note) for note in notes(plan))
 
 
 def _table(body: Sequence[Sequence[str]]) -> list[str]:
@@ -43,3 +49,11 @@ def _stacked(body: Sequence[Sequence[str]]) -> Iterator[str]:
         for name, cell in zip(HEAD[1:], row[1:], strict=True):
             if cell:
                 yield f"  {name:<6} {cell}"
+
+
+def _html_table(rows: Iterable[str]) -> str:
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _html_cells(kind: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{kind}>{escape(text)}</{kind}>" for text in texts)

@@ -1,4 +1,4 @@
-"""Short requests to AWS: a few seconds each, without retries, and nothing is ever created."""
+"""Connection of the checks to AWS: short timeouts, no retries, and read-only requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from launcher.client.sessions.aws.error_translation import translated
 
 _SECONDS = 3
 #: For global services, and for GetCallerIdentity where no region is configured.
-_SOME_REGION = "us-east-1"
+_DEFAULT_REGION = "us-east-1"
 
 
 class Connection:
@@ -40,7 +40,7 @@ class Connection:
 
         return self._session.client(
             service,
-            region_name=region or self.region or _SOME_REGION,
+            region_name=region or self.region or _DEFAULT_REGION,
             config=Config(
                 connect_timeout=_SECONDS,
                 read_timeout=_SECONDS,
