@@ -84,7 +84,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     ("option", "value", "complaint"),
     [
         ("--rate", "GetLogEvents", "--rate takes OPERATION=NUMBER"),
-        ("--access-key", "short", "an access key is ID:SECRET"),
+        ("--access-key", "short", "an access key has the form ID:SECRET"),
     ],
 )
 def test_options_that_mean_nothing(option: str, value: str, complaint: str) -> None:

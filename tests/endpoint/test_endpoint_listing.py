@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from launcher.client.endpoint.api_model import answered
-from launcher.client.endpoint.job_search import searched
-from launcher.client.endpoint.listing import listed
+from launcher.client.endpoint.api_model import to_output
+from launcher.client.endpoint.job_search import search_jobs
+from launcher.client.endpoint.listing import list_jobs_page
 
 START = datetime(2026, 11, 22, tzinfo=timezone.utc)
 
@@ -44,12 +44,12 @@ def where(name: str, operator: str, value: str) -> dict[str, str]:
 
 def all_pages(**arguments: Any) -> list[int]:
     found: list[int] = []
-    page = listed(JOBS, arguments)
+    page = list_jobs_page(JOBS, arguments)
     while True:
         found += numbers(page["TrainingJobSummaries"])
         if not page["NextToken"]:
             return found
-        page = listed(JOBS, {**arguments, "NextToken": page["NextToken"]})
+        page = list_jobs_page(JOBS, {**arguments, "NextToken": page["NextToken"]})
 
 
 @pytest.mark.parametrize("size", [1, 5, 11, 12, 100])
@@ -59,21 +59,23 @@ def test_pages_of_any_size_have_every_job_once(size: int) -> None:
 
 
 def test_jobs_that_come_between_pages_shift_nothing() -> None:
-    page = listed(JOBS, {"MaxResults": 5})
+    page = list_jobs_page(JOBS, {"MaxResults": 5})
     newer = [*JOBS, job(20), job(21)]
-    rest = listed(newer, {"MaxResults": 100, "NextToken": page["NextToken"]})
+    rest = list_jobs_page(newer, {"MaxResults": 100, "NextToken": page["NextToken"]})
     assert numbers(rest["TrainingJobSummaries"]) == list(range(6, -1, -1))
 
 
 def test_a_page_of_one_status_is_chosen_from_the_page_without_it() -> None:
-    page = listed(JOBS, {"MaxResults": 4, "StatusEquals": "Failed"})
+    page = list_jobs_page(JOBS, {"MaxResults": 4, "StatusEquals": "Failed"})
     assert numbers(page["TrainingJobSummaries"]) == [10, 8]
     assert page["NextToken"]
 
 
 def test_filters() -> None:
     def chosen(**arguments: Any) -> list[int]:
-        return numbers(listed(JOBS, {"MaxResults": 100, **arguments})["TrainingJobSummaries"])
+        return numbers(
+            list_jobs_page(JOBS, {"MaxResults": 100, **arguments})["TrainingJobSummaries"]
+        )
 
     moment = START.timestamp()
     assert chosen(NameContains="job-1") == [11, 10, 1]
@@ -85,7 +87,7 @@ def test_filters() -> None:
 
 
 def test_summaries_have_the_fields_of_the_model_only() -> None:
-    (summary,) = answered("ListTrainingJobs", listed([job(1)], {}))["TrainingJobSummaries"]
+    (summary,) = to_output("ListTrainingJobs", list_jobs_page([job(1)], {}))["TrainingJobSummaries"]
     assert summary == {
         "TrainingJobName": "job-1",
         "TrainingJobArn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/job",
@@ -159,5 +161,5 @@ def test_summaries_have_the_fields_of_the_model_only() -> None:
 )
 def test_search(expression: dict[str, Any], expected: list[int]) -> None:
     arguments = {"Resource": "TrainingJob", "SearchExpression": expression, "MaxResults": 100}
-    results = searched(JOBS, arguments)["Results"]
+    results = search_jobs(JOBS, arguments)["Results"]
     assert numbers([each["TrainingJob"] for each in results]) == expected

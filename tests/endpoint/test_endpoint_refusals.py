@@ -202,7 +202,7 @@ def test_a_page_that_does_not_exist(unchecked: Any) -> None:
 
 
 def test_what_else_sagemaker_has(unchecked: Any) -> None:
-    with pytest.raises(ClientError, match="does not answer ListModels: it has training jobs only"):
+    with pytest.raises(ClientError, match="does not support ListModels: it has training jobs only"):
         unchecked.list_models()
 
 

@@ -143,9 +143,9 @@ def _contents(s3, bucket):
 def test_one_root_has_one_endpoint_and_one_port_too(root: Path, tmp_path: Path) -> None:
     with serve(root) as endpoint:
         same_root = _failure("--root", str(root), "--port", "0")
-        assert "another endpoint has" in same_root
+        assert "another endpoint uses" in same_root
         same_port = _failure("--root", str(tmp_path / "other"), "--port", str(endpoint.port))
-        assert f"port {endpoint.port} of 127.0.0.1 cannot be had" in same_port
+        assert f"cannot listen on port {endpoint.port} of 127.0.0.1" in same_port
 
 
 def _failure(*arguments: str) -> str:

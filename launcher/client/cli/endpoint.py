@@ -66,9 +66,9 @@ def endpoint(
         isolation=isolation,
         host_failure=host_failure,
     )
-    with server.opened(setup) as opened:
-        _print_connection(opened, setup, output)
-        _serve(opened)
+    with server.open_endpoint(setup) as running:
+        _print_connection(running, setup, output)
+        _serve(running)
     print_message("The endpoint has stopped. Running jobs continue; start it again to serve them.")
     return 0
 
@@ -85,9 +85,11 @@ def _server() -> Any:
     return server
 
 
-def _print_connection(opened: Endpoint, setup: Setup, output: str) -> None:
-    environment = opened.environment()
-    print_message(f"Serving {setup.root} at {opened.url}; Ctrl-C stops it. Role: {opened.role_arn}")
+def _print_connection(running: Endpoint, setup: Setup, output: str) -> None:
+    environment = running.environment()
+    print_message(
+        f"Serving {setup.root} at {running.url}; Ctrl-C stops it. Role: {running.role_arn}"
+    )
     print_message("Jobs run on this machine in this Python; images are not pulled.")
     print_message("Set these variables in the shell of an AWS client:")
     if output == "json":
@@ -97,9 +99,9 @@ def _print_connection(opened: Endpoint, setup: Setup, output: str) -> None:
         click.echo(f"export {name}={value}")
 
 
-def _serve(opened: Endpoint) -> None:
+def _serve(running: Endpoint) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        opened.server.serve_forever()
+        running.server.serve_forever()
     except KeyboardInterrupt:
         print_message("")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from launcher.client.cli.verb_output import print_json, print_message, with_output_option
-from launcher.client.probe import answered, ask_this_machine, request_for_aws
+from launcher.client.probe import answer_all, probe_locally, request_for_aws
 from launcher.errors import CloudError, PlatformError
 
 
@@ -51,7 +51,7 @@ def probe(
         raise CloudError(
             "this version probes only this machine: add --local, or --dry-run to print the request"
         )
-    found = ask_this_machine(print_message)
+    found = probe_locally(print_message)
     _store(found, out or Path("probe-local.json"))
     if output == "json":
         print_json(found)
@@ -72,7 +72,7 @@ def _store(found: Mapping[str, object], path: Path) -> None:
 
 def _table(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield each question, then its answers, each with the isolations in which it was observed."""
-    by_isolation = {isolation: dict(answered(answers)) for isolation, answers in found.items()}
+    by_isolation = {isolation: dict(answer_all(answers)) for isolation, answers in found.items()}
     width = len(", ".join(found))
     for question in next(iter(by_isolation.values())):
         isolations_of: dict[str, list[str]] = {}

@@ -33,13 +33,13 @@ def parse_access_key(text: str) -> AccessKey:
     key_id, _, secret = text.partition(":")
     if not key_id.isalnum() or len(key_id) < 16 or len(secret) < 16:
         raise PlatformError(
-            "an access key is ID:SECRET, an id of 16 letters and digits or more and a secret of 16 "
-            "characters or more"
+            "an access key has the form ID:SECRET, an id of at least 16 letters and digits, and a "
+            "secret of at least 16 characters"
         )
     return AccessKey(id=key_id, secret=secret)
 
 
-def kept_access_key(root: Path, given: AccessKey | None = None) -> AccessKey:
+def load_access_key(root: Path, given: AccessKey | None = None) -> AccessKey:
     """Return the given key, else the root's, else a new one; store it for the next start."""
     file = root / "access-key.json"
     if given is None and file.exists():

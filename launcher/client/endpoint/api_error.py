@@ -1,10 +1,10 @@
-"""A refused request, in AWS's terms: a code, a message, an HTTP status."""
+"""An error response in AWS's terms: a code, a message, an HTTP status."""
 
 from __future__ import annotations
 
 
-class Refusal(Exception):
-    """Raised when a request is refused; the application turns it into a response."""
+class ApiError(Exception):
+    """Raised for a request that the endpoint rejects; the application turns it into a response."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         self.code = code
@@ -13,6 +13,6 @@ class Refusal(Exception):
         super().__init__(f"{code}: {message}")
 
 
-def invalid(message: str) -> Refusal:
-    """Return a ValidationException, SageMaker's answer to nearly everything that is wrong."""
-    return Refusal("ValidationException", message)
+def validation_error(message: str) -> ApiError:
+    """Return a ValidationException, SageMaker's code for nearly every invalid request."""
+    return ApiError("ValidationException", message)

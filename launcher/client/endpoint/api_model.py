@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from botocore.validate import ParamValidator
 
-from launcher.client.endpoint.api_error import Refusal, invalid
+from launcher.client.endpoint.api_error import ApiError, validation_error
 from launcher.client.request.validation import aws_answer, find_violations
 from launcher.client.request.validation.model_limits import find_violations_of
 from launcher.client.request.validation.service_model import service_model
@@ -27,46 +27,46 @@ def operation_model(name: str) -> OperationModel:
     return service_model().operation_model(name)
 
 
-def answered(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def to_output(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document as an operation answers it: only its fields, with times in epoch seconds.
 
-    Raises Refusal (InternalFailure) for an absent required field or a value of another type.
+    Raises ApiError (InternalFailure) for an absent required field or a value of another type.
     """
     shape = operation_model(name).output_shape
     if shape is None:
         return {}
-    answer: dict[str, Any] = _shaped(document, shape)
-    complaints = set(_complaints(answer, shape)) - {_OFTEN_ABSENT}
-    if complaints:
-        raise Refusal("InternalFailure", f"the answer of {name}: {sorted(complaints)}", 500)
-    return answer
+    output: dict[str, Any] = _to_shape(document, shape)
+    errors = set(_model_errors(output, shape)) - {_OFTEN_ABSENT}
+    if errors:
+        raise ApiError("InternalFailure", f"the output of {name}: {sorted(errors)}", 500)
+    return output
 
 
-def _shaped(value: Any, shape: Shape) -> Any:
+def _to_shape(value: Any, shape: Shape) -> Any:
     if shape.type_name == "structure":
         return {
-            name: _shaped(value[name], member)
+            name: _to_shape(value[name], member)
             for name, member in shape.members.items()
             if value.get(name) is not None
         }
     if shape.type_name == "list":
-        return [_shaped(each, shape.member) for each in value]
+        return [_to_shape(each, shape.member) for each in value]
     if isinstance(value, datetime):
         return round(value.timestamp(), 3)
     return value
 
 
-def taken(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def parse_input(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that an operation defines; ignore unknown ones, as AWS does.
 
-    Raises Refusal: SerializationException for a value of another type, ValidationException for what
-    the model or, for a new job, the rules between fields do not allow.
+    Raises ApiError: SerializationException for a value of another type, ValidationException for
+    what the model or, for a new job, the rules between fields do not allow.
     """
     shape = operation_model(name).input_shape
-    known: dict[str, Any] = _known(arguments, shape)
-    for complaint in _complaints(known, shape):
-        if complaint.startswith("Invalid type"):
-            raise Refusal("SerializationException", complaint)
+    known: dict[str, Any] = _known_fields(arguments, shape)
+    for error in _model_errors(known, shape):
+        if error.startswith("Invalid type"):
+            raise ApiError("SerializationException", error)
     is_new_job = name == "CreateTrainingJob"
     found = (
         find_violations(cast("TrainingJobRequest", known))
@@ -74,23 +74,23 @@ def taken(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         else find_violations_of(shape, known)
     )
     if message := aws_answer(found):
-        raise invalid(message)
+        raise validation_error(message)
     return known
 
 
-def _complaints(value: object, shape: Shape) -> list[str]:
+def _model_errors(value: object, shape: Shape) -> list[str]:
     report: str = ParamValidator().validate(value, shape).generate_report()
     return report.splitlines()
 
 
-def _known(value: Any, shape: Shape) -> Any:
+def _known_fields(value: Any, shape: Shape) -> Any:
     """Return the parts of a value that a shape defines, in the order in which they were sent."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         return {
-            name: _known(each, shape.members[name])
+            name: _known_fields(each, shape.members[name])
             for name, each in value.items()
             if name in shape.members and each is not None
         }
     if shape.type_name == "list" and isinstance(value, list):
-        return [_known(each, shape.member) for each in value]
+        return [_known_fields(each, shape.member) for each in value]
     return value

@@ -13,14 +13,14 @@ from moto.core.request import Request
 from werkzeug.wrappers import Response
 
 from launcher.client.endpoint import responses
-from launcher.client.endpoint.api_error import Refusal
+from launcher.client.endpoint.api_error import ApiError
+from launcher.client.endpoint.authenticator import Authenticator
 from launcher.client.endpoint.credential import credential_of
-from launcher.client.endpoint.gate import Gate
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.operations import Operations
+from launcher.client.endpoint.rate_limiter import RateLimiter
 from launcher.client.endpoint.s3_gateway import Objects
 from launcher.client.endpoint.signature import Scope
-from launcher.client.endpoint.throttle import Throttle
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
@@ -35,20 +35,20 @@ _OCTETS = "binary/octet-stream"
 
 
 class Application:
-    """Admits a request, throttles it, and routes it to the service that it names."""
+    """Authenticates a request, applies rate limits, and routes it to its service."""
 
     def __init__(
         self,
         *,
-        gate: Gate,
-        throttle: Throttle,
+        authenticator: Authenticator,
+        rate_limiter: RateLimiter,
         operations: Operations,
         logs: Logs,
         objects: Objects,
         moto: Wsgi,
     ) -> None:
-        self._gate = gate
-        self._throttle = throttle
+        self._authenticator = authenticator
+        self._rate_limiter = rate_limiter
         self._operations = operations
         self._logs = logs
         self._objects = objects
@@ -61,23 +61,23 @@ class Application:
         try:
             credential = credential_of(request)
             service = credential.scope.service
-            self._gate.admit(request, credential)
-            response = self._answer(request, credential.scope)
-        except Refusal as refused:
-            response = responses.refusal(refused, service)
+            self._authenticator.authenticate(request, credential)
+            response = self._route(request, credential.scope)
+        except ApiError as error:
+            response = responses.error_response(error, service)
         except Exception:  # noqa: BLE001 (the client gets AWS's form for any fault here)
-            response = responses.refusal(responses.unexpected(service), service)
-            _tell(f"request {response.headers[responses.REQUEST_ID]}:\n{traceback.format_exc()}")
+            response = responses.error_response(responses.internal_error(service), service)
+            _log(f"request {response.headers[responses.REQUEST_ID]}:\n{traceback.format_exc()}")
         body: Iterable[bytes] = response(environ, start_response)
         return body
 
-    def _answer(self, request: Request, scope: Scope) -> Response:
+    def _route(self, request: Request, scope: Scope) -> Response:
         operation = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
-        self._throttle.spend(operation, scope.region)
+        self._rate_limiter.acquire(operation, scope.region)
         if scope.service == "sagemaker":
             return self._sagemaker(request, operation, scope.region)
         if scope.service not in _MOTO_SERVICES:
-            raise Refusal(
+            raise ApiError(
                 "UnknownOperationException",
                 f"launcher endpoint has no {scope.service}: it has sagemaker (training jobs) and "
                 f"{', '.join(sorted(_MOTO_SERVICES))}",
@@ -86,29 +86,31 @@ class Application:
             return self._cloudwatch_logs(request, operation, scope.region)
         if scope.service == "s3":
             return self._s3(request)
-        return self._ask_moto(request.environ)
+        return self._call_moto(request.environ)
 
-    def _ask_moto(self, environ: dict[str, object]) -> Response:
+    def _call_moto(self, environ: dict[str, object]) -> Response:
         try:
             return Response.from_app(self._moto, environ)
         except NotImplementedError as error:  # such as SimulatePrincipalPolicy
             # Clients continue without an operation that answers with this code.
-            raise Refusal("AccessDenied", f"launcher endpoint does not have it: {error}") from error
+            raise ApiError(
+                "AccessDenied", f"launcher endpoint does not support this: {error}"
+            ) from error
 
     def _sagemaker(self, request: Request, operation: str, region: str) -> Response:
         arguments = _arguments(request)
         name = arguments.get("TrainingJobName") or arguments.get("ResourceArn") or ""
         try:
-            response = responses.document(self._operations.answer(operation, arguments, region))
-            _tell(f"{operation} {region} {name}")
-        except Refusal as refused:
-            _tell(f"{operation} {region} {name}: {refused.code}: {refused.message}")
+            response = responses.document(self._operations.execute(operation, arguments, region))
+            _log(f"{operation} {region} {name}")
+        except ApiError as error:
+            _log(f"{operation} {region} {name}: {error.code}: {error.message}")
             raise
         return response
 
     def _cloudwatch_logs(self, request: Request, operation: str, region: str) -> Response:
-        with self._logs.prepared(operation, _arguments(request), region) as arguments:
-            return self._ask_moto(_with_body(request, json.dumps(arguments).encode()))
+        with self._logs.publish_for(operation, _arguments(request), region) as arguments:
+            return self._call_moto(_with_body(request, json.dumps(arguments).encode()))
 
     def _s3(self, request: Request) -> Response:
         environ, body = request.environ, b""
@@ -117,7 +119,7 @@ class Application:
             environ = _with_body(request, body)
         elif request.mimetype == _FORM:
             environ = {**environ, "CONTENT_TYPE": _OCTETS}
-        response = self._ask_moto(environ)
+        response = self._call_moto(environ)
         is_part = "partNumber" in request.args  # a part leaves the object itself unchanged
         if response.status_code < 300 and not is_part:
             path = environ["REQUEST_URI"].partition("?")[0]
@@ -131,9 +133,9 @@ def _arguments(request: Request) -> dict[str, object]:
     try:
         arguments = json.loads(body or b"{}")
     except ValueError as error:
-        raise Refusal("SerializationException", f"the body is not JSON: {error}") from error
+        raise ApiError("SerializationException", f"the body is not JSON: {error}") from error
     if not isinstance(arguments, dict):
-        raise Refusal("SerializationException", "the body is not a JSON object")
+        raise ApiError("SerializationException", "the body is not a JSON object")
     return arguments
 
 
@@ -145,5 +147,5 @@ def _with_body(request: Request, body: bytes) -> dict[str, object]:
     }
 
 
-def _tell(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

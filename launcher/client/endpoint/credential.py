@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.client.endpoint.api_error import Refusal
+from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.signature import Scope
 
 _AUTHORIZATION = re.compile(
@@ -30,15 +30,15 @@ class Credential:
 
 
 def credential_of(request: Any) -> Credential:
-    """Return the credential of a request (werkzeug's); Refusal (403) if it has none."""
+    """Return the credential of a request (werkzeug's); ApiError (403) if it has none."""
     is_presigned = "X-Amz-Signature" in request.args
     if is_presigned and "Authorization" in request.headers:
         # Routing uses the header, which may name another service than the URL was signed for.
-        raise Refusal("InvalidArgument", "Only one auth mechanism allowed")
+        raise ApiError("InvalidArgument", "Only one auth mechanism allowed")
     try:
         return _presigned(request) if is_presigned else _in_header(request)
     except (KeyError, ValueError) as error:
-        raise Refusal(
+        raise ApiError(
             "MissingAuthenticationTokenException",
             "Missing Authentication Token: sign the request (Signature Version 4) with the key "
             "that `launcher endpoint` has printed",

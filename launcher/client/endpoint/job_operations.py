@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.endpoint.api_error import Refusal, invalid
-from launcher.client.endpoint.running_endpoints import Entry, Registry
+from launcher.client.endpoint.api_error import ApiError, validation_error
+from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.atomic_files import grant_access
@@ -37,7 +37,7 @@ _RUNS_HERE = (
     "Its hosts are processes of this machine, in this machine's Python: the image is not pulled"
 )
 #: How long to wait for the processes of an ended job; they need a fraction of a second.
-_LEAVE_SECONDS = 30.0
+_EXIT_SECONDS = 30.0
 
 
 class Jobs:
@@ -52,48 +52,48 @@ class Jobs:
         self._account = account
         self._open_session = open_session
         self._store = StorageFolder(root)
-        self.registry = Registry(root / "endpoint")
+        self.registry = JobRegistry(root / "endpoint")
         self._lock = threading.Lock()
-        self._names_in_hand: set[str] = set()
+        self._reserved_names: set[str] = set()
 
     def arn(self, name: str, region: str) -> str:
         """Return the ARN of a job."""
         return job_arn(name, region=region, account=self._account)
 
     def check_name(self, name: str, region: str) -> None:
-        """Raise Refusal when a name is taken; here names are unique over all regions."""
-        if name in self._names_in_hand or self._is_taken(name):
-            raise Refusal(
+        """Raise ApiError when a name is already used; here names are unique over all regions."""
+        if name in self._reserved_names or self._is_taken(name):
+            raise ApiError(
                 "ResourceInUse",
                 "Training job names must be unique within an AWS account and region, and a "
                 f"training job with this name already exists ({self.arn(name, region)})",
             )
 
     def create(self, request: Mapping[str, Any], region: str) -> str:
-        """Start a job and return its ARN; raise Refusal if the name is taken or it cannot run."""
+        """Start a job and return its ARN; raise ApiError for a used name or an impossible job."""
         name = request["TrainingJobName"]
-        with self._claimed(name, region):
+        with self._reserve_name(name, region):
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
-            self.registry.write(name, Entry(region=region, tags=tags))
+            self.registry.write(name, JobEntry(region=region, tags=tags))
             try:
                 self._open_session(region).create_training_job(**request)
             except PlatformError as error:
                 self.registry.remove(name)
-                raise invalid(str(error)) from error
+                raise validation_error(str(error)) from error
         return self.arn(name, region)
 
     def describe(self, name: str, region: str) -> dict[str, object]:
-        """Return a job's document; raise Refusal if this region has no job of that name."""
+        """Return a job's document; raise ApiError if this region has no job of that name."""
         entry = self.registry.read(name)
         try:
             document = self._open_session(region).describe_training_job(TrainingJobName=name)
         except JobNotFound:
             entry = None
         except PlatformError as error:
-            raise Refusal("InternalFailure", str(error), 500) from error
+            raise ApiError("InternalFailure", str(error), 500) from error
         if entry is None or entry.region != region:
             raise not_found()
-        return self._presented(document, entry)
+        return self._described(document, entry)
 
     def summaries(self, region: str) -> Iterator[TrainingJobSummary]:
         """Yield the list entries of a region's jobs, newest first."""
@@ -105,14 +105,14 @@ class Jobs:
     def all(self, region: str) -> Iterator[dict[str, Any]]:
         """Yield the documents of a region's jobs, newest first."""
         for summary in self.summaries(region):
-            with contextlib.suppress(Refusal):  # deleted meanwhile
+            with contextlib.suppress(ApiError):  # deleted meanwhile
                 yield self.describe(summary["TrainingJobName"], region)
 
     def stop(self, name: str, region: str) -> None:
-        """Stop a running job; raise Refusal for any other."""
+        """Stop a running job; raise ApiError for any other."""
         status = self.describe(name, region)["TrainingJobStatus"]
         if status != "InProgress":
-            raise invalid(
+            raise validation_error(
                 f"The request was rejected because the training job is in status {status}"
             )
         self._open_session(region).stop_training_job(TrainingJobName=name)
@@ -121,7 +121,7 @@ class Jobs:
         """Delete a job that has ended, and free its name."""
         status = self.describe(name, region)["TrainingJobStatus"]
         if status not in TERMINAL_STATUSES:
-            raise invalid(
+            raise validation_error(
                 f"The request was rejected because the training job is in status {status}"
             )
         folder = self._store.find(name)
@@ -133,16 +133,16 @@ class Jobs:
             os.close(lock)
 
     @contextmanager
-    def _claimed(self, name: str, region: str) -> Iterator[None]:
+    def _reserve_name(self, name: str, region: str) -> Iterator[None]:
         """Reserve the name for the block; of several simultaneous requests, one succeeds."""
         with self._lock:
             self.check_name(name, region)
-            self._names_in_hand.add(name)
+            self._reserved_names.add(name)
         try:
             yield
         finally:
             with self._lock:
-                self._names_in_hand.remove(name)
+                self._reserved_names.remove(name)
 
     def _is_taken(self, name: str) -> bool:
         try:
@@ -152,7 +152,7 @@ class Jobs:
         return True
 
     @staticmethod
-    def _presented(document: Mapping[str, object], entry: Entry) -> dict[str, object]:
+    def _described(document: Mapping[str, object], entry: JobEntry) -> dict[str, object]:
         tags = [{"Key": key, "Value": value} for key, value in entry.tags.items()]
         return {
             **_DEFAULTS,
@@ -162,9 +162,9 @@ class Jobs:
         }
 
 
-def not_found() -> Refusal:
+def not_found() -> ApiError:
     """Return the refusal for a job that does not exist."""
-    return invalid("Requested resource not found.")
+    return validation_error("Requested resource not found.")
 
 
 def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -175,18 +175,20 @@ def _with_notes(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _lock_of(folder: JobFolder) -> int:
-    """Lock an ended job once its watchdog has gone, which could mistake another job for it."""
-    deadline = time.monotonic() + _LEAVE_SECONDS
+    """Lock an ended job once its watchdog has exited, which could mistake another job for it."""
+    deadline = time.monotonic() + _EXIT_SECONDS
     while (lock := folder.take_lock()) is None:
         if time.monotonic() > deadline:
-            raise invalid(f"The processes of training job {folder.name} have not ended yet")
+            raise validation_error(
+                f"The processes of training job {folder.name} have not ended yet"
+            )
         time.sleep(0.02)
     return lock
 
 
 def _remove(folder: Path) -> None:
     """Free the name at once, then delete the folder, whatever modes its job has set."""
-    gone = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
-    folder.rename(gone / folder.name)
-    grant_access(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    trash = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".gone-"))
+    folder.rename(trash / folder.name)
+    grant_access(trash)
+    shutil.rmtree(trash, ignore_errors=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from launcher.client.endpoint.api_error import invalid
+from launcher.client.endpoint.api_error import validation_error
 from launcher.client.endpoint.listing import cut_page
 
 Document = Mapping[str, Any]
@@ -23,12 +23,14 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def searched(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def search_jobs(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the page of records that a Search request asks for; newest first by default."""
     if arguments["Resource"] != "TrainingJob":
-        raise invalid(f"launcher endpoint searches TrainingJob only, not {arguments['Resource']}")
+        raise validation_error(
+            f"launcher endpoint searches TrainingJob only, not {arguments['Resource']}"
+        )
     expression = arguments.get("SearchExpression", {})
-    found = [document for document in documents if _fits(document, expression)]
+    found = [document for document in documents if _matches(document, expression)]
     field = arguments.get("SortBy", "LastModifiedTime")
     page, token = cut_page(
         found,
@@ -39,26 +41,26 @@ def searched(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dic
     return {"Results": [{"TrainingJob": document} for document in page], "NextToken": token}
 
 
-def _fits(document: Document, expression: Mapping[str, Any]) -> bool:
+def _matches(document: Document, expression: Mapping[str, Any]) -> bool:
     """Return True if a document matches all parts of an expression, or any of them (Operator)."""
     parts = [
-        *(_fits_filter(document, each) for each in expression.get("Filters", ())),
-        *(_fits_nested(document, each) for each in expression.get("NestedFilters", ())),
-        *(_fits(document, each) for each in expression.get("SubExpressions", ())),
+        *(_matches_filter(document, each) for each in expression.get("Filters", ())),
+        *(_matches_nested(document, each) for each in expression.get("NestedFilters", ())),
+        *(_matches(document, each) for each in expression.get("SubExpressions", ())),
     ]
     return any(parts) if expression.get("Operator") == "Or" and parts else all(parts)
 
 
-def _fits_nested(document: Document, nested: Mapping[str, Any]) -> bool:
+def _matches_nested(document: Document, nested: Mapping[str, Any]) -> bool:
     """Return True if one entry of a list matches all filters, whose names begin with the list's."""
     name = nested["NestedPropertyName"]
     return any(
-        all(_fits_filter({name: entry}, each) for each in nested["Filters"])
+        all(_matches_filter({name: entry}, each) for each in nested["Filters"])
         for entry in document.get(name, ())
     )
 
 
-def _fits_filter(document: Document, each: Mapping[str, Any]) -> bool:
+def _matches_filter(document: Document, each: Mapping[str, Any]) -> bool:
     found = property_of(document, each["Name"])
     operator: str = each.get("Operator", "Equals")
     wanted: str = each.get("Value", "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from launcher.client.endpoint.api_error import invalid
+from launcher.client.endpoint.api_error import validation_error
 
 Document = Mapping[str, Any]
 _SORT_FIELDS = {
@@ -18,7 +18,7 @@ _SORT_FIELDS = {
 }
 
 
-def listed(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def list_jobs_page(documents: Iterable[Document], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the page of summaries that a ListTrainingJobs request asks for.
 
     The newest come first unless the request says otherwise. StatusEquals filters the page that
@@ -51,16 +51,16 @@ def cut_page(
     pages do not matter.
     """
 
-    def place(document: Document) -> list[Any]:
+    def sort_key(document: Document) -> list[Any]:
         return [key(document), document["TrainingJobName"]]
 
-    ordered = sorted(documents, key=place, reverse=is_descending)
+    ordered = sorted(documents, key=sort_key, reverse=is_descending)
     if token := arguments.get("NextToken"):
-        last = _opened(token)
-        ordered = [each for each in ordered if _is_after(place(each), last, is_descending)]
+        last = _decode_token(token)
+        ordered = [each for each in ordered if _is_after(sort_key(each), last, is_descending)]
     page = ordered[: arguments.get("MaxResults", default_size)]
     is_more = len(ordered) > len(page)
-    return page, _sealed(place(page[-1])) if is_more else None
+    return page, _encode_token(sort_key(page[-1])) if is_more else None
 
 
 def _is_wanted(document: Document, arguments: Mapping[str, Any]) -> bool:
@@ -85,17 +85,17 @@ def _sortable(value: Any) -> Any:
     return value.timestamp() if isinstance(value, datetime) else value
 
 
-def _is_after(place: list[object], last: list[object], is_descending: bool) -> bool:
-    return place < last if is_descending else place > last
+def _is_after(sort_key: list[object], last: list[object], is_descending: bool) -> bool:
+    return sort_key < last if is_descending else sort_key > last
 
 
-def _sealed(place: list[object]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+def _encode_token(sort_key: list[object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(sort_key).encode()).decode()
 
 
-def _opened(token: str) -> list[object]:
+def _decode_token(token: str) -> list[object]:
     try:
         key, name = json.loads(base64.urlsafe_b64decode(token))
     except ValueError as error:
-        raise invalid("Invalid NextToken") from error
+        raise validation_error("Invalid NextToken") from error
     return [key, name]

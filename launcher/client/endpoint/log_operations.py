@@ -15,7 +15,7 @@ from typing import Any
 
 from moto.logs.models import logs_backends
 
-from launcher.client.endpoint.running_endpoints import Registry
+from launcher.client.endpoint.job_registry import JobRegistry
 from launcher.client.sessions.aws.cloudwatch_logs import GROUP
 from launcher.client.sessions.base import LogEvent
 from launcher.client.sessions.local.host_logs import log_streams, read_log
@@ -24,7 +24,7 @@ from launcher.client.sessions.local.storage_folder import StorageFolder
 from launcher.errors import JobNotFound
 
 #: Lines published at once: more than `read_log` reads at once, so that no line is read twice.
-_PIECE = 1_000_000
+_MAX_LINES = 1_000_000
 
 Arguments = dict[str, Any]
 
@@ -32,7 +32,7 @@ Arguments = dict[str, Any]
 class Logs:
     """Publishes the lines of hosts as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
 
-    def __init__(self, root: Path, registry: Registry, account: str) -> None:
+    def __init__(self, root: Path, registry: JobRegistry, account: str) -> None:
         self._store = StorageFolder(root)
         self._registry = registry
         self._account = account
@@ -40,7 +40,7 @@ class Logs:
         self._positions: dict[tuple[str, str], str] = {}
 
     @contextmanager
-    def prepared(self, operation: str, arguments: Arguments, region: str) -> Iterator[Arguments]:
+    def publish_for(self, operation: str, arguments: Arguments, region: str) -> Iterator[Arguments]:
         """Yield the arguments of an operation while its streams are current and nobody else reads.
 
         A prefix of FilterLogEvents, which moto does not support, becomes the names that it matches.
@@ -48,13 +48,13 @@ class Logs:
         with self._lock:
             if _group_of(arguments) == GROUP:
                 logs_backends[self._account][region].ensure_log_group(GROUP)
-                for job in self._jobs_meant(arguments, region):
+                for job in self._requested_jobs(arguments, region):
                     self._publish(job, region, arguments)
                 if operation == "FilterLogEvents" and "logStreamNamePrefix" in arguments:
                     arguments = self._without_prefix(arguments, region)
             yield arguments
 
-    def forget(self, job: str, region: str) -> None:
+    def delete_streams(self, job: str, region: str) -> None:
         """Drop the streams of a deleted job, as a later job of its name may reuse their names."""
         with self._lock:
             group = logs_backends[self._account][region].groups.get(GROUP)
@@ -63,7 +63,7 @@ class Logs:
                 if group:
                     group.streams.pop("/".join(key), None)
 
-    def _jobs_meant(self, arguments: Arguments, region: str) -> Iterator[str]:
+    def _requested_jobs(self, arguments: Arguments, region: str) -> Iterator[str]:
         """Yield the jobs whose streams a request may read."""
         wanted = _stream_names(arguments)
         begins = {name.partition("/") for name in ([wanted] if isinstance(wanted, str) else wanted)}
@@ -87,7 +87,9 @@ class Logs:
                 backend.ensure_log_stream(GROUP, name)
                 for events in self._new_events(folder, stream.name):
                     # Not the backend's put_log_events: it refuses lines over two weeks old.
-                    backend.groups[GROUP].streams[name].put_log_events([_put(e) for e in events])
+                    backend.groups[GROUP].streams[name].put_log_events(
+                        [_to_put_event(e) for e in events]
+                    )
 
     def _new_events(self, folder: JobFolder, stream: str) -> Iterator[list[LogEvent]]:
         """Yield the new events of a stream since the last call, in pieces of bounded size."""
@@ -97,7 +99,7 @@ class Logs:
         # printed meanwhile wait for the next request: a host may print faster than we publish.
         while int(self._positions.get(key, -1)) < size:
             position = self._positions.get(key)
-            events, self._positions[key] = read_log(folder, stream, position, _PIECE)
+            events, self._positions[key] = read_log(folder, stream, position, _MAX_LINES)
             if not events:
                 return
             yield events
@@ -127,5 +129,5 @@ def _stream_names(arguments: Mapping[str, Any]) -> str | tuple[str, ...]:
     return str(arguments.get("logStreamNamePrefix") or "")
 
 
-def _put(event: LogEvent) -> dict[str, object]:
+def _to_put_event(event: LogEvent) -> dict[str, object]:
     return {"timestamp": int(event.time * 1000), "message": event.text}

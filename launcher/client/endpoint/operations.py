@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from launcher.client.endpoint.api_error import Refusal, invalid
-from launcher.client.endpoint.api_model import answered, taken
-from launcher.client.endpoint.endpoint_paths import check_places
+from launcher.client.endpoint.api_error import ApiError, validation_error
+from launcher.client.endpoint.api_model import parse_input, to_output
 from launcher.client.endpoint.job_operations import Jobs, not_found
-from launcher.client.endpoint.job_search import searched
-from launcher.client.endpoint.listing import listed
+from launcher.client.endpoint.job_registry import JobEntry
+from launcher.client.endpoint.job_search import search_jobs
+from launcher.client.endpoint.listing import list_jobs_page
 from launcher.client.endpoint.log_operations import Logs
-from launcher.client.endpoint.running_endpoints import Entry
 from launcher.client.endpoint.s3_gateway import Objects
+from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 
 Arguments = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ class Operations:
         self._jobs = jobs
         self._objects = objects
         self._logs = logs
-        self._answers: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
+        self._operations: dict[str, Callable[[Arguments, str], Mapping[str, Any] | None]] = {
             "CreateTrainingJob": self._create,
             "DescribeTrainingJob": self._describe,
             "ListTrainingJobs": self._list,
@@ -38,42 +38,42 @@ class Operations:
             "DeleteTags": self._delete_tags,
         }
 
-    def answer(self, name: str, arguments: Arguments, region: str) -> dict[str, Any]:
-        """Return the operation's output document; raise Refusal."""
-        operation = self._answers.get(name)
+    def execute(self, name: str, arguments: Arguments, region: str) -> dict[str, Any]:
+        """Return the operation's output document; raise ApiError."""
+        operation = self._operations.get(name)
         if operation is None:
-            raise Refusal(
+            raise ApiError(
                 "UnknownOperationException",
-                f"launcher endpoint does not answer {name}: it has training jobs only "
-                f"({', '.join(self._answers)})",
+                f"launcher endpoint does not support {name}: it has training jobs only "
+                f"({', '.join(self._operations)})",
             )
-        return answered(name, operation(taken(name, arguments), region) or {})
+        return to_output(name, operation(parse_input(name, arguments), region) or {})
 
     def _create(self, arguments: Arguments, region: str) -> dict[str, object]:
         self._jobs.check_name(arguments["TrainingJobName"], region)
-        check_places(arguments, region, self._objects)
+        _check_locations(arguments, region, self._objects)
         return {"TrainingJobArn": self._jobs.create(arguments, region)}
 
     def _describe(self, arguments: Arguments, region: str) -> dict[str, Any]:
         return self._jobs.describe(arguments["TrainingJobName"], region)
 
     def _list(self, arguments: Arguments, region: str) -> dict[str, object]:
-        return listed(self._jobs.summaries(region), arguments)
+        return list_jobs_page(self._jobs.summaries(region), arguments)
 
     def _search(self, arguments: Arguments, region: str) -> dict[str, object]:
-        return searched(self._jobs.all(region), arguments)
+        return search_jobs(self._jobs.all(region), arguments)
 
     def _stop(self, arguments: Arguments, region: str) -> None:
         self._jobs.stop(arguments["TrainingJobName"], region)
 
     def _delete(self, arguments: Arguments, region: str) -> None:
         self._jobs.delete(arguments["TrainingJobName"], region)
-        self._logs.forget(arguments["TrainingJobName"], region)
+        self._logs.delete_streams(arguments["TrainingJobName"], region)
 
     def _update(self, arguments: Arguments, region: str) -> None:
-        """Refuse an update: a local job has nothing of what AWS can change in a running job."""
+        """Refuse an update: a local job has none of what AWS can change in a running job."""
         self._jobs.describe(arguments["TrainingJobName"], region)
-        raise invalid(
+        raise validation_error(
             "UpdateTrainingJob changes the profiler, the warm pool or the remote debugging of a "
             "job, and a local job has none of them"
         )
@@ -83,7 +83,7 @@ class Operations:
     def _add_tags(self, arguments: Arguments, region: str) -> dict[str, object]:
         name, entry = self._tagged(arguments, region)
         added = {tag["Key"]: tag["Value"] for tag in arguments["Tags"]}
-        self._jobs.registry.write(name, Entry(region=region, tags={**entry.tags, **added}))
+        self._jobs.registry.write(name, JobEntry(region=region, tags={**entry.tags, **added}))
         return self._list_tags(arguments, region)
 
     def _list_tags(self, arguments: Arguments, region: str) -> dict[str, object]:
@@ -93,12 +93,43 @@ class Operations:
     def _delete_tags(self, arguments: Arguments, region: str) -> None:
         name, entry = self._tagged(arguments, region)
         left = {key: tag for key, tag in entry.tags.items() if key not in arguments["TagKeys"]}
-        self._jobs.registry.write(name, Entry(region=region, tags=left))
+        self._jobs.registry.write(name, JobEntry(region=region, tags=left))
 
-    def _tagged(self, arguments: Arguments, region: str) -> tuple[str, Entry]:
+    def _tagged(self, arguments: Arguments, region: str) -> tuple[str, JobEntry]:
         """Return the name of the job that an ARN identifies, and its entry."""
         name = arguments["ResourceArn"].rpartition("/")[2]
         entry = self._jobs.registry.read(name)
         if entry is None or arguments["ResourceArn"] != self._jobs.arn(name, region):
             raise not_found()
         return name, entry
+
+
+def _check_locations(request: Mapping[str, Any], region: str, objects: Objects) -> None:
+    """Raise ApiError for inputs without objects, and for an output bucket that does not exist."""
+    for uri in _input_uris(request):
+        bucket, prefix = bucket_and_key(uri)
+        if not objects.has_objects(bucket, prefix, region):
+            raise validation_error(_no_objects(uri, bucket, region, request["RoleArn"]))
+    output = request["OutputDataConfig"]["S3OutputPath"]
+    bucket, _ = bucket_and_key(output)
+    if is_s3(output) and not objects.has_bucket(bucket, region):
+        raise validation_error(
+            f"The S3 bucket of OutputDataConfig, {bucket}, does not exist. Please "
+            f"ensure that the bucket exists in the selected region ({region})."
+        )
+
+
+def _no_objects(uri: str, bucket: str, region: str, role: str) -> str:
+    """Return AWS's message (as in aws/amazon-sagemaker-examples, issue 2267)."""
+    return (
+        f'No S3 objects found under S3 URL "{uri}" given in input data source. Please ensure that '
+        f"the bucket exists in the selected region ({region}), that objects exist under that S3 "
+        f'prefix, and that the role "{role}" has "s3:ListBucket" permissions on bucket "{bucket}".'
+    )
+
+
+def _input_uris(request: Mapping[str, Any]) -> Iterator[str]:
+    for channel in request.get("InputDataConfig", ()):
+        uri = channel["DataSource"].get("S3DataSource", {}).get("S3Uri", "")
+        if is_s3(uri):
+            yield uri

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Response
 
-from launcher.client.endpoint.api_error import Refusal
+from launcher.client.endpoint.api_error import ApiError
 
 REQUEST_ID = "x-amzn-RequestId"
 _JSON = "application/x-amz-json-1.1"
@@ -27,27 +27,27 @@ _XML_FORMS["sts"] = _XML_FORMS["iam"]
 
 def document(content: Mapping[str, object]) -> Response:
     """Return the response for an operation's output."""
-    return _answer(json.dumps(content), 200, _JSON, str(uuid.uuid4()))
+    return _response(json.dumps(content), 200, _JSON, str(uuid.uuid4()))
 
 
-def refusal(refused: Refusal, service: str) -> Response:
-    """Return the response for a refusal, in the form that the service's clients read."""
+def error_response(error: ApiError, service: str) -> Response:
+    """Return the response for an error, in the form that the service's clients read."""
     request_id = str(uuid.uuid4())
     if form := _XML_FORMS.get(service):
-        text = form.format(code=refused.code, message=escape(refused.message), id=request_id)
-        return _answer(text, refused.status, "text/xml", request_id)
-    content = {"__type": refused.code, "message": refused.message}
-    return _answer(json.dumps(content), refused.status, _JSON, request_id)
+        text = form.format(code=error.code, message=escape(error.message), id=request_id)
+        return _response(text, error.status, "text/xml", request_id)
+    content = {"__type": error.code, "message": error.message}
+    return _response(json.dumps(content), error.status, _JSON, request_id)
 
 
-def unexpected(service: str) -> Refusal:
-    """Return the refusal that AWS sends for its own faults."""
+def internal_error(service: str) -> ApiError:
+    """Return the error that AWS sends for its own faults."""
     code = "InternalError" if service == "s3" else "InternalFailure"
-    message = "The endpoint itself has failed; what it met is in its output, by this request's id."
-    return Refusal(code, message, 500)
+    message = "The endpoint failed; its output has the traceback under the id of this request."
+    return ApiError(code, message, 500)
 
 
-def _answer(text: str, status: int, content_type: str, request_id: str) -> Response:
+def _response(text: str, status: int, content_type: str, request_id: str) -> Response:
     return Response(
         text,
         status=status,

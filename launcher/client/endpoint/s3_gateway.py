@@ -1,8 +1,8 @@
-"""S3 that outlives its server: moto's in-memory objects are written through to the root.
+"""Persistent S3: moto's in-memory objects are written through to the root.
 
 Layout: <root>/s3/<bucket>/bucket.json and, for each object, <digest of its key>.json, which names
 the file of its content, so that an object is replaced atomically. It is on disk before its
-request is answered. The newest version of an object is kept; a multipart upload is kept once
+request is to_output. The newest version of an object is kept; a multipart upload is kept once
 complete.
 """
 

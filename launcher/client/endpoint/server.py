@@ -19,18 +19,18 @@ from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_
 from moto.sts.models import sts_backends
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from launcher.client.endpoint.access_key import AccessKey, kept_access_key, parse_access_key
+from launcher.client.endpoint.access_key import AccessKey, load_access_key, parse_access_key
 from launcher.client.endpoint.application import Application
-from launcher.client.endpoint.gate import LOOPBACK, Gate
+from launcher.client.endpoint.authenticator import LOOPBACK, Authenticator
 from launcher.client.endpoint.job_operations import Jobs
 from launcher.client.endpoint.log_operations import Logs
 from launcher.client.endpoint.operations import Operations
+from launcher.client.endpoint.rate_limiter import AWS_RATES, RateLimiter, parse_rates
 from launcher.client.endpoint.s3_gateway import Objects
-from launcher.client.endpoint.throttle import AWS_RATES, Throttle, parse_rates
 from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
 
-__all__ = ["AWS_RATES", "Endpoint", "Setup", "opened", "parse_access_key", "parse_rates"]
+__all__ = ["AWS_RATES", "Endpoint", "Setup", "open_endpoint", "parse_access_key", "parse_rates"]
 
 ROLE = "LauncherLocalRole"
 DEFAULT_REGION = "us-east-1"
@@ -83,16 +83,16 @@ def client_environment(url: str, key: AccessKey, region: str = DEFAULT_REGION) -
 
 
 @contextmanager
-def opened(setup: Setup) -> Iterator[Endpoint]:
+def open_endpoint(setup: Setup) -> Iterator[Endpoint]:
     """Open an endpoint on a root folder that no other uses; raise PlatformError if that fails."""
-    with _held(setup.root):
-        server = _bound(setup.port)
-        key = kept_access_key(setup.root, setup.access_key)
+    with _lock_root(setup.root):
+        server = _bind_server(setup.port)
+        key = load_access_key(setup.root, setup.access_key)
         server.app = _application(setup, server.server_address[1], key)
         role = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_role(
             ROLE, _TRUST, "/", None, "Of local training jobs", [], 3600
         )
-        _give_role(role.arn, key)
+        _assign_role(role.arn, key)
         try:
             yield Endpoint(server=server, access_key=key, role_arn=role.arn)
         finally:
@@ -105,8 +105,8 @@ def _application(setup: Setup, port: int, key: AccessKey) -> Application:
     jobs = Jobs(setup.root, DEFAULT_ACCOUNT_ID, partial(_session, setup, port, key))
     logs = Logs(setup.root, jobs.registry, DEFAULT_ACCOUNT_ID)
     return Application(
-        gate=Gate(port, partial(_secret, key)),
-        throttle=Throttle(setup.rates),
+        authenticator=Authenticator(port, partial(_secret, key)),
+        rate_limiter=RateLimiter(setup.rates),
         operations=Operations(jobs, objects, logs),
         logs=logs,
         objects=objects,
@@ -127,8 +127,8 @@ def _session(setup: Setup, port: int, key: AccessKey, region: str) -> LocalSessi
     )
 
 
-def _give_role(role_arn: str, key: AccessKey) -> None:
-    """Make the key's holder the role, as in a notebook on AWS, so that jobs need not name one."""
+def _assign_role(role_arn: str, key: AccessKey) -> None:
+    """Let the key's holder assume the role, as in a notebook on AWS, so jobs need not name one."""
     assumed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assume_role(
         DEFAULT_REGION, "launcher-endpoint", role_arn, None, 3600, None
     )
@@ -150,14 +150,14 @@ class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types a
         pass
 
 
-def _bound(port: int) -> BaseWSGIServer:
+def _bind_server(port: int) -> BaseWSGIServer:
     """Bind a server without its application, on our own socket: werkzeug exits on an error."""
     try:
         listener = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
     except OSError as error:
         raise PlatformError(
-            f"port {port} of {LOOPBACK} cannot be had: {error.strerror}: stop what listens there, "
-            "or give another --port"
+            f"cannot listen on port {port} of {LOOPBACK}: {error.strerror}: stop the program that "
+            "uses it, or choose another --port"
         ) from error
     with listener:
         return make_server(
@@ -171,7 +171,7 @@ def _bound(port: int) -> BaseWSGIServer:
 
 
 @contextmanager
-def _held(root: Path) -> Iterator[None]:
+def _lock_root(root: Path) -> Iterator[None]:
     """Lock the root for the block: two endpoints would not see each other's objects."""
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (root / "endpoint.lock").open("w") as file:
@@ -179,7 +179,7 @@ def _held(root: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise PlatformError(
-                f"another endpoint has {root}: use that one, stop it, or give another --root"
+                f"another endpoint uses {root}: use that one, stop it, or choose another --root"
             ) from error
         os.set_inheritable(file.fileno(), False)
         yield

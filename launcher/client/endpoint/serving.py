@@ -75,16 +75,16 @@ def serve(
     for operation, rate in (rates or {}).items():
         command += ["--rate", f"{operation}={rate}"]
     with (
-        tempfile.TemporaryFile("w+") as talk,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=talk, text=True) as process,
+        tempfile.TemporaryFile("w+") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
     ):
         try:
-            yield ServedEndpoint(environment=_exported(process, talk), process=process)
+            yield ServedEndpoint(environment=_read_exports(process, stderr), process=process)
         finally:
             process.terminate()
 
 
-def _exported(process: subprocess.Popen[str], talk: Any) -> dict[str, str]:
+def _read_exports(process: subprocess.Popen[str], stderr: Any) -> dict[str, str]:
     """Return the variables that a server prints once it is ready."""
     environment = {}
     assert process.stdout is not None, "it is a pipe"
@@ -93,5 +93,5 @@ def _exported(process: subprocess.Popen[str], talk: Any) -> dict[str, str]:
         environment[name] = value
         if name == _LAST_VARIABLE:
             return environment
-    talk.seek(0)
-    raise PlatformError(f"launcher endpoint did not come up: {talk.read().strip()}")
+    stderr.seek(0)
+    raise PlatformError(f"launcher endpoint did not start: {stderr.read().strip()}")

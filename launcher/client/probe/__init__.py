@@ -1,11 +1,12 @@
-"""The probe: a job of two small hosts that settles what AWS's documents leave open.
+"""The probe: a job of two small hosts that measures what AWS's documentation leaves open.
 
-It runs on any session; `inside` is the program of its hosts, `answers` reads their results.
+An extra at the edge of the product: only `launcher probe` imports it. It runs on any session;
+`inside` is the program of its hosts, `probe_answers` reads their results.
 """
 
 from __future__ import annotations
 
-from launcher.client.probe.platforms import ask_this_machine, request_for_aws
-from launcher.client.probe.questions import answered
+from launcher.client.probe.platforms import probe_locally, request_for_aws
+from launcher.client.probe.questions import answer_all
 
-__all__ = ["ask_this_machine", "request_for_aws", "answered"]
+__all__ = ["probe_locally", "request_for_aws", "answer_all"]

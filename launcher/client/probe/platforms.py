@@ -18,28 +18,28 @@ from launcher.errors import Problem, SpecError
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import TrainingJobRequest
 
-    pass
-
-#: Hosts on one machine start together, so long waits would reveal nothing.
-_PATIENCE_HERE = {"wait_seconds": 60, "linger_seconds": 1}
+#: Hosts on one machine start together, so long timeouts would add nothing.
+_LOCAL_TIMEOUTS = {"wait_seconds": 60, "linger_seconds": 1}
 
 
-def ask_this_machine(tell: Callable[[str], None]) -> dict[str, object]:
+def probe_locally(notify: Callable[[str], None]) -> dict[str, object]:
     """Return the answers of the local session by isolation, for those that work here."""
     return {
-        isolation.value: _ask(isolation.value, tell)
+        isolation.value: _probe(isolation.value, notify)
         for isolation, obstacle in obstacles().items()
         if obstacle is None
     }
 
 
 def request_for_aws(role: str | None, image: str | None, output: str | None) -> TrainingJobRequest:
-    """Return the exact request; raise SpecError for what it still needs."""
+    """Return the exact request; raise SpecError for missing options."""
     spec = probe_spec({}).replace(role=role, image_uri=image, output_path=output)
     problems = [
-        *_needed("--role", role, "arn:", "the ARN of an IAM role that SageMaker may assume"),
-        *_needed("--image", image, "", "the URI of an image with Python 3.10 or newer"),
-        *_needed("--output", output, "s3://", "s3://BUCKET/PREFIX, for its files and answers"),
+        *_check_option("--role", role, "arn:", "the ARN of an IAM role that SageMaker may assume"),
+        *_check_option("--image", image, "", "the URI of an image with Python 3.10 or newer"),
+        *_check_option(
+            "--output", output, "s3://", "s3://BUCKET/PREFIX, for its files and answers"
+        ),
     ]
     if problems:
         raise SpecError(problems)
@@ -47,17 +47,17 @@ def request_for_aws(role: str | None, image: str | None, output: str | None) -> 
     return redacted(build_probe(spec, placement).request)
 
 
-def _ask(isolation: str, tell: Callable[[str], None]) -> dict[str, object]:
+def _probe(isolation: str, notify: Callable[[str], None]) -> dict[str, object]:
     session = LocalSession(isolation=isolation)
-    spec = probe_spec(_PATIENCE_HERE)
+    spec = probe_spec(_LOCAL_TIMEOUTS)
     job = Job(new_job_name(spec), session)
-    tell(f"Asking this machine with isolation {isolation} (job {job.name})")
+    notify(f"Probing this machine with isolation {isolation} (job {job.name})")
     send(build_probe(spec, place(spec, session, job.name)), session)
     return collect(job.wait())
 
 
-def _needed(option: str, given: str | None, beginning: str, meaning: str) -> list[Problem]:
+def _check_option(option: str, given: str | None, beginning: str, meaning: str) -> list[Problem]:
     if given and given.startswith(beginning):
         return []
     what = f"{given!r} does not begin with {beginning}" if given else f"{option} is not given"
-    return [Problem(what=what, where=option, fix=f"give {meaning}")]
+    return [Problem(what=what, where=option, fix=f"set it to {meaning}")]

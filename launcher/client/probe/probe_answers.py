@@ -21,7 +21,7 @@ _ARCHIVES = ("model.tar.gz", "output.tar.gz")
 def collect(job: Job) -> dict[str, object]:
     """Read the results of a finished probe from its artifacts, on any platform.
 
-    Raises LauncherError when no host left an answer.
+    Raises LauncherError when no host wrote answers.
     """
     description = job.description()
     contents = {name: _contents(job, description, name) for name in _ARCHIVES}
@@ -33,8 +33,9 @@ def collect(job: Job) -> dict[str, object]:
     }
     if not hosts:
         raise LauncherError(
-            f"the probe {job.name} left no answers; its job is {description['TrainingJobStatus']} "
-            f"({description.get('FailureReason', 'no reason was given')}): see launcher logs"
+            f"the probe {job.name} wrote no answers; its job is {description['TrainingJobStatus']} "
+            f"({description.get('FailureReason', 'no reason was given')}): see "
+            f"`launcher logs {job.name}`"
         )
     return {
         "job": {

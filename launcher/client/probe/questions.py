@@ -17,17 +17,17 @@ class ProbeQuestion:
     answer: Callable[[_Answers], str]
 
 
-def answered(answers: _Answers) -> Iterator[tuple[str, str]]:
+def answer_all(answers: _Answers) -> Iterator[tuple[str, str]]:
     """Yield every question with its answer."""
     for question in QUESTIONS:
         yield question.text, question.answer(answers)
 
 
-def _each(look: Callable[[Any], Any]) -> Callable[[_Answers], str]:
+def _each(read: Callable[[Any], Any]) -> Callable[[_Answers], str]:
     """Return a function that gives one answer if all hosts agree, else one per host."""
 
     def answer(answers: _Answers) -> str:
-        found = {host: str(look(seen)) for host, seen in answers["hosts"].items()}
+        found = {host: str(read(seen)) for host, seen in answers["hosts"].items()}
         if len(found) > 1 and len(set(found.values())) == 1:
             return next(iter(found.values()))
         return "; ".join(f"{host}: {text}" for host, text in found.items())

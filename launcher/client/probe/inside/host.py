@@ -1,4 +1,4 @@
-"""One host of the probe: inspect it, meet the other host, write the answers."""
+"""One host of the probe: inspect it, connect to the other host, write the answers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import given, machine, meeting
+from . import machine_facts, meeting, platform_facts
 from .redaction import redacted
 
-#: The group whose host stays to the end; the other group's host leaves first.
-_STAYS = "main_group"
+#: The group whose host is_main to the end; the other group's host leaves first.
+_MAIN_GROUP = "main_group"
 
 
 def run() -> int:
@@ -22,14 +22,14 @@ def run() -> int:
     """
     started = time.time()
     root = Path(os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"))
-    platform = given.look_around(root)
-    own = machine.look_around(root)
+    platform = platform_facts.collect(root)
+    own = machine_facts.collect(root)
     resources = platform["config"].get("resourceconfig.json") or {}
     host = str(resources.get("current_host", "unknown"))
     group = _group(resources, host)
-    say(f"host {host} of {group} looked around")
-    _leave_traces(root, host)
-    platform["meeting"] = _meet(resources, host, group == _STAYS, _patience(root))
+    log(f"host {host} of {group} was inspected")
+    _write_marker_files(root, host)
+    platform["meeting"] = _meet(resources, host, group == _MAIN_GROUP, _timeouts(root))
     answers = {
         "host": host,
         "group": group,
@@ -38,11 +38,11 @@ def run() -> int:
         "machine": own,
     }
     _write(root / "output" / "data" / f"probe-{host}.json", redacted(answers))
-    say(f"host {host} leaves")
+    log(f"host {host} exits")
     return 0
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """Print one line of the probe's log."""
     print(f"probe: {text}", flush=True)
 
@@ -55,28 +55,28 @@ def _group(resources: dict[str, Any], host: str) -> str:
     return str(resources.get("current_group_name", "unknown"))
 
 
-def _patience(root: Path) -> meeting.Patience:
-    """Return the waiting times from the job's hyperparameters."""
-    given_values = given.read(root / "input" / "config" / "hyperparameters.json") or {}
-    return meeting.Patience(
-        wait=float(given_values.get("wait_seconds", 600)),
-        linger=float(given_values.get("linger_seconds", 30)),
+def _timeouts(root: Path) -> meeting.ProbeTimeouts:
+    """Return the timeouts from the job's hyperparameters."""
+    hyperparameters = platform_facts.read(root / "input" / "config" / "hyperparameters.json") or {}
+    return meeting.ProbeTimeouts(
+        wait=float(hyperparameters.get("wait_seconds", 600)),
+        linger=float(hyperparameters.get("linger_seconds", 30)),
     )
 
 
 def _meet(
-    resources: dict[str, Any], host: str, stays: bool, patience: meeting.Patience
+    resources: dict[str, Any], host: str, is_main: bool, timeouts: meeting.ProbeTimeouts
 ) -> dict[str, Any]:
     others = [other for other in resources.get("hosts", ()) if other != host]
     if not others:
         return {"error": "there is no other host"}
-    if stays:
-        return meeting.stay(host, others[0], patience)
-    return meeting.leave_first(host, patience)
+    if is_main:
+        return meeting.run_main_host(host, others[0], timeouts)
+    return meeting.run_helper_host(host, timeouts)
 
 
-def _leave_traces(root: Path, host: str) -> None:
-    """Write a file of the same name on every host, to see whose survives."""
+def _write_marker_files(root: Path, host: str) -> None:
+    """Write a file of the same name on every host, to observe which one is kept."""
     for folder in (root / "model", root / "output" / "data"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "same-name.txt").write_text(host)

@@ -1,4 +1,4 @@
-"""Two hosts meet, then one leaves: what happens to the other?
+"""Two hosts connect, then one exits: observe the effect on the other.
 
 The helper listens. The main host connects when it can, sends hello and receives it back. The
 helper then ends at once with exit code 0. The main host connects until that fails, stays for a
@@ -23,26 +23,25 @@ _PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Patience:
-    """Waiting times.
+class ProbeTimeouts:
+    """Timeouts of the two hosts, in seconds.
 
-    wait: seconds to wait for the other host; linger: seconds that the main host stays after the
-    helper left.
+    wait: for the other host; linger: that the main host continues after the helper has exited.
     """
 
     wait: float
     linger: float
 
 
-def leave_first(host: str, patience: Patience) -> dict[str, object]:
-    """Act as the helper; its host ends as soon as this returns."""
+def run_helper_host(host: str, timeouts: ProbeTimeouts) -> dict[str, object]:
+    """Run the helper; its host ends as soon as this returns."""
     with ExitStack() as stack:
         wildcard = _bind_wildcard(stack)
         try:
             listener = stack.enter_context(
                 socket.create_server((_own_address(host), _port(_MEETING_OFFSET)))
             )
-            listener.settimeout(patience.wait)
+            listener.settimeout(timeouts.wait)
             connection, _ = listener.accept()
             with connection:
                 connection.settimeout(_TRY_SECONDS)
@@ -52,28 +51,30 @@ def leave_first(host: str, patience: Patience) -> dict[str, object]:
     return {"bound_wildcard_port": wildcard, "met": True}
 
 
-def stay(host: str, other: str, patience: Patience) -> dict[str, object]:
-    """Act as the main host."""
+def run_main_host(host: str, other: str, timeouts: ProbeTimeouts) -> dict[str, object]:
+    """Run the main host."""
     with ExitStack() as stack:
         wildcard = _bind_wildcard(stack)
         started = time.monotonic()
-        met = _until(lambda: _call(other) is None, patience.wait)
+        met = _poll_until(lambda: _exchange_hello(other) is None, timeouts.wait)
         waited = time.monotonic() - started
-    left = met and _until(lambda: _call(other) is not None, patience.wait)
-    after = {"connecting_gives": _call(other), "resolves": _resolves(other)} if left else None
-    time.sleep(patience.linger)  # surviving this sleep is the answer
+    left = met and _poll_until(lambda: _exchange_hello(other) is not None, timeouts.wait)
+    after = (
+        {"connecting_gives": _exchange_hello(other), "resolves": _resolves(other)} if left else None
+    )
+    time.sleep(timeouts.linger)  # surviving this sleep is the answer
     return {
         "bound_wildcard_port": wildcard,
         "met": met,
         "seconds_until_met": round(waited, 1),
         "saw_helper_leave": left,
         "after_helper_left": after,
-        "went_on_for_seconds": patience.linger,
+        "went_on_for_seconds": timeouts.linger,
     }
 
 
 def _bind_wildcard(stack: ExitStack) -> bool:
-    """Return True if 0.0.0.0 can be bound; hold it until the hosts have met, so that both try."""
+    """Return True if 0.0.0.0 can be bound; hold it until the hosts connect, so that both try."""
     holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     try:
         holder.bind(("", _port(_WILDCARD_OFFSET)))
@@ -83,7 +84,7 @@ def _bind_wildcard(stack: ExitStack) -> bool:
     return True
 
 
-def _call(other: str) -> str | None:
+def _exchange_hello(other: str) -> str | None:
     """Exchange hello with the other host; return None, or what went wrong."""
     try:
         address = (_address_of(other), _port(_MEETING_OFFSET))
@@ -94,7 +95,7 @@ def _call(other: str) -> str | None:
         return type(error).__name__
 
 
-def _until(condition: Any, seconds: float) -> bool:
+def _poll_until(condition: Any, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

@@ -1,4 +1,4 @@
-"""Properties of the host's machine, which differ from machine to machine."""
+"""Facts about the host's machine, which differ from machine to machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIMITS = ("NOFILE", "NPROC", "MEMLOCK", "STACK", "CORE", "AS")
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def look_around(root: Path) -> dict[str, Any]:
+def collect(root: Path) -> dict[str, Any]:
     """Collect CPUs, memory, accelerators, limits, mounts, and the user; sizes in bytes."""
     return {
         "cpus": {"machine": os.cpu_count(), "ours": len(os.sched_getaffinity(0))},
@@ -61,12 +61,12 @@ def _mounts(root: Path) -> list[str]:
     A mount hidden by another at the same path is not listed.
     """
     lines = [line.split() for line in _text(Path("/proc/self/mounts")).splitlines()]
-    on_top = {
+    visible = {
         place: f"{place} {kind} {options[:2]}"
         for _, place, kind, options, *_ in lines
         if place == "/dev/shm" or Path(place).is_relative_to(root)
     }
-    return sorted(on_top.values())
+    return sorted(visible.values())
 
 
 def _distribution() -> str:

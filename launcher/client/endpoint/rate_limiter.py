@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from launcher.client.endpoint.api_error import Refusal
+from launcher.client.endpoint.api_error import ApiError
 from launcher.errors import PlatformError
 
 #: Requests per second, account and region, by operation. Source: "CloudWatch Logs quotas" in the
@@ -28,7 +28,7 @@ def parse_rates(texts: Iterable[str]) -> dict[str, float]:
         ) from error
 
 
-class Throttle:
+class RateLimiter:
     """Refuses requests above their rate; a second's worth may arrive at once.
 
     rates: by operation; an operation without one is not limited.
@@ -42,8 +42,8 @@ class Throttle:
         self._lock = threading.Lock()
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
-    def spend(self, operation: str, region: str) -> None:
-        """Take a token; raise Refusal (ThrottlingException) when there is none."""
+    def acquire(self, operation: str, region: str) -> None:
+        """Take a token; raise ApiError (ThrottlingException) when there is none."""
         rate = self._rates.get(operation)
         if rate is None:
             return
@@ -55,4 +55,4 @@ class Throttle:
             is_allowed = tokens >= 1
             self._buckets[operation, region] = (tokens - is_allowed, now)
         if not is_allowed:
-            raise Refusal("ThrottlingException", "Rate exceeded")
+            raise ApiError("ThrottlingException", "Rate exceeded")

@@ -1,7 +1,7 @@
-"""Access control: only programs on this machine that have the endpoint's access key.
+"""Authentication: accept only programs on this machine that have the endpoint's access key.
 
-Requests may run code, so these are refused: a web page (Origin), a name that somebody else's DNS
-resolves (Host), and a program without the key.
+Requests may run code, so these are refused: a web page (Origin), a host name that a
+foreign DNS resolves (Host), and a program without the key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from calendar import timegm
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from launcher.client.endpoint.api_error import Refusal
+from launcher.client.endpoint.api_error import ApiError
 from launcher.client.endpoint.credential import Credential
 from launcher.client.endpoint.signature import SignedRequest
 
@@ -28,7 +28,7 @@ _SKEW_SECONDS = 15 * 60
 #: For a request that is read whole before its signature is verified; AWS's JSON services allow
 #: no request this large.
 _LARGEST_BODY = 16 * 2**20
-#: These are always signed, even when not listed among the signed headers.
+#: These are always signed, even when not list_jobs_page among the signed headers.
 _ALWAYS_COVERED = {"x-amz-date", "x-amz-content-sha256"}
 #: Codes of the services that answer in XML; the others have their own.
 _UNKNOWN_KEY = {
@@ -41,8 +41,8 @@ _WRONG_SIGNATURE = dict.fromkeys(("s3", "iam", "sts", "ec2"), "SignatureDoesNotM
 Secrets = Callable[[str], "str | None"]
 
 
-class Gate:
-    """Admits a request, or refuses it with status 403.
+class Authenticator:
+    """Accepts a request, or rejects it with status 403.
 
     port: our own; secrets: looks up the secret of a key.
     """
@@ -51,19 +51,19 @@ class Gate:
         self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
         self._secrets = secrets
 
-    def admit(self, request: Request, credential: Credential) -> None:
-        """Raise Refusal for a request (werkzeug's) from elsewhere, or not as it was signed."""
+    def authenticate(self, request: Request, credential: Credential) -> None:
+        """Raise ApiError for a request (werkzeug's) from elsewhere, or not as it was signed."""
         self._check_origin(request)
         service = credential.scope.service
         secret = self._secrets(credential.scope.access_key)
         if secret is None:
             code = _UNKNOWN_KEY.get(service, "UnrecognizedClientException")
-            raise Refusal(code, "The security token included in the request is invalid.", 403)
+            raise ApiError(code, "The security token included in the request is invalid.", 403)
         _check_time(credential)
         _check_headers(request, credential)
-        signature = _covered(request, credential).signature(secret)
+        signature = _signed_request(request, credential).signature(secret)
         if not hmac.compare_digest(signature, credential.signature):
-            raise Refusal(
+            raise ApiError(
                 _WRONG_SIGNATURE.get(service, "InvalidSignatureException"),
                 "The request signature we calculated does not match the signature you provided. "
                 "Check your AWS Secret Access Key and signing method.",
@@ -72,9 +72,9 @@ class Gate:
 
     def _check_origin(self, request: Request) -> None:
         if request.headers.get("Host") not in self._hosts:
-            raise Refusal("AccessDenied", f"this is {' or '.join(sorted(self._hosts))}", 403)
+            raise ApiError("AccessDenied", f"this is {' or '.join(sorted(self._hosts))}", 403)
         if "Origin" in request.headers:
-            raise Refusal("AccessDenied", "web pages may not ask this endpoint", 403)
+            raise ApiError("AccessDenied", "web pages may not call this endpoint", 403)
 
 
 def _check_time(credential: Credential) -> None:
@@ -84,7 +84,7 @@ def _check_time(credential: Credential) -> None:
         age = float("inf")
     is_of_its_day = credential.time.startswith(credential.scope.date)
     if not is_of_its_day or not -_SKEW_SECONDS <= age <= credential.valid_seconds:
-        raise Refusal("RequestExpired", f"Signature expired: {credential.time}", 403)
+        raise ApiError("RequestExpired", f"Signature expired: {credential.time}", 403)
 
 
 def _check_headers(request: Request, credential: Credential) -> None:
@@ -92,7 +92,7 @@ def _check_headers(request: Request, credential: Credential) -> None:
     present = {name.lower() for name, _ in request.headers}
     meant = {"host"} | {name for name in present if name.startswith("x-amz-")} - _ALWAYS_COVERED
     if unsigned := meant.difference(credential.signed_headers):
-        raise Refusal(
+        raise ApiError(
             "AccessDenied",
             "There were headers present in the request which were not signed: "
             f"{', '.join(sorted(unsigned))}",
@@ -100,7 +100,7 @@ def _check_headers(request: Request, credential: Credential) -> None:
         )
 
 
-def _covered(request: Request, credential: Credential) -> SignedRequest:
+def _signed_request(request: Request, credential: Credential) -> SignedRequest:
     return SignedRequest(
         scope=credential.scope,
         time=credential.time,
@@ -117,7 +117,7 @@ def _payload_hash(request: Request, credential: Credential) -> str:
     if credential.scope.service == "s3":
         return str(request.headers.get("X-Amz-Content-Sha256", _UNSIGNED))
     if (request.content_length or 0) > _LARGEST_BODY:
-        raise Refusal("RequestEntityTooLargeException", "Request size exceeded.", 413)
+        raise ApiError("RequestEntityTooLargeException", "Request size exceeded.", 413)
     body = request.environ["wsgi.input"].read(request.content_length or 0)
     request.environ["wsgi.input"] = io.BytesIO(body)
     return hashlib.sha256(body).hexdigest()

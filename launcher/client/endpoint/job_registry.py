@@ -18,8 +18,8 @@ _NAME = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """Data that the endpoint stores for a job.
+class JobEntry:
+    """Region and tags of a job.
 
     region: where the job was created, from its request's signature; tags: by key.
     """
@@ -29,20 +29,20 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Registry:
+class JobRegistry:
     """The entries of all jobs, one file each."""
 
     folder: Path
 
-    def write(self, name: str, entry: Entry) -> None:
+    def write(self, name: str, entry: JobEntry) -> None:
         """Store a job's entry."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self._file(name), asdict(entry))
 
-    def read(self, name: str) -> Entry | None:
+    def read(self, name: str) -> JobEntry | None:
         """Return a job's entry; None for a job that was not created through the endpoint."""
         try:
-            return Entry(**read_json(self._file(name))) if _NAME.fullmatch(name) else None
+            return JobEntry(**read_json(self._file(name))) if _NAME.fullmatch(name) else None
         except FileNotFoundError:
             return None
 

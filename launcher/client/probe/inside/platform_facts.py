@@ -1,4 +1,4 @@
-"""Everything that the platform gives a host: files, channels, variables, names."""
+"""Facts about the platform: the files, channels, variables and names that it gives a host."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 _DEPTH = 4
 
 
-def look_around(root: Path) -> dict[str, Any]:
-    """Collect everything that does not depend on the machine under the platform."""
+def collect(root: Path) -> dict[str, Any]:
+    """Collect the facts that do not depend on the machine."""
     config = {path.name: read(path) for path in _files(root / "input" / "config")}
     hosts = (config.get("resourceconfig.json") or {}).get("hosts", [])
     return {
