@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # ruff, mypy and the tests on each Python that this machine has: PYTHONS="3.10 3.13" takes some,
-# TESTS="tests/spec" takes some tests. Each Python gets an environment of its own, .matrix/X.Y.
+# TESTS="tests/spec" takes some tests, and EXTRAS=examples,test,dev leaves PyTorch out, and with it
+# the tests that need it. Each Python gets an environment of its own, .matrix/X.Y, which is made
+# again when pyproject.toml, constraints.txt or EXTRAS change.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,13 +20,21 @@ find_python() {
   return 1
 }
 
+readonly EXTRAS=${EXTRAS:-torch,examples,test,dev}
+
+# The environment of a version, from an interpreter; nothing is done when it is ready.
+set_up() {
+  local home=".matrix/$1" wanted
+  wanted=$(echo "$EXTRAS" | cat - pyproject.toml constraints.txt | sha256sum)
+  [[ $(cat "$home/ready" 2>/dev/null) == "$wanted" ]] && return
+  "$2" -m venv --clear "$home" &&
+    "$home/bin/python" -m pip install -qq --disable-pip-version-check -c constraints.txt \
+      -e ".[$EXTRAS]" && echo "$wanted" >"$home/ready"
+}
+
 check() {
   local bin=".matrix/$1/bin"
-  [[ -e .matrix/$1/ready ]] || {
-    "$2" -m venv ".matrix/$1" &&
-      "$bin/python" -m pip install -qq --disable-pip-version-check -c constraints.txt \
-        -e '.[torch,examples,test,dev]' && touch ".matrix/$1/ready"
-  } || return
+  set_up "$1" "$2" || return
   "$bin/ruff" check . && "$bin/mypy" --python-version "$1" &&
     "$bin/python" -m pytest -q -n "${WORKERS:-4}" --dist worksteal ${TESTS:-}
 }

@@ -72,10 +72,11 @@ def preserved_random_state() -> Iterator[Callable[[], bool]]:
     numpy_state: Any = np.random.get_state()
 
     def has_drawn() -> bool:
+        now: Any = np.random.get_state()
         return (
             random.getstate() != python
             or not torch.equal(torch.get_rng_state(), torch_state)
-            or not all(map(np.array_equal, np.random.get_state(), numpy_state))
+            or not all(np.array_equal(*two) for two in zip(now, numpy_state, strict=True))
         )
 
     try:

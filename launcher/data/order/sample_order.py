@@ -67,7 +67,7 @@ _ORDERS = 4
 def epoch_order(seed: int, epoch: int, length: int, shuffle: bool) -> Ids:
     """Return the built-in order of the sample ids in one epoch, shape (length,)."""
     if not shuffle:
-        order = np.arange(length, dtype=np.int64)
+        order: Ids = np.arange(length, dtype=np.int64)
     else:
         # RandomState's streams are frozen for all versions of numpy (NEP 19); Generator's are not.
         state = np.random.RandomState(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
@@ -147,7 +148,7 @@ def _best(simulation: Simulation, allowed: float) -> _Tried:
 
 def _sorted(simulation: Simulation, ways: Ways, allowed: float, count: int = 1) -> list[_Tried]:
     """Return the best of some cuts, in order."""
-    excess = np.zeros(len(ways))
+    excess: npt.NDArray[np.float64] = np.zeros(len(ways))
     if not math.isinf(allowed):
         excess = np.maximum(0.0, simulation.memory(ways) - allowed)
     steps = simulation.steps(ways)
