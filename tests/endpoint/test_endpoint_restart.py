@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import subprocess
@@ -164,8 +165,9 @@ def test_objects_survive_requests_that_name_no_bucket(root: Path) -> None:
         for path in ("/", "/..", "/../kept"):
             headers = signed_s3(first, path)
             connection = http.client.HTTPConnection("127.0.0.1", first.port, timeout=30)
-            connection.request("POST", path, b"", headers)
-            connection.getresponse().read()
+            with contextlib.closing(connection):
+                connection.request("POST", path, b"", headers)
+                connection.getresponse().read()
     with serve(root) as second:
         found = second.client("s3").get_object(Bucket="kept", Key="key")
         assert found["Body"].read() == b"content"

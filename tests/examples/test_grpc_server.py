@@ -78,13 +78,14 @@ class Server:
             port = free.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
         self.log = log
-        self.process = subprocess.Popen(
-            [sys.executable, "server.py", "--port", str(port)],
-            cwd=FOLDER,
-            stdout=log.open("w"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with log.open("w") as written:
+            self.process = subprocess.Popen(
+                [sys.executable, "server.py", "--port", str(port)],
+                cwd=FOLDER,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait_until_serving(self) -> None:
         wait_until(lambda: "serving" in self.log.read_text())

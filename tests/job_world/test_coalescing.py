@@ -50,9 +50,9 @@ class Host:
         opened = m.OpenRun(run="run", rank=0, plan={})
         self.store.open_run(opened, self.rank)
         self.account.open(opened)
-        self.worker, arriving = socket.socketpair()
-        arrivals = Arrivals(self.store, checksums=False)
-        self._thread = threading.Thread(target=arrivals.receive_all, args=(arriving,), daemon=True)
+        self.worker, self._arriving = socket.socketpair()
+        receive = Arrivals(self.store, checksums=False).receive_all
+        self._thread = threading.Thread(target=receive, args=(self._arriving,), daemon=True)
         self._thread.start()
         self._steps = 0
         self._returns = False
@@ -107,6 +107,11 @@ class Host:
         self.worker.close()
         self._thread.join(20)
 
+    def close(self) -> None:
+        self.end()
+        for connection in (self._arriving, self._rank, self.rank.connection):
+            connection.close()
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
@@ -117,14 +122,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def host(clock: SimpleNamespace) -> Iterator[Host]:
     host = Host(clock)
     yield host
-    host.end()
+    host.close()
 
 
 def test_quick_batches_are_shown_together(clock: SimpleNamespace) -> None:
     host = Host(clock, warm=20)
     assert host.sends(13) == [[*range(20, 32)], [32]]
     assert host.sends(12) == [[*range(33, 45)]]
-    host.end()
+    host.close()
 
 
 def test_a_rank_is_shown_those_that_are_less_quick_in_time(
@@ -282,7 +287,7 @@ def test_what_is_held_back_leaves_room_for_the_next(clock: SimpleNamespace) -> N
     for budget, packets in ((room, [[8, 9], [10]]), (room - 1, [[8], [9], [10]])):
         host = Host(clock, budget)
         assert host.sends(3) == packets
-        host.end()
+        host.close()
 
 
 def test_what_a_local_worker_has_filled_is_shown_at_once(host: Host) -> None:

@@ -297,10 +297,12 @@ def test_a_batch_that_a_worker_does_not_bring_is_named_once(
 def test_garbage_ends_its_connection_and_nothing_else(meeting: Meeting) -> None:
     there, here = meeting.receiver(), meeting.worker()
     for words in (b"{}\n", b"garbage\n", b'{"type": "Lease"}\n', b'["type"]\n'):
-        stranger = jsonl_socket.connect(meeting.address, TOKEN, timeout=10.0, peer="the dispatcher")
-        stranger.sendall(words)
-        stranger.settimeout(10)
-        assert stranger.recv(1) == b""
+        with jsonl_socket.connect(
+            meeting.address, TOKEN, timeout=10.0, peer="the dispatcher"
+        ) as stranger:
+            stranger.sendall(words)
+            stranger.settimeout(10)
+            assert stranger.recv(1) == b""
     there.say(opened())
     assert here.wait_for(m.Lease).steps == [0, 1]
 

@@ -61,6 +61,10 @@ class Receiving:
             finally:
                 self.ended += 1
 
+    def close(self) -> None:
+        for connection in (self.listener, self.theirs, self.rank.connection, *self.connections):
+            connection.close()
+
     def payloads(self) -> list[bytes]:
         """What the rank has been lent, in the order of the slabs."""
         return [bytes(loan.slab.memory) for _, loan in sorted(self.rank.lent.items())]
@@ -70,7 +74,7 @@ class Receiving:
 def receiving() -> Iterator[Receiving]:
     receiving = Receiving()
     yield receiving
-    receiving.listener.close()
+    receiving.close()
 
 
 @pytest.fixture
@@ -210,19 +214,19 @@ def _send_until_it_breaks(sender: StripedSender) -> int:
 def test_parts_that_do_not_fit_their_batch_are_refused(
     receiving: Receiving, size: int, offset: int
 ) -> None:
-    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
-    connection.sendall(start_of(payload=size, content=10, offset=offset, total=100))
-    assert connection.recv(1) == b""
+    with jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test") as connection:
+        connection.sendall(start_of(payload=size, content=10, offset=offset, total=100))
+        assert connection.recv(1) == b""
 
 
 def test_parts_of_one_batch_that_say_two_sizes_are_refused(receiving: Receiving) -> None:
-    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
     first, second, _ = frame(0).split(3, attempt=0)
-    first.send(connection)
     assert second.header.part is not None
     longer = replace(second.header.part, total=second.header.part.total + 1)
-    connection.sendall(replace(second, header=replace(second.header, part=longer)).start)
-    assert connection.recv(1) == b""
+    with jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test") as connection:
+        first.send(connection)
+        connection.sendall(replace(second, header=replace(second.header, part=longer)).start)
+        assert connection.recv(1) == b""
 
 
 # The store -------------------------------------------------------------------------------------
@@ -260,9 +264,9 @@ def test_a_batch_that_this_host_could_never_hold_is_refused(
     assert not receiving.store.could_hold(header)
     assert receiving.store.could_hold(replace(header, run="of no rank"))  # it is passed over
     assert receiving.store.could_hold(frame(0).header)
-    connection = jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test")
-    connection.sendall(start)
-    assert connection.recv(1) == b""
+    with jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test") as connection:
+        connection.sendall(start)
+        assert connection.recv(1) == b""
 
 
 def test_what_is_not_wanted_is_passed_over_and_the_next_batch_is_read(

@@ -45,6 +45,7 @@ def test_a_neighbour_that_reads_late_is_told_all_in_order_and_nobody_waits_for_i
                 break
             told.append(message)
     sender.join(10)
+    theirs.close()
 
     assert [message.step for message in told if isinstance(message, m.Batch)] == list(range(COUNT))
     assert len(descriptors) == 2
@@ -151,6 +152,7 @@ def test_who_waits_for_its_words_sleeps_on_while_it_reads() -> None:
     assert switches(threads[0]) - before < 20
     theirs.close()
     listener.join(10)
+    ours.close()
     assert not listener.is_alive()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,7 +35,7 @@ class Receiver:
             name = f"takings-{id(self)}"
             listener.bind(f"\0{name}")
             listener.listen()
-            source = service.ServiceSource(name)
+            self._source = source = service.ServiceSource(name)
             self._connection, _ = listener.accept()
         source.prepare(_PLAN)
         (opened,) = self._words()
@@ -59,6 +59,11 @@ class Receiver:
         self.batches.close()
         return [word.steps for word in self._words() if isinstance(word, m.Consumed)]
 
+    def close(self) -> None:
+        self.batches.close()
+        self._source._borrower.close()
+        self._connection.close()
+
     def _show(self) -> None:
         parts = structure.take_apart(np.arange(3))
         frame = wire.WireFrame.pack(self._run, self._steps, "worker", *parts)
@@ -81,28 +86,41 @@ class Receiver:
 
 
 @pytest.fixture
+def receiver_of() -> Iterator[Callable[..., Receiver]]:
+    """Make receivers, which are closed in the end."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **how: stack.enter_context(contextlib.closing(Receiver(*args, **how)))
+
+
+@pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The time as the rank reads it, which stands still otherwise."""
     return stopped(monkeypatch, service)
 
 
-def test_nothing_is_said_of_quick_batches_that_the_receiver_sees(clock: SimpleNamespace) -> None:
-    receiver = Receiver(clock, sees=True)
+def test_nothing_is_said_of_quick_batches_that_the_receiver_sees(
+    receiver_of: Callable[..., Receiver], clock: SimpleNamespace
+) -> None:
+    receiver = receiver_of(clock, sees=True)
     receiver.gives(1, 0.001)
     assert receiver.gives(300, 0.001) == []
     assert receiver.ends()[-1][-1] == 300  # the last one, which it may not have seen
 
 
-def test_all_is_said_to_a_receiver_that_does_not_look(clock: SimpleNamespace) -> None:
-    receiver = Receiver(clock, sees=False)
+def test_all_is_said_to_a_receiver_that_does_not_look(
+    receiver_of: Callable[..., Receiver], clock: SimpleNamespace
+) -> None:
+    receiver = receiver_of(clock, sees=False)
     said = receiver.gives(301, 0.001) + receiver.ends()
     assert [step for steps in said for step in steps] == list(range(301))
     assert 10 <= len(said) <= 20
 
 
-def test_each_slow_batch_is_said_at_once(clock: SimpleNamespace) -> None:
+def test_each_slow_batch_is_said_at_once(
+    receiver_of: Callable[..., Receiver], clock: SimpleNamespace
+) -> None:
     """There may be memory for few, and nothing comes while the script computes."""
-    receiver = Receiver(clock, sees=True)
+    receiver = receiver_of(clock, sees=True)
     slow = 2 * service._REPORT_EVERY
     assert receiver.gives(5, slow) == [[step] for step in range(5)]
     receiver.gives(100, 0.001)
