@@ -20,6 +20,8 @@ from launcher.shared import parse_event
 #: The example shortened to what shows that two runs are the same.
 SHORT = ("--set", "hyperparameters.epochs=2", "--set", "entry_point=witness.py")
 DATA_HOSTS = "instance_groups.data_group.instance_count"
+#: One host of each group, for what more of them do alike.
+FEW = ("--set", f"{DATA_HOSTS}=1", "--set", "instance_groups.train_group.instance_count=1")
 
 
 def test_the_example_trains_and_its_summary_tells_all(example: Example) -> None:
@@ -130,7 +132,7 @@ def test_a_killed_rank_fails_the_job_and_leaves_nothing(example: Example) -> Non
 )
 def test_a_script_that_ends_badly_says_so(example: Example, line: str, reason: list[str]) -> None:
     (example.folder / "bad.py").write_text(f"import os\n{line}\n")
-    run = example.run("job.yaml", "--set", "entry_point=bad.py")
+    run = example.run("job.yaml", "--set", "entry_point=bad.py", *FEW)
     assert run.code == 1
     assert all(part in run.summary["failure_reason"] for part in reason), run.summary
 
@@ -155,9 +157,8 @@ def test_data_hosts_that_never_come_fail_the_job(example: Example) -> None:
 
 def test_a_script_called_launcher_py_works(example: Example) -> None:
     (example.folder / "train.py").rename(example.folder / "launcher.py")
-    run = example.run(
-        "job.yaml", "--set", "entry_point=launcher.py", "--set", "hyperparameters.epochs=1"
-    )
+    script = ("--set", "entry_point=launcher.py", "--set", "hyperparameters.epochs=1")
+    run = example.run("job.yaml", *script, *FEW)
     assert run.code == 0, run.talk
 
 

@@ -8,7 +8,10 @@ from digits_example import Example
 from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
 
-SHORT = ("--set", "hyperparameters.epochs=1", "--set", "entry_point=witness.py")
+SHORT = (
+    *("--set", "hyperparameters.epochs=1", "--set", "entry_point=witness.py"),
+    *("--set", "instance_groups.data_group.instance_count=1"),
+)
 
 
 def test_the_same_training_in_every_isolation(example: Example) -> None:

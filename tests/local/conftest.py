@@ -61,6 +61,12 @@ def plain_bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
+def default_bench(tmp_path: Path) -> Iterator[Bench]:
+    """A bench in the isolation that a session chooses here, for what all of them do alike."""
+    yield from _with_clean_end(Bench(tmp_path, None))
+
+
+@pytest.fixture
 def sandbox_bench(tmp_path: Path) -> Iterator[Bench]:
     _skip_where_impossible("sandbox")
     yield from _with_clean_end(Bench(tmp_path, "sandbox"))

@@ -48,29 +48,31 @@ def test_a_host_that_fails_fails_the_job(bench: Bench, script: str, reason: str)
     ]
 
 
-def test_the_traceback_is_in_the_log(bench: Bench) -> None:
-    bench.run('raise ValueError("no")')
-    assert bench.lines()["algo-1"][-1] == "ValueError: no"
+def test_the_traceback_is_in_the_log(default_bench: Bench) -> None:
+    default_bench.run('raise ValueError("no")')
+    assert default_bench.lines()["algo-1"][-1] == "ValueError: no"
 
 
-def test_the_failure_file_is_the_reason(bench: Bench) -> None:
-    description = bench.run(
+def test_the_failure_file_is_the_reason(default_bench: Bench) -> None:
+    description = default_bench.run(
         '(ml / "output" / "failure").write_text("é" * 3000); sys.exit(1)', hosts=1
     )
     assert description["FailureReason"] == "é" * 1024
 
 
-def test_the_failure_file_of_a_host_that_did_not_fail_is_no_reason(bench: Bench) -> None:
+def test_the_failure_file_of_a_host_that_did_not_fail_is_no_reason(default_bench: Bench) -> None:
     script = """
     (ml / "output" / "failure").write_text("a success after all")
     if host == "algo-2":
         sys.exit(4)
     """
-    description = bench.run(script, hosts=1)
+    description = default_bench.run(script, hosts=1)
     assert description["TrainingJobStatus"] == "Completed"
 
 
-def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(bench: Bench) -> None:
+def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(
+    default_bench: Bench,
+) -> None:
     script = """
     def leave():
         (ml / "output" / "failure").write_text("the peers went away")
@@ -83,7 +85,7 @@ def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(bench: 
         sys.exit(2)
     time.sleep(600)
     """
-    description = bench.run(script, groups=[group("data", 1), group("train", 2)])
+    description = default_bench.run(script, groups=[group("data", 1), group("train", 2)])
     assert description["FailureReason"] == "out of range"
 
 
@@ -96,8 +98,8 @@ def test_the_first_host_that_failed_and_has_a_failure_file_is_the_reason(bench: 
     ],
     ids=["a full disk", "another host", "no word"],
 )
-def test_without_a_failure_file_the_log_tells(bench: Bench, line: str, reason: str) -> None:
-    description = bench.run(f"print('launcher: {line}', flush=True)\nsys.exit(1)")
+def test_without_a_failure_file_the_log_tells(default_bench: Bench, line: str, reason: str) -> None:
+    description = default_bench.run(f"print('launcher: {line}', flush=True)\nsys.exit(1)")
     assert description["FailureReason"] == reason
 
 

@@ -27,29 +27,29 @@ def archives(bench: Bench, name: str = "job") -> dict[str, dict[str, str]]:
     return {path.name: contents(path) for path in sorted(folder.iterdir())}
 
 
-def test_the_models_of_all_hosts_are_merged(bench: Bench) -> None:
+def test_the_models_of_all_hosts_are_merged(default_bench: Bench) -> None:
     script = """
     (ml / "model" / "parts").mkdir()
     (ml / "model" / "parts" / host).write_text(host)
     (ml / "model" / "config").write_text("the same")
     """
-    description = bench.run(script, hosts=2)
+    description = default_bench.run(script, hosts=2)
 
-    assert archives(bench) == {
+    assert archives(default_bench) == {
         "model.tar.gz": {"parts/algo-1": "algo-1", "parts/algo-2": "algo-2", "config": "the same"}
     }
     assert description["LocalNotes"] == []
 
 
-def test_the_first_host_wins_a_conflict_and_the_job_says_so(bench: Bench) -> None:
-    description = bench.run('(ml / "model" / "weights").write_text(host)', hosts=11)
+def test_the_first_host_wins_a_conflict_and_the_job_says_so(default_bench: Bench) -> None:
+    description = default_bench.run('(ml / "model" / "weights").write_text(host)', hosts=11)
 
-    assert archives(bench) == {"model.tar.gz": {"weights": "algo-1"}}
+    assert archives(default_bench) == {"model.tar.gz": {"weights": "algo-1"}}
     assert description["LocalNotes"][0] == (
         "model.tar.gz has weights of algo-1; that of algo-2 differs and was dropped"
     )
     assert len(description["LocalNotes"]) == 10
-    assert description["LocalNotes"][0] in (bench.job_folder() / "platform.log").read_text()
+    assert description["LocalNotes"][0] in (default_bench.job_folder() / "platform.log").read_text()
 
 
 def test_output_data_is_packed_when_there_is_any(bench: Bench) -> None:
@@ -105,13 +105,13 @@ def with_metrics(bench: Bench, script: str, **options: Any) -> dict[str, Any]:
     return request
 
 
-def test_the_last_value_of_each_metric(bench: Bench) -> None:
+def test_the_last_value_of_each_metric(default_bench: Bench) -> None:
     script = """
     print("epoch 1 loss=0.5 accuracy=0.9")
     print("epoch 2 loss=-2.5e-1, loss=0.125 accuracy=unknown", end="")
     """
-    bench.session.create_training_job(**with_metrics(bench, script))
-    metrics = bench.end_of()["FinalMetricDataList"]
+    default_bench.session.create_training_job(**with_metrics(default_bench, script))
+    metrics = default_bench.end_of()["FinalMetricDataList"]
 
     assert [(each["MetricName"], each["Value"]) for each in metrics] == [
         ("loss", 0.125),
@@ -140,7 +140,7 @@ def test_the_last_value_is_the_last_in_time_over_all_hosts(plain_bench: Bench) -
     assert metric["Value"] == 1.0
 
 
-def test_a_log_is_read_in_complete_lines(bench: Bench) -> None:
+def test_a_log_is_read_in_complete_lines(default_bench: Bench) -> None:
     script = """
     print("first")
     print("ünï", end="", flush=True)
@@ -150,21 +150,21 @@ def test_a_log_is_read_in_complete_lines(bench: Bench) -> None:
     print("to stderr", file=sys.stderr)
     print("the end", end="")
     """
-    bench.start(script)
-    (stream,) = wait_until(lambda: bench.session.log_streams("job"))
+    default_bench.start(script)
+    (stream,) = wait_until(lambda: default_bench.session.log_streams("job"))
     lines, position = wait_until(
-        lambda: (answer := bench.session.read_log("job", stream.name))[0] and answer
+        lambda: (answer := default_bench.session.read_log("job", stream.name))[0] and answer
     )
     assert [line.text for line in lines] == ["first"]
-    assert bench.session.read_log("job", stream.name, position) == ([], position)
+    assert default_bench.session.read_log("job", stream.name, position) == ([], position)
 
-    (bench.folder / "code" / "job" / "go").touch()
-    bench.end_of()
+    (default_bench.folder / "code" / "job" / "go").touch()
+    default_bench.end_of()
     first = lines[0].time
-    lines, end = bench.session.read_log("job", stream.name, position)
+    lines, end = default_bench.session.read_log("job", stream.name, position)
     assert first <= lines[0].time <= lines[2].time <= time.time()
     assert [line.text for line in lines] == ["ünïcode", "to stderr", "the end"]
-    assert bench.session.read_log("job", stream.name, end) == ([], end)
+    assert default_bench.session.read_log("job", stream.name, end) == ([], end)
 
 
 def test_a_long_log_comes_in_pieces(plain_bench: Bench) -> None:

@@ -117,28 +117,28 @@ def test_an_interruption_removes_what_the_hosts_have_closed() -> None:
     assert report_of("modes_scenario.py", as_nobody) == {"ending": ["Completed", None], "left": []}
 
 
-def test_a_job_that_is_stopped_while_it_is_interrupted(bench: Bench) -> None:
-    bench.start('on_sigterm(signal.SIG_IGN); print("up"); time.sleep(600)', **SPOT)
-    bench.wait_for_line("up")
-    bench.session.interrupt_training_job(TrainingJobName="job")
-    wait_until(lambda: bench.describe()["SecondaryStatus"] == "Interrupted")
-    bench.stop()
+def test_a_job_that_is_stopped_while_it_is_interrupted(default_bench: Bench) -> None:
+    default_bench.start('on_sigterm(signal.SIG_IGN); print("up"); time.sleep(600)', **SPOT)
+    default_bench.wait_for_line("up")
+    default_bench.session.interrupt_training_job(TrainingJobName="job")
+    wait_until(lambda: default_bench.describe()["SecondaryStatus"] == "Interrupted")
+    default_bench.stop()
     # As the end of the grace period would.
-    signal_all(processes_mentioning(f"{bench.job_folder()}/hosts"), signal.SIGKILL)
+    signal_all(processes_mentioning(f"{default_bench.job_folder()}/hosts"), signal.SIGKILL)
 
-    description = bench.end_of()
+    description = default_bench.end_of()
     assert description["TrainingJobStatus"] == "Stopped"
     assert states(description)[-4:] == ["Interrupted", "Stopping", "Uploading", "Stopped"]
 
 
-def test_interrupting_twice_is_interrupting_once_more(bench: Bench) -> None:
+def test_interrupting_twice_is_interrupting_once_more(default_bench: Bench) -> None:
     script = COUNTS_STARTS.replace("starts == 1", "starts < 3")
-    bench.start(script, **SPOT, **keeps_checkpoints(bench))
+    default_bench.start(script, **SPOT, **keeps_checkpoints(default_bench))
     for start in ("start 1", "start 2"):
-        bench.wait_for_line(start)
-        bench.session.interrupt_training_job(TrainingJobName="job")
+        default_bench.wait_for_line(start)
+        default_bench.session.interrupt_training_job(TrainingJobName="job")
 
-    assert states(bench.end_of()).count("Interrupted") == 2
+    assert states(default_bench.end_of()).count("Interrupted") == 2
 
 
 def test_the_time_to_wait_is_up(impatient: Bench) -> None:
@@ -195,20 +195,20 @@ def test_checkpoints_that_cannot_be_kept_fail_the_job(plain_bench: Bench) -> Non
     assert "cannot write checkpoints to file://" in description["FailureReason"]
 
 
-def test_one_bad_checkpoint_costs_neither_the_others_nor_the_model(bench: Bench) -> None:
-    kept = bench.folder / "kept"
+def test_one_bad_checkpoint_costs_neither_the_others_nor_the_model(default_bench: Bench) -> None:
+    kept = default_bench.folder / "kept"
     (kept / "b").mkdir(parents=True)
     script = """
     for name in "abc":
         (ml / "checkpoints" / name).write_text(name)
     (ml / "model" / "weights").touch()
     """
-    description = bench.run(script, **keeps_checkpoints(bench))
+    description = default_bench.run(script, **keeps_checkpoints(default_bench))
 
     assert description["TrainingJobStatus"] == "Failed"
     assert "Is a directory" in description["FailureReason"]
     assert sorted(path.name for path in kept.iterdir()) == ["a", "b", "c"]
-    assert (bench.output / "job" / "output" / "model.tar.gz").exists()
+    assert (default_bench.output / "job" / "output" / "model.tar.gz").exists()
 
 
 def test_checkpoints_that_are_links(bench: Bench) -> None:
@@ -269,7 +269,7 @@ def test_checkpoint_places_that_a_local_job_does_not_have(
     assert not plain_bench.job_folder().exists()
 
 
-def test_a_file_is_kept_when_it_is_complete(bench: Bench) -> None:
+def test_a_file_is_kept_when_it_is_complete(default_bench: Bench) -> None:
     script = """
     with (ml / "checkpoints" / "big").open("w") as file:
         for line in range(40):
@@ -278,11 +278,11 @@ def test_a_file_is_kept_when_it_is_complete(bench: Bench) -> None:
             time.sleep(0.05)
     time.sleep(600)
     """
-    kept = bench.folder / "kept" / "big"
-    bench.start(script, **keeps_checkpoints(bench))
+    kept = default_bench.folder / "kept" / "big"
+    default_bench.start(script, **keeps_checkpoints(default_bench))
     wait_until(kept.exists)
 
     assert kept.stat().st_size == 40_000
-    bench.stop()
-    bench.end_of()
+    default_bench.stop()
+    default_bench.end_of()
     assert [path.name for path in kept.parent.iterdir()] == ["big"]
