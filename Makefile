@@ -16,6 +16,7 @@ help:
 	@echo "make demo       train on handwritten digits, with 2 data hosts and 2 train hosts, on this machine"
 	@echo "make test       run the tests (minutes)"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
+	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
@@ -30,8 +31,13 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
+# With LIB=name: that library's tests alone, in an environment of their own.
 test-full: $(READY)
+ifdef LIB
+	$(BIN)/python tests/library_run.py $(LIB)
+else
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow or not slow"
+endif
 
 coverage: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= $(TESTS)

@@ -1,10 +1,8 @@
-"""AWS as moto serves it over HTTP, a machine that knows nothing of it, and others' clients."""
+"""AWS as moto serves it over HTTP, a machine that knows nothing of it, and tests of libraries."""
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 
 import pytest
@@ -14,7 +12,22 @@ from trust import TRUST
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REGION = "eu-west-1"
-_INSTALL_SECONDS = 1500
+
+
+def pytest_addoption(parser):
+    parser.addoption("--library", help="run the tests of this library, whose environment this is")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of other libraries than the one that is here, or all others' tests."""
+    here = config.getoption("--library")
+
+    def is_meant(item):
+        names = {mark.args[0] for mark in item.iter_markers("library")}
+        return here in names if here else not names
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_meant(item)])
+    items[:] = filter(is_meant, items)
 
 
 @pytest.fixture(scope="session")
@@ -69,29 +82,3 @@ def make_role(moto_address, aws):
         return made["Role"]["Arn"]
 
     return make
-
-
-@pytest.fixture(scope="session")
-def programs_of(pytestconfig):
-    """The folder of a package's programs: installed alone at first use, kept in pytest's cache."""
-
-    def find(requirement):
-        folder = pytestconfig.cache.mkdir("other-sdks") / requirement
-        complete = folder / "complete"
-        if not complete.exists():
-            try:
-                _install(requirement, folder)
-            except subprocess.SubprocessError as error:
-                said = (getattr(error, "stderr", None) or b"").decode()[-500:]
-                pytest.skip(f"{requirement} cannot be installed here: {error}\n{said}")
-            complete.touch()
-        return folder / "bin"
-
-    return find
-
-
-def _install(requirement, folder):
-    make = [sys.executable, "-m", "venv", folder]
-    install = [folder / "bin" / "pip", "install", "-q", requirement]
-    for command in (make, install):
-        subprocess.run(command, timeout=_INSTALL_SECONDS, capture_output=True, check=True)

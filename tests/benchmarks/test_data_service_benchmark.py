@@ -23,10 +23,13 @@ def test_every_row_is_run_here() -> None:
     assert set(ROWS) == {*FEW, *REST}
 
 
-def run(folder: Path, *rows: str) -> dict[str, Any]:
+def run(folder: Path, *rows: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
     report = folder / "report.json"
     done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick", "--rows", ",".join(rows), "--json", report],
+        [
+            *(sys.executable, str(BENCHMARK), "--quick", *options),
+            *("--rows", ",".join(rows), "--json", report),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -50,6 +53,14 @@ def test_a_quick_run_measures_ours_and_raw_tcp_and_says_where(tmp_path: Path) ->
     verdicts = {figure["what"]: figure["verdict"] for figure in report["figures"]}
     assert verdicts["4 MB: rate to raw TCP"] in ("pass", "FAIL")
     assert verdicts["4 MB: CPU to tf.data"] == "not measured"  # its environment is large
+
+
+@pytest.mark.library("tensorflow")
+def test_a_quick_run_measures_the_peers_too(tmp_path: Path) -> None:
+    report = run(tmp_path, "transfer", options=("--peers-python", sys.executable))
+    assert measured_rows(report) == {"transfer"}
+    verdicts = {figure["what"]: figure["verdict"] for figure in report["figures"]}
+    assert verdicts["4 MB: CPU to tf.data"] in ("pass", "FAIL")
 
 
 @pytest.mark.slow

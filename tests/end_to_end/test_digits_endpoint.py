@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +87,16 @@ def test_the_same_training_through_the_endpoint(
     assert "model.tar.gz" in model_keys(storage, cloud.summary["name"])
 
 
-@pytest.mark.slow  # sets up the AWS CLI in an environment of its own
-@pytest.mark.timeout(1800)
+@pytest.mark.library("awscli")
+@pytest.mark.timeout(600)  # the CLI asks each minute whether the job has ended
 def test_the_same_request_through_the_aws_cli(
     example: Example,
     endpoint: ServedEndpoint,
     storage: Any,
-    programs_of: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:
     """What a dry run printed, sent by a client that knows nothing of Launcher."""
-    aws_cli = programs_of("awscli") / "aws"
+    aws_cli = Path(sys.executable).with_name("aws")
     shown, _ = in_the_cloud(example, endpoint, "--dry-run", "--upload", *SHORT).communicate()
     request = json.loads(shown)
     (tmp_path / "request.json").write_text(shown)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,8 @@ from launcher.client.sessions.local.isolation import choose_isolation
 from launcher.errors import PlatformError
 
 HERE = Path(__file__).parent
-#: The first test of a client installs it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+#: The programs of the library's environment.
+PROGRAMS = Path(sys.executable).parent
 
 TRAIN = """\
 import argparse, os
@@ -106,28 +106,25 @@ def check_job(customer: Customer, prefix: str, host: str = "algo-1") -> None:
         assert weights.read() == b"AAA"
 
 
-def test_pytorch_of_sdk_v2(
-    customer: Customer, source: Path, programs_of: Callable[[str], Path]
-) -> None:
-    python = programs_of("sagemaker==2.257.0") / "python"
-    printed = run_client(customer, source.parent, python, HERE / "client_v2.py", ROLE, source)
+@pytest.mark.library("sagemaker-v2")
+def test_pytorch_of_sdk_v2(customer: Customer, source: Path) -> None:
+    printed = run_client(
+        customer, source.parent, sys.executable, HERE / "client_v2.py", ROLE, source
+    )
 
     assert "host algo-1 epochs 3 name abc" in printed
     check_job(customer, "by-sdk-v2")
 
 
-def test_model_trainer_of_sdk_v3(
-    customer: Customer, source: Path, programs_of: Callable[[str], Path]
-) -> None:
-    python = programs_of("sagemaker==3.27.0") / "python"
-    run_client(customer, source.parent, python, HERE / "client_v3.py", ROLE, source)
+@pytest.mark.library("sagemaker-v3")
+def test_model_trainer_of_sdk_v3(customer: Customer, source: Path) -> None:
+    run_client(customer, source.parent, sys.executable, HERE / "client_v3.py", ROLE, source)
 
     check_job(customer, "by-sdk-v3")
 
 
-def test_the_dry_run_through_the_aws_cli(
-    customer: Customer, source: Path, programs_of: Callable[[str], Path]
-) -> None:
+@pytest.mark.library("awscli")
+def test_the_dry_run_through_the_aws_cli(customer: Customer, source: Path) -> None:
     folder = source.parent
     (folder / "job.yaml").write_text(JOB)
     dry = [
@@ -153,7 +150,7 @@ def test_the_dry_run_through_the_aws_cli(
     run_client(
         customer,
         folder,
-        *(programs_of("awscli") / "aws", "sagemaker", "create-training-job"),
+        *(PROGRAMS / "aws", "sagemaker", "create-training-job"),
         *("--cli-input-json", "file://request.json"),
     )
     check_job(customer, "by-cli", host="algo-2")

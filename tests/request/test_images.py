@@ -6,7 +6,7 @@ import json
 import sys
 
 import pytest
-from sdk_environments import run_in, sdk_python
+from programs_elsewhere import run_in
 
 from launcher.client.request.images import find_image, image_of
 from launcher.client.sessions.job_location import place_offline
@@ -48,19 +48,25 @@ print(json.dumps([
 """
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("requirement", "module"),
     [
-        pytest.param("sagemaker==2.257.0", "sagemaker.image_uris", id="version 2"),
-        pytest.param("sagemaker-core==2.27.0", "sagemaker.core.image_uris", id="version 3"),
+        pytest.param(
+            "sagemaker==2.257.0",
+            "sagemaker.image_uris",
+            marks=pytest.mark.library("sagemaker-v2"),
+        ),
+        pytest.param(
+            "sagemaker-core==2.27.0",
+            "sagemaker.core.image_uris",
+            marks=pytest.mark.library("sagemaker-v3"),
+        ),
     ],
+    ids=["version 2", "version 3"],
 )
-def test_the_package_has_the_same_answer(requirement, module, pytestconfig, tmp_path):
-    python = sdk_python(pytestconfig.cache.mkdir("sdk"), requirement)
-    ours = run_in(python, OURS.format(wanted=WANTED + NEITHER), tmp_path)
-    theirs = run_in(python, THEIRS.format(wanted=WANTED, module=module), tmp_path)
+def test_the_package_has_the_same_answer(requirement, module, tmp_path):
+    ours = run_in(sys.executable, OURS.format(wanted=WANTED + NEITHER), tmp_path)
+    theirs = run_in(sys.executable, THEIRS.format(wanted=WANTED, module=module), tmp_path)
     answers = json.loads(ours.stdout)  # and nothing that the package prints
     assert ours.stderr == ""
     assert answers[: len(WANTED)] == json.loads(theirs.stdout.splitlines()[-1])

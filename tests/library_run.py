@@ -1,0 +1,123 @@
+"""Runs the tests of one library in an environment of its own: `make test-full LIB=name`.
+
+`[tool.libraries]` in pyproject.toml names the libraries and what pip installs for each; the tests
+of a library have the mark `library("name")`. Its environment, `.venv-name`, is made once, and again
+when the line in pyproject.toml changes. What it lacks it takes from the environment that runs this
+script, so that neither PyTorch nor pytest is installed again.
+
+    python tests/library_run.py NAME [PYTEST ARGUMENTS...]
+
+Appends a line with the date, the versions and the outcome to tests/LIBRARIES.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import time
+import venv
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "tests" / "LIBRARIES.md"
+_VERSIONS = """
+import json, sys
+from importlib.metadata import version
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+"""
+
+
+def main(name: str, *arguments: str) -> int:
+    needs = libraries()
+    if name not in needs:
+        print(f'no library "{name}": there are {", ".join(needs)}', file=sys.stderr)
+        return 2
+    python = environment(name, needs[name])
+    started = time.monotonic()
+    code, outcome = run_tests(python, name, arguments)
+    seconds = time.monotonic() - started
+    append_record(f"{name} | {versions(python, needs[name])} | {outcome} | {seconds:.0f}")
+    return code
+
+
+def libraries() -> dict[str, list[str]]:
+    """The requirements of each library."""
+    found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
+        "libraries"
+    ]
+    return found
+
+
+def environment(name: str, needs: list[str]) -> Path:
+    """The interpreter of a library's environment, which is made if it is not there."""
+    home = ROOT / f".venv-{name}"
+    python, ready = home / "bin" / "python", home / "ready"
+    made_from = json.dumps([sys.version, sys.prefix, needs])
+    if not ready.exists() or ready.read_text() != made_from:
+        print(f"setting up {home.name} with {', '.join(needs)}: once, minutes", file=sys.stderr)
+        venv.create(home, clear=True, symlinks=True, with_pip=True)
+        pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-c", ROOT / "constraints.txt", *needs], check=True)
+        _take_the_rest_from_here(python)
+        ready.write_text(made_from)
+    return python
+
+
+def _take_the_rest_from_here(python: Path) -> None:
+    """Append this environment's packages to the search path of another, behind its own."""
+    ask = [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
+    theirs = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    ours = sysconfig.get_paths()["purelib"]
+    # addsitedir also reads the .pth files there, one of which makes Launcher importable.
+    line = f"import site; site.addsitedir({ours!r})\n"
+    (Path(theirs) / "zz-launcher.pth").write_text(line)
+
+
+def run_tests(python: Path, name: str, arguments: tuple[str, ...]) -> tuple[int, str]:
+    """pytest's exit code and its last line."""
+    options = ["-m", "slow or not slow", "--library", name, *arguments]
+    command = [python, "-m", "pytest", *options, *files_of(name)]
+    last = ""
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tests:
+        assert tests.stdout is not None
+        for line in tests.stdout:
+            print(line, end="", flush=True)
+            last = line.strip(" =\n") or last
+    return tests.returncode, re.sub(r" in [\d.]+s.*", "", last)
+
+
+def files_of(name: str) -> list[Path]:
+    """The test files that have a library's mark."""
+    mark = f'library("{name}")'
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [file.relative_to(ROOT) for file in files if mark in file.read_text()]
+
+
+def versions(python: Path, needs: list[str]) -> str:
+    names = [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needs]
+    asked = [python, "-c", _VERSIONS, *names]
+    found = json.loads(subprocess.run(asked, stdout=subprocess.PIPE, check=True).stdout)
+    return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def append_record(line: str) -> None:
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    python = platform.python_version()
+    with RECORD.open("a") as record:
+        record.write(f"| {today} | {commit.strip()} | {python} | {line} |\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

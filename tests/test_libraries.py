@@ -1,0 +1,35 @@
+"""Each library that has an environment of its own has tests for it, and the other way round."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from library_run import RECORD, files_of, libraries
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", libraries())
+def test_a_library_has_tests(name: str) -> None:
+    assert files_of(name)
+
+
+def test_each_mark_names_a_library() -> None:
+    marks = re.compile(r"""mark\.library\(["'](.+?)["']\)""")
+    named = {name for file in HERE.rglob("test_*.py") for name in marks.findall(file.read_text())}
+    assert named == set(libraries())
+
+
+def test_an_unknown_library_is_refused_with_those_that_there_are() -> None:
+    before = RECORD.read_bytes()
+    script = HERE / "library_run.py"
+    run = subprocess.run(
+        [sys.executable, script, "caffe"], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f'no library "caffe": there are {", ".join(libraries())}\n'
+    assert RECORD.read_bytes() == before
