@@ -57,6 +57,19 @@ def test_everybody_is_asked_for_a_job_that_nobody_has() -> None:
     assert "nor does the session attic have it\n  SageMaker was not asked: no AWS" in result.stderr
 
 
+def test_a_package_that_is_damaged_hides_no_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, job_file: Path
+) -> None:
+    damaged = tmp_path / "damaged" / "damaged-1.0.dist-info"
+    damaged.mkdir(parents=True)
+    (damaged / "METADATA").write_text("Metadata-Version: 2.1\nName: damaged\nVersion: 1.0\n")
+    (damaged / "entry_points.txt").write_text("[launcher.sessions]\ncellar = cellar:Cellar\n")
+    monkeypatch.syspath_prepend(str(damaged.parent))
+    cli("run", job_file, "--session", "attic", "--name", "rings")
+    assert cli("status", "rings").exit_code == 0
+    assert "the entry point cellar = cellar:Cellar cannot be loaded" in cli("status", "x").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -41,7 +41,8 @@ def other_session_names() -> list[str]:
 def open_session(name: str, **options: Any) -> PlatformSession:
     """Return a new session by its name in the registry; the options are those of its class.
 
-    Raises PlatformError for an unknown name, and for an entry point that makes no session.
+    Raises PlatformError for an unknown name, and for an entry point that cannot be loaded or makes
+    no session.
     """
     if name in _OWN:
         module, _, attribute = _OWN[name].partition(":")
@@ -53,13 +54,23 @@ def open_session(name: str, **options: Any) -> PlatformSession:
             f"there is no session {name!r}: the sessions are {', '.join(session_names())}; another "
             f"package adds one through the entry point group {GROUP}"
         )
-    session = point.load()(**options)
+    session = _loaded(point)(**options)
     if not is_session(session):
         raise PlatformError(
             f"the entry point {name} = {point.value} makes no session: its `platform` must be a "
             "launcher.client.sessions.base.Platform"
         )
     return session
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise PlatformError(
+            f"the entry point {point.name} = {point.value} cannot be loaded: {error}; install its "
+            "package anew, or remove it"
+        ) from error
 
 
 def _entry_points() -> list[EntryPoint]:
