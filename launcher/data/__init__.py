@@ -3,17 +3,17 @@
 The public names are imported on first use, because workers and the dispatcher do not need the
 loader.
 
-The modules here are what a training script uses: the `loader`; `reading`, which accounts for one
-pass over an epoch; `state`, which saves and restores resume points; and `sources`, which provide
-batches from this process or from the `service`. The packages are layers, and each may import those
-below it:
+The modules here are what a training script uses: the `loader`; `epoch_recorder`, which counts the
+steps and waits of one pass over an epoch; `loader_state`, which saves and restores resume points;
+and `sources`, which provide batches from this process or from the `service`. The packages are
+layers, and each may import those below it:
 
-engines     what prepares batches away from the ranks: their registry and the seam
+engines     ways to prepare batches away from the ranks: their interface and their registry
 dispatcher, worker, receiver    the processes of the data service (`python -m` runs them)
 memory      shared memory between a receiver and the ranks of its host
-figures     metrics and the bottleneck analysis
+metrics     counters, their publication and the bottleneck analysis
 control     control messages between the processes
-order       which samples are in which batch
+order       composition of batches: samples, seeds and resume points
 batches     batches and their bytes
 """
 

@@ -1,4 +1,4 @@
-"""Accounting of one pass over an epoch: the steps read, and how long the script waited for them."""
+"""Record of one pass over an epoch: its steps, and how long the script waited for them."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from launcher.runtime.event_log import emit
 
 #: Seconds between updates of the counters from the batches returned. Measured: updating after each
 #: batch takes several times as long, because a training step evicts everything from the caches.
-_ENTER_EVERY = 0.1
+_FLUSH_EVERY = 0.1
 
 
-class StreamOptions:
-    """Counts the steps and waits of one pass, and logs them at its end."""
+class EpochRecorder:
+    """Counts the steps and the waits of one pass, and logs them at its end."""
 
-    def __init__(self, plan: BatchPlan | ShardPlan, meter: StreamCounters) -> None:
+    def __init__(self, plan: BatchPlan | ShardPlan, counters: StreamCounters) -> None:
         self.plan = plan
         self._progress: Any = (
             ShardProgress(plan) if isinstance(plan, ShardPlan) else LoaderProgress(plan)
         )
-        self._clock = meter.begin()
-        self._counters = meter
+        self._clock = counters.begin()
+        self._counters = counters
         self._skipped = Skipped()
         #: Start of the script's current wait, by time.perf_counter; None while it computes.
         self.waits_since: float | None = None
-        self._given: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
-        self._enters_at = 0.0
+        self._unflushed: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
+        self._next_flush = 0.0
 
-    def note(self, step: int | ShardBatch, skipped: dict[str, Any] | None) -> None:
-        """Record a batch that is returned to the script. step: as the source gave it."""
+    def record(self, step: int | ShardBatch, skipped: dict[str, Any] | None) -> None:
+        """Record a batch that is returned to the script. step: as yielded by the source."""
         now = time.perf_counter()
-        self._given.append((step, now if self.waits_since is None else self.waits_since, now))
+        self._unflushed.append((step, now if self.waits_since is None else self.waits_since, now))
         self.waits_since = None
         if skipped is not None:
             self._skipped.add(Skipped(**skipped))
-        if now >= self._enters_at:
-            self._enters_at = now + _ENTER_EVERY
-            self._enter()
+        if now >= self._next_flush:
+            self._next_flush = now + _FLUSH_EVERY
+            self._flush()
 
     @property
     def progress(self) -> Any:
         """Progress of the pass, up to date."""
-        self._enter()
+        self._flush()
         return self._progress
 
-    def _enter(self) -> None:
-        given, self._given = self._given, []
+    def _flush(self) -> None:
+        given, self._unflushed = self._unflushed, []
         for step, since, until in given:
-            self._progress.note(step)
+            self._progress.record(step)
             self._clock.count(since, until)
 
-    def report(self) -> None:
+    def finish(self) -> None:
         """Finish the pass, complete or abandoned, and log its event."""
         plan, progress, skipped = self.plan, self.progress, self._skipped
         if self.waits_since is not None:

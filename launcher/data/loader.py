@@ -14,15 +14,15 @@ from weakref import WeakMethod, finalize
 
 from launcher.data.batches import structure
 from launcher.data.engines.base import BatchSource
+from launcher.data.epoch_recorder import EpochRecorder
 from launcher.data.loader_state import State, read_state, write_state
 from launcher.data.memory.pinning import open_pinning
-from launcher.data.metrics.counters import StreamCounters, epochs_so_far
+from launcher.data.metrics.counters import StreamCounters, stream_totals
 from launcher.data.order.batch_plan import BatchPlan, ResumePoint, make_plan
 from launcher.data.order.samples import Description
 from launcher.data.order.shards import ShardPlan, plan_shards
 from launcher.data.order.streams import OnError, StreamSpec, Uneven
 from launcher.data.sources import open_source
-from launcher.data.stream_options import StreamOptions
 from launcher.errors import DataError
 
 
@@ -135,10 +135,10 @@ class DataLoader:
         # data hosts continue to prepare its next epoch.
         report = WeakMethod(self._report)
         self._counters = StreamCounters(
-            epochs_so_far(self._spec.name), lambda figures: (send := report()) and send(figures)
+            stream_totals(self._spec.name), lambda figures: (send := report()) and send(figures)
         )
         self._next = ResumePoint(epoch=0)  # where the next `for` starts
-        self._latest: StreamOptions | None = None
+        self._latest: EpochRecorder | None = None
         self._batches: Generator[Any, None, None] | None = None  # of `_latest`
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ class DataLoader:
         if self._batches is not None:
             self._batches.close()
         self._next = ResumePoint(epoch=plan.epoch + 1)
-        self._latest = StreamOptions(plan, self._counters)
+        self._latest = EpochRecorder(plan, self._counters)
         assert self._source is not None  # made with the plan
         self._batches = self._source.batches(plan)
         return self._read(self._latest, self._batches)
@@ -197,8 +197,8 @@ class DataLoader:
 
     def __reduce__(self) -> NoReturn:
         raise DataError(
-            "a loader cannot be pickled or copied: it is a place in a stream, of one rank and one "
-            "process; make a DataLoader over there, and send it this one's state_dict()"
+            "a loader cannot be pickled or copied, because it is the position of one rank and one "
+            "process in a stream: make a DataLoader there, and send it this one's state_dict()"
         )
 
     # ---------------------------------------------------------------------------------------
@@ -226,13 +226,13 @@ class DataLoader:
             self._source.report(self._spec.name, figures)
 
     def _read(
-        self, reading: StreamOptions, batches: Generator[Any, None, None]
+        self, recorder: EpochRecorder, batches: Generator[Any, None, None]
     ) -> Generator[Any, None, None]:
         try:
             for number in itertools.count():
-                if self._latest is not reading or self._forks != _forks:
+                if self._latest is not recorder or self._forks != _forks:
                     self._refuse()
-                reading.waits_since = time.perf_counter()
+                recorder.waits_since = time.perf_counter()
                 if (given := next(batches, None)) is None:
                     break
                 step, (tree, arrays) = given
@@ -242,16 +242,16 @@ class DataLoader:
                 skipped = None
                 if self._spec.on_error == "skip":
                     batch, skipped = batch
-                reading.note(step, skipped)
-                if number == 0 and isinstance(reading.plan, BatchPlan):
-                    self._prepare_next(reading.plan)
+                recorder.record(step, skipped)
+                if number == 0 and isinstance(recorder.plan, BatchPlan):
+                    self._prepare_next(recorder.plan)
                 yield batch
                 del batch
-            reading.progress.end()
+            recorder.progress.end()
         finally:
             if self._forks == _forks:  # in a fork, the batches belong to the parent
                 batches.close()
-                reading.report()
+                recorder.finish()
 
     def _prepare_next(self, plan: BatchPlan) -> None:
         """Let the data hosts prepare the next epoch once they have finished this one."""
@@ -274,8 +274,8 @@ class DataLoader:
         """Raise an error that explains why this iteration cannot continue."""
         self._check_process()
         raise DataError(
-            f"a newer iteration over {self._spec.name} has begun, or its place was set, which "
-            "ends this one; to read it twice at once, make two loaders with a name= each"
+            f"this iteration over {self._spec.name} has ended, because a newer one has begun or a "
+            "state or epoch was set; to read it twice at once, make two loaders with a name= each"
         )
 
 

@@ -40,7 +40,7 @@ class LoaderProgress:
         self._taken = self.samples = 0
 
     def end(self) -> None:
-        """Do nothing: the plan knows when the epoch is over."""
+        """Do nothing: the plan gives the number of steps."""
 
     @property
     def pads(self) -> int:
@@ -52,12 +52,12 @@ class LoaderProgress:
         """Samples that no rank gets."""
         return self._plan.count(self._plan.dropped)
 
-    def note(self, step: int) -> None:
+    def record(self, step: int) -> None:
         """Count a step that was taken."""
         self._taken += 1
         self.samples += self._plan.samples_in(step)
         if self._alone:
-            self._done.add(self._plan.numbered(step))
+            self._done.add(self._plan.step_in_epoch(step))
 
     @property
     def resume_point(self) -> ResumePoint | None:
@@ -117,7 +117,7 @@ def read_state(
     for state, resume_point in zip(given, resume_points, strict=True):
         if {name: state.get(name) for name in mine} == mine:
             return resume_point
-    return _together(given, resume_points, spec)
+    return _merge(given, resume_points, spec)
 
 
 def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
@@ -131,7 +131,7 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
             if state[name] != (mine := getattr(spec, name)):
                 raise DataError(
                     f"the state was taken with {name}={state[name]!r}, and this loader has "
-                    f"{name}={mine!r}: its samples would not continue those before"
+                    f"{name}={mine!r}, so it would read other samples"
                 )
         return ResumePoint(
             epoch=int(state["epoch"]),
@@ -151,8 +151,8 @@ def _check_shards(state: Mapping[str, Any], spec: StreamSpec, world: int) -> Non
         if state.get(name) != mine:
             raise DataError(
                 f"the state was taken with {name}={state.get(name)!r}, and this loader has "
-                f"{name}={mine!r}: a place in an iterable dataset is found again by taking the "
-                "same steps; set_epoch() begins an epoch in another way"
+                f"{name}={mine!r}: to resume, an iterable dataset must be read in the same steps; "
+                "set_epoch() starts an epoch in which they may differ"
             )
 
 
@@ -160,7 +160,7 @@ def _ranges(raw: Any) -> tuple[Range, ...]:
     return tuple((int(start), int(stop)) for start, stop in raw)
 
 
-def _together(
+def _merge(
     states: Sequence[Mapping[str, Any]], resume_points: Sequence[ResumePoint], spec: StreamSpec
 ) -> ResumePoint:
     """Merge the resume points of all ranks, each of which did steps in its own order."""
@@ -183,8 +183,8 @@ def _check_all_ranks(
     origins = {replace(resume_point, done=()) for resume_point in resume_points}
     if len(origins) > 1 or world is None or ranks != list(range(world)):
         raise DataError(
-            f"a state of in_order=False is of one rank, and these are of the ranks {ranks} of a "
-            f"world of {world}: to go on with other ranks or another batch_size, save the states "
+            f"a state with in_order=False covers one rank, and these cover the ranks {ranks} of a "
+            f"world of {world}: to resume with other ranks or another batch_size, save the states "
             "of all ranks at one step and load them as a list"
         )
 

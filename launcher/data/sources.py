@@ -58,21 +58,21 @@ class LocalSource:
     def batches(self, plan: BatchPlan | ShardPlan) -> Generator[tuple[Step, Parts], None, None]:
         """Load the batches of a plan, in order."""
         if isinstance(plan, ShardPlan):
-            for portion, (tree, arrays) in shard_passes.read_parts(plan, LocalShardReader):
-                yield portion, (tree, self._own(plan.spec, arrays))
+            for shard_batch, (tree, arrays) in shard_passes.read_parts(plan, LocalShardReader):
+                yield shard_batch, (tree, self._copy_if_shared(plan.spec, arrays))
             return
         if not self._has_checked:  # there is no other host to compare with
             plan.check_sampler()
             self._has_checked = True
         dataset = self._datasets[plan.spec.dataset]
         for step in range(plan.steps):
-            with seeding.states_kept():
+            with seeding.preserve_random_states():
                 batch = samples.load_batch(dataset, plan, step)
-            tree, arrays = structure.take_apart(batch)
+            tree, arrays = structure.disassemble(batch)
             del batch
-            yield step, (tree, self._own(plan.spec, arrays))
+            yield step, (tree, self._copy_if_shared(plan.spec, arrays))
 
-    def _own(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
+    def _copy_if_shared(self, spec: StreamSpec, arrays: list[Array]) -> list[Array]:
         """Copy arrays that may be the dataset's own, so that the script may modify them."""
         if self._pinning is not None:
             return self._pinning.copies(arrays)
@@ -81,7 +81,7 @@ class LocalSource:
         return [array.copy() for array in arrays]
 
     def prepare(self, plan: BatchPlan) -> None:
-        """Do nothing: this process is busy with the current plan."""
+        """Do nothing: this process loads one batch at a time."""
 
     def report(self, stream: str, figures: Mapping[str, float]) -> None:
         """Add the counters to the process's bottleneck report."""

@@ -128,7 +128,7 @@ def _noise_hash(schedule: Schedule, epoch: int, positions: Sequence[int]) -> str
 
 @functools.lru_cache(maxsize=1024)  # each generation asks again
 def _noise(seed: int, epoch: int, position: int, size: int) -> bytes:
-    with seeding.states_kept():
+    with seeding.preserve_random_states():
         seeding.seed_everything(seeding.sample_seed(seed, epoch, position))
         return np.random.randint(0, 256, size, np.uint8).tobytes()
 

@@ -51,7 +51,7 @@ def _laps(schedule: Schedule, epoch: int, rank: int, world: int) -> Iterator[lis
 def _shard(schedule: Schedule, epoch: int, shard: int, lap: int) -> list[Portion]:
     ids, size = range(shard, schedule.length, schedule.shards), schedule.batch_size
     number = shard + lap * schedule.shards
-    with seeding.states_kept():
+    with seeding.preserve_random_states():
         seeding.seed_everything(seeding.sample_seed(schedule.seed, epoch, number, b"shard"))
         noise = [np.random.randint(0, 256, schedule.sample_bytes, np.uint8).tobytes() for _ in ids]
     ends = range(size, len(ids) + (1 if schedule.drop_last else size), size)

@@ -92,11 +92,11 @@ def same(one: Any, other: Any) -> bool:
 def _same_tensors(one: Any, other: Any) -> bool:
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return False
-    return same(*(structure.take_apart(tensor)[1][0] for tensor in (one, other)))
+    return same(*(structure.disassemble(tensor)[1][0] for tensor in (one, other)))
 
 
 def frame_of(batch: Any, *, checksums: bool = False) -> wire.WireFrame:
-    tree, parts = structure.take_apart(batch)
+    tree, parts = structure.disassemble(batch)
     return wire.WireFrame.pack("run", 3, "algo-1/0/7", tree, parts, checksums=checksums)
 
 

@@ -122,7 +122,7 @@ def _planned(rank: int, world: int) -> list[Batch]:
 def _batches(plan: BatchPlan) -> Iterator[Batch]:
     for step in range(plan.steps):
         digest = hashlib.sha256()
-        with seeding.states_kept():
+        with seeding.preserve_random_states():
             for position in plan.positions(step):
                 seeding.seed_everything(seeding.sample_seed(SEED, plan.epoch, position))
                 digest.update(np.random.rand(128, 32).astype(np.float32).tobytes())

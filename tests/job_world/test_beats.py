@@ -33,7 +33,7 @@ def test_one_beat_tells_all_the_news_since_the_one_before() -> None:
 def holdings_of(seconds: float) -> LeaseState:
     """A worker of this pace, which was told."""
     holdings = LeaseState("algo-1/0/1", 1)
-    holdings.took("prepare", seconds)
+    holdings.record_seconds("prepare", seconds)
     holdings.heartbeat()
     return holdings
 
@@ -53,7 +53,7 @@ def test_a_change_of_pace_is_news_where_it_changes_the_leases(
 ) -> None:
     holdings = holdings_of(told)
     assert not holdings.has_changes
-    holdings.took("prepare", latest)
+    holdings.record_seconds("prepare", latest)
     assert holdings.has_changes == is_news
 
 
@@ -63,7 +63,7 @@ def test_the_first_pace_is_news(seconds: float) -> None:
     holdings = LeaseState("algo-1/0/1", 1)
     holdings.heartbeat()
     assert not holdings.has_changes
-    holdings.took("prepare", seconds)
+    holdings.record_seconds("prepare", seconds)
     assert holdings.has_changes
 
 
@@ -71,7 +71,7 @@ def test_a_worker_that_gets_faster_says_so() -> None:
     holdings = holdings_of(0.1)
     batches = 0
     while not holdings.has_changes:
-        holdings.took("prepare", 0.001)
+        holdings.record_seconds("prepare", 0.001)
         batches += 1
     assert batches == 4  # 0.8 ** 4 < 1 / 2
 
@@ -79,10 +79,10 @@ def test_a_worker_that_gets_faster_says_so() -> None:
 def test_what_is_taken_back_is_not_begun_and_what_was_begun_goes_on() -> None:
     holdings = LeaseState("algo-1/0/1", 1)
     holdings.lease("r", [1, 2, 3])
-    assert holdings.begin("r", 1)
+    assert holdings.start("r", 1)
     holdings.revoke("r", [1, 2])
-    assert not holdings.begin("r", 2)
-    assert holdings.begin("r", 3)
+    assert not holdings.start("r", 2)
+    assert holdings.start("r", 3)
     (registration,) = holdings.registration()
     assert isinstance(registration, m.RegisterWorker)
     assert registration.holds == {"r": [1, 3]}
@@ -94,6 +94,6 @@ def test_what_was_taken_back_and_is_leased_again_is_prepared_once() -> None:
     holdings.lease("r", [2])
     holdings.revoke("r", [2])
     holdings.lease("r", [2])
-    assert holdings.begin("r", 2)
+    assert holdings.start("r", 2)
     holdings.finish("r", 2)
-    assert not holdings.begin("r", 2)
+    assert not holdings.start("r", 2)

@@ -11,7 +11,7 @@ import pytest
 from batches import Box, Point, same
 
 from launcher.data.batches.collation import collate
-from launcher.data.batches.structure import Assembly, take_apart
+from launcher.data.batches.structure import Assembly, disassemble
 from launcher.errors import DataError
 
 Pair = namedtuple("Pair", "first second")
@@ -52,7 +52,7 @@ def test_collating_agrees_with_torch_in_values_and_types(sample: Any) -> None:
     from torch.utils.data import default_collate
 
     assembly = Assembly(tensors=True, types=(Pair,))
-    ours = assembly.rebuild(*take_apart(collate([sample, sample])))
+    ours = assembly.rebuild(*disassemble(collate([sample, sample])))
     assert same(ours, default_collate([sample, sample]))
 
 
@@ -67,7 +67,7 @@ def test_tensors_are_collated_as_torch_does() -> None:
         torch.tensor([1 + 2j]).conj(),
         torch.ones(2, 3, dtype=torch.uint16).T,
     ):
-        collated = Assembly(tensors=True).rebuild(*take_apart(collate([tensor] * 3)))
+        collated = Assembly(tensors=True).rebuild(*disassemble(collate([tensor] * 3)))
         expected = torch.utils.data.default_collate([tensor] * 3).detach().resolve_conj()
         assert same(collated, expected)
 
@@ -119,7 +119,7 @@ def test_collating_a_dataclass_runs_none_of_its_code() -> None:
 )
 def test_samples_that_make_no_batch_are_refused(samples: list[Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        take_apart(collate(samples))
+        disassemble(collate(samples))
 
 
 def test_tensors_that_make_no_batch_are_refused() -> None:

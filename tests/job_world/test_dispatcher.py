@@ -245,7 +245,7 @@ def test_a_receiver_that_was_reached_with_nothing_new_is_not(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_monitor, "UNREACHABLE_AFTER", 1.5)
-    monkeypatch.setattr(health_monitor, "COMPLAINS_WITHIN", 0.5)
+    monkeypatch.setattr(health_monitor, "REPEATED_WITHIN", 0.5)
     there, here = at_work(meeting)
     here.say(m.PeerUnreachable(run="r", why="refused"))
     here.wait_for(m.Alive, len(here.all(m.Alive)) + 4)
@@ -255,7 +255,7 @@ def test_a_receiver_that_was_reached_with_nothing_new_is_not(
 def test_a_receiver_that_comes_and_goes_has_its_time_each_time(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "RECEIVER_RETURNS", 4.0)
+    monkeypatch.setattr(coordinator, "RECEIVER_RECONNECT_TIMEOUT", 4.0)
     there, here = at_work(meeting)
     there.leave()
     back = meeting.receiver(runs=[opened().encode()])
@@ -276,7 +276,7 @@ def test_a_rank_that_takes_nothing_is_named_once(
     there.say(arrived(0, 1))
     there.say(taken(0))
     there.wait_for(m.Alive, 3)
-    assert capfd.readouterr().err.count("rank_takes_nothing") == 1
+    assert capfd.readouterr().err.count("rank_idle") == 1
 
 
 def test_a_batch_that_a_worker_does_not_bring_is_named_once(
@@ -432,11 +432,11 @@ def come_and_die(meeting: Meeting, place: str, pids: range) -> Player:
 def test_a_dataset_that_kills_all_who_build_it_is_given_up(meeting: Meeting) -> None:
     train = meeting.receiver()
     train.say(m.Describe(dataset="pipeline:train_set"))
-    come_and_die(meeting, "data/0", range(dataset_info.MOST_DEATHS)).leave()
+    come_and_die(meeting, "data/0", range(dataset_info.MAX_DEATHS)).leave()
     assert not train.all(m.Length)
-    meeting.worker(f"data/0/{dataset_info.MOST_DEATHS}")
+    meeting.worker(f"data/0/{dataset_info.MAX_DEATHS}")
     answer = train.wait_for(m.Length)
-    assert "died again and again while they built pipeline:train_set" in answer.error
+    assert "died repeatedly while they built pipeline:train_set" in answer.error
     assert not answer.unavailable
 
 
@@ -446,7 +446,7 @@ def test_it_is_not_while_others_have_lived_with_it(meeting: Meeting) -> None:
     train.say(m.Describe(dataset="pipeline:train_set"))
     other = meeting.worker("data/1/1")
     other.wait_for(m.Describe)
-    come_and_die(meeting, "data/0", range(2 * dataset_info.MOST_DEATHS))
+    come_and_die(meeting, "data/0", range(2 * dataset_info.MAX_DEATHS))
     assert not train.all(m.Length)
     other.say(m.Length(dataset="pipeline:train_set", length=10))
     assert train.wait_for(m.Length).length == 10
@@ -458,7 +458,7 @@ def test_who_comes_back_or_leaves_has_not_died_of_a_dataset(meeting: Meeting, pa
     train = meeting.receiver()
     if parting != "nothing asked":
         train.say(m.Describe(dataset="pipeline:train_set"))
-    for number in range(2 * dataset_info.MOST_DEATHS):
+    for number in range(2 * dataset_info.MAX_DEATHS):
         worker = meeting.worker(f"data/0/{0 if parting == 'lost' else number}")
         if parting != "nothing asked":
             worker.wait_for(m.Describe)
@@ -478,25 +478,25 @@ def test_the_host_gives_up_those_that_die_fast() -> None:
     lengths = DatasetInfo(("a",))
     assert lengths.ask("train", "a", 0.0) is None
     for pid in range(10):
-        lengths.note_death(f"data/0/{pid}", float(pid))
-    assert not lengths.are_deadly(["data/0/10"], now=dataset_info.DYING_SECONDS - 1)
-    assert lengths.are_deadly(["data/0/10"], now=dataset_info.DYING_SECONDS)
-    assert not lengths.are_deadly([], now=dataset_info.DYING_SECONDS)
+        lengths.record_death(f"data/0/{pid}", float(pid))
+    assert not lengths.is_fatal_to(["data/0/10"], now=dataset_info.DYING_SECONDS - 1)
+    assert lengths.is_fatal_to(["data/0/10"], now=dataset_info.DYING_SECONDS)
+    assert not lengths.is_fatal_to([], now=dataset_info.DYING_SECONDS)
     lengths.answer(m.Length(dataset="a", length=10))
-    assert not lengths.are_deadly(["data/0/10"], now=dataset_info.DYING_SECONDS)
+    assert not lengths.is_fatal_to(["data/0/10"], now=dataset_info.DYING_SECONDS)
 
 
 def test_who_died_before_the_question_or_comes_back_late_has_not_died_of_it() -> None:
     lengths = DatasetInfo(("a",))
     assert lengths.ask("train", "a", 10.0) is None
-    for pid in range(dataset_info.MOST_DEATHS):
-        lengths.note_death(f"data/0/{pid}", 9.0)
-    assert not lengths.are_deadly(["data/0/9"], now=100.0)
-    for pid in range(dataset_info.MOST_DEATHS):
-        lengths.note_death(f"data/0/{pid}", 11.0)
-    assert lengths.are_deadly(["data/0/9"], now=100.0)
-    lengths.note_return("data/0/0")
-    assert not lengths.are_deadly(["data/0/9"], now=100.0)
+    for pid in range(dataset_info.MAX_DEATHS):
+        lengths.record_death(f"data/0/{pid}", 9.0)
+    assert not lengths.is_fatal_to(["data/0/9"], now=100.0)
+    for pid in range(dataset_info.MAX_DEATHS):
+        lengths.record_death(f"data/0/{pid}", 11.0)
+    assert lengths.is_fatal_to(["data/0/9"], now=100.0)
+    lengths.record_reconnect("data/0/0")
+    assert not lengths.is_fatal_to(["data/0/9"], now=100.0)
 
 
 def test_workers_that_are_silent_while_they_build_a_dataset_are_given_up_in_time() -> None:

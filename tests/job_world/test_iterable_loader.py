@@ -183,13 +183,17 @@ def test_a_state_of_other_steps_is_refused(
 @pytest.mark.parametrize(
     ("dataset", "arguments", "message"),
     [
-        ("train_set", {"shuffle": True}, "shuffle: .* is iterable, so its order is that of its"),
-        ("train_set", {"on_error": "skip"}, "an iterator that has raised is finished"),
+        (
+            "train_set",
+            {"shuffle": True},
+            "shuffle: .* is iterable, so its own __iter__ determines the order",
+        ),
+        ("train_set", {"on_error": "skip"}, "an iterator that has raised cannot continue"),
         ("train_set", {"world_size": 2, "rank": 0, "shards": 2}, "give the loader steps="),
         ("counted", {"world_size": 2, "rank": 0}, "shards=1 by 2 ranks: .* at least 2"),
-        ("nothing", {"steps": 2}, "have no batch, so rank 0 has nothing to take"),
-        ("map_style", {"shards": 2}, "has samples by index; shards=, steps="),
-        ("map_style", {"steps": 2}, "has samples by index; shards=, steps="),
+        ("nothing", {"steps": 2}, "have no batch, so rank 0 has none to read"),
+        ("map_style", {"shards": 2}, "is map-style: shards=, steps="),
+        ("map_style", {"steps": 2}, "is map-style: shards=, steps="),
     ],
 )
 def test_what_does_not_fit_the_dataset_is_refused(

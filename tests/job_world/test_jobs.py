@@ -312,7 +312,9 @@ def test_a_sample_that_kills_its_worker_fails_the_job_and_is_named(make_hosts: M
     hosts = make_hosts({**FILES, "pipeline.py": deadly}, data=2)
     assert run(hosts)["algo-3"] == 1
     failure = hosts["algo-3"].failure or ""
-    assert "data workers died again and again over one batch of pipeline:train_set" in failure
+    assert (
+        "data workers died repeatedly while they prepared a batch of pipeline:train_set" in failure
+    )
     assert "50" in failure
     assert "killed by SIGABRT" in hosts.output()
 
@@ -423,7 +425,7 @@ time.sleep(1000)  # and goes on reading, as far as the other can tell
     codes = run(hosts)
     assert (codes["algo-2"], codes["algo-3"]) == (1, 1)
     failures = "".join(host.failure or "" for host in hosts.hosts.values())
-    assert "is read in two ways, batch_size=" in failures
+    assert "with different settings, batch_size=" in failures
 
 
 def test_ranks_that_do_not_load_the_same_state_are_named(

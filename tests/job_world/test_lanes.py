@@ -232,7 +232,7 @@ def test_a_dataset_that_ignores_its_shard_is_refused(open_lane: Open) -> None:
     without_noise = heedless.replace("np.random.rand(3)", "np.zeros(3)").replace(
         "random.random()", "0.5"
     )
-    with pytest.raises(DataError, match=r"shards 0 and 1 begin alike, .* would come 3 times"):
+    with pytest.raises(DataError, match=r"same samples in shards 0 and 1, .* would occur 3 times"):
         open_lane(without_noise).read(0)
     assert isinstance(open_lane(without_noise, shards=1).read(0), ShardBatch)
 
@@ -249,7 +249,7 @@ def train_set():
 """
     assert content(open_lane(endless).read(0)) != content(open_lane(endless, 1).read(0))
     events = [parse_event(line) for line in capfd.readouterr().err.splitlines()]
-    assert [event[0] for event in events if event] == ["shard_not_asked_for"] * 2
+    assert [event[0] for event in events if event] == ["shard_not_queried"] * 2
 
 
 def test_a_dataset_that_raises_is_named_with_its_shard_and_place(open_lane: Open) -> None:

@@ -9,17 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.data.dispatcher.epoch_runs import (
-    FIRST_WINDOW,
-    LAST_WINDOW,
+    INITIAL_WINDOW,
+    MAX_WINDOW,
     ConsumedCounts,
     RunProgress,
 )
-from launcher.data.dispatcher.lease_scheduler import MOST_DEATHS, RETURNS_WITHIN, LeaseScheduler
+from launcher.data.dispatcher.lease_scheduler import (
+    MAX_DEATHS,
+    WORKER_RECONNECT_TIMEOUT,
+    LeaseScheduler,
+)
 from launcher.data.dispatcher.leases import (
-    AT_WORK_ON,
     FIRST_LATE_AFTER,
     LATE_AFTER,
     LATE_FACTOR,
+    LIKELY_STARTED,
 )
 from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.order.shards import ENDLESS
@@ -192,7 +196,7 @@ class Simulation:
         self.receiver.largest = self.size
         self.unsaid.append((run, step, name))
         ahead = max(self.receiver.got[run]) + 1 - self.receiver.taken[run]
-        assert ahead <= max(FIRST_WINDOW, BUDGET // self.size)
+        assert ahead <= max(INITIAL_WINDOW, BUDGET // self.size)
 
 
 @settings(max_examples=100, deadline=None)
@@ -346,19 +350,19 @@ def test_a_batch_that_workers_die_of_is_poisoned(ledger: LeaseScheduler) -> None
         assert ledger.poisoned() == []
         lose(ledger, worker)
     assert ledger.poisoned() == []  # the third may come back
-    ledger.poll(RETURNS_WITHIN + 0.1)
+    ledger.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
     assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
 
 
 def test_a_worker_that_comes_back_has_not_died(ledger: LeaseScheduler) -> None:
     """A cable that is cut, or a switch that restarts, ends the connections of many at once."""
     ledger.remove_worker("one")
-    names = [f"data/{index}/1" for index in range(MOST_DEATHS + 1)]
+    names = [f"data/{index}/1" for index in range(MAX_DEATHS + 1)]
     for worker in names:
         lose(ledger, worker)
     for worker in names:
         ledger.add_worker(worker, 1.0)
-    ledger.poll(RETURNS_WITHIN + 0.1)
+    ledger.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
     assert ledger.poisoned() == []
 
 
@@ -401,12 +405,12 @@ def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> N
     assert grants(ledger, 1.2) == {"data/one": [2, 3]}
 
 
-@pytest.mark.parametrize("step", [-1, 10, LAST_WINDOW, 1 << 60])
+@pytest.mark.parametrize("step", [-1, 10, MAX_WINDOW, 1 << 60])
 @pytest.mark.parametrize("steps", [10, ENDLESS])
 def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
     ledger = LeaseScheduler(BUDGET)
     ledger.open_run("run", receiver="host", rank=0, steps=steps, now=0.0)
-    if 0 <= step < min(steps, LAST_WINDOW):
+    if 0 <= step < min(steps, MAX_WINDOW):
         return
     ledger.add_worker("one", 0.0, holds={"run": [step]})
     ledger.arrived("run", step, "one", 100, 0.0)
@@ -428,7 +432,7 @@ def test_a_run_that_follows_itself_is_read_like_any_other() -> None:
 def test_the_window_follows_from_the_size_of_the_batches(ledger: LeaseScheduler) -> None:
     for worker in ("two", "three", "four"):
         ledger.add_worker(worker, 0.0)
-    assert sum(len(steps) for steps in grants(ledger, 0.0).values()) == FIRST_WINDOW
+    assert sum(len(steps) for steps in grants(ledger, 0.0).values()) == INITIAL_WINDOW
     arrive(ledger, "run", 0, size=200)
     assert grants(ledger, 0.1) == {}  # until the rank takes something: it may never do
     ledger.taken("run", 0, 0.1)
@@ -455,7 +459,7 @@ def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
         lost = {(a.run, step) for a in grown if a.worker == worker for step in a.steps}
         assert len(lost) > 5
         assert begun.leases.keys().isdisjoint(lost)
-        assert len([step for step in steps if ("run", step) in begun.leases]) >= AT_WORK_ON - 1
+        assert len([step for step in steps if ("run", step) in begun.leases]) >= LIKELY_STARTED - 1
     assert grants(ledger, 0.2) == {}
     ledger.taken("run", 1, 0.3)
     for step in range(2, 30):  # what was taken back goes out again, by and by
@@ -506,7 +510,7 @@ def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(ledger: LeaseSched
     for assignment in ledger.assign(0.1):
         steps[assignment.run] += len(assignment.steps)
     assert 1 + steps["run"] == BUDGET // 200  # step 1 is out already
-    assert steps["validation"] <= FIRST_WINDOW
+    assert steps["validation"] <= INITIAL_WINDOW
 
 
 def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: LeaseScheduler) -> None:

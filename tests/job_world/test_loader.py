@@ -179,7 +179,7 @@ def test_a_newer_iteration_ends_the_one_before(module: str) -> None:
     next(older)
     newer = iter(reading)
     next(newer)
-    with pytest.raises(DataError, match=r"a newer iteration over .* has begun"):
+    with pytest.raises(DataError, match=r"this iteration over .* has ended, because a newer one"):
         next(older)
     assert len(list(newer)) == 12
 

@@ -395,7 +395,7 @@ def test_reading_in_any_order_goes_on_with_other_ranks_from_the_states_of_all(
         pytest.param(
             "    return [(i * os.getpid()) % length for i in range(length)]",
             "sampler",
-            ["gave rank 0 another order for epoch 0", "it must be a pure function"],
+            ["returned one order of epoch 0 to rank 0", "it must be a pure function"],
             id="a sampler that is not pure",
         ),
         pytest.param(

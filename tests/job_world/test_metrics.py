@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.metrics.counters import LatencyHistogram, StreamCounters, epochs_so_far
+from launcher.data.metrics.counters import LatencyHistogram, StreamCounters, stream_totals
 from launcher.data.metrics.cpu_seconds import cpu_seconds
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
 from launcher.data.metrics.prometheus import render
@@ -46,7 +46,7 @@ def test_without_waits_there_is_no_quantile() -> None:
 
 def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:
     said: list[dict[str, float]] = []
-    past = dict.fromkeys(epochs_so_far("a stream"), 0.0)
+    past = dict.fromkeys(stream_totals("a stream"), 0.0)
     firsts = []
     for number in range(3):
         if number != 1:  # a loader is made anew, of the same stream

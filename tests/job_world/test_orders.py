@@ -66,7 +66,7 @@ class World:
                 order = draw.draw(st.permutations(order))
             for step in order[:steps]:
                 self.taken[rank] += plan.samples(step)
-                self.progress[rank].note(step)
+                self.progress[rank].record(step)
         return [
             json.loads(json.dumps(write_state(self.spec, place, rank=rank, world=len(self.plans))))
             for rank, place in enumerate(self._places())
@@ -203,7 +203,7 @@ def test_a_state_stays_small_however_long_the_epoch() -> None:
     progress = LoaderProgress(plan)
     for step in range(100_000):
         if step % 20_000 != 17:  # stragglers
-            progress.note(step)
+            progress.record(step)
     assert progress.resume_point is not None
     assert len(json.dumps(write_state(spec, progress.resume_point, rank=3, world=8))) < 600
 
@@ -229,7 +229,9 @@ def test_a_sampler_that_is_not_pure_is_found_out() -> None:
     spec = StreamSpec(name="s", dataset="samplings:set", sampler="samplings:impure")
     plan = make_plan(spec, 100, ResumePoint(epoch=3), rank=1, world=2)
     sampled_order.cache_clear()  # as another process
-    with pytest.raises(DataError, match=r"impure gave rank 1 another order for epoch 3 .* pure"):
+    with pytest.raises(
+        DataError, match=r"impure returned one order of epoch 3 to rank 1, and another one .* pure"
+    ):
         plan.samples(0)
 
 
@@ -262,7 +264,7 @@ def test_an_empty_epoch_has_no_steps() -> None:
 
 def state_of(spec: StreamSpec, length: int = 20) -> dict[str, object]:
     progress = LoaderProgress(make_plan(spec, length, ResumePoint(epoch=0), rank=0, world=2))
-    progress.note(1 if not spec.in_order else 0)
+    progress.record(1 if not spec.in_order else 0)
     assert progress.resume_point is not None
     return write_state(spec, progress.resume_point, rank=0, world=2)
 
@@ -285,7 +287,7 @@ def test_a_sampler_that_has_changed_cannot_be_gone_on_with() -> None:
 def test_other_ranks_need_the_states_of_all_when_there_is_no_order() -> None:
     spec = StreamSpec(name="s", dataset="m:f", batch_size=2, in_order=False)
     state = state_of(spec)
-    with pytest.raises(DataError, match=r"these are of the ranks \[0\] of a world of 2.*as a list"):
+    with pytest.raises(DataError, match=r"these cover the ranks \[0\] of a world of 2.*as a list"):
         read_state(state, spec, rank=1, world=2)
     with pytest.raises(DataError, match="no state to load"):
         read_state([], spec, rank=1, world=2)

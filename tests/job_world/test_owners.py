@@ -8,7 +8,7 @@ import pytest
 
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.leases import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
-from launcher.data.dispatcher.shard_affinity import EARLY
+from launcher.data.dispatcher.shard_affinity import MOVABLE_LEASES
 from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.order.shards import ENDLESS
 
@@ -136,7 +136,7 @@ def test_who_reads_a_shard_again_has_the_time_for_it() -> None:
     world.ledger.add_worker("two", now)
     world.workers.append("two")
     step = max(world.grants(now)["one"]["a"])
-    assert step > EARLY
+    assert step > MOVABLE_LEASES
     assert world.grants(now + max(LATE_AFTER, LATE_FACTOR * 0.1) + 0.1) == {}
     assert "two" in world.grants(now + 10 * step * 0.1)
 

@@ -63,7 +63,7 @@ def readers() -> RankConsistency:
         (reader(1, world=3), "world_size=3 on rank 1 and 2 on rank 0: give"),
         (
             reader(1, length=99),
-            "len\\(dataset\\)=99 on rank 1 and 100 on rank 0: all ranks must see one dataset",
+            "len\\(dataset\\)=99 on rank 1 and 100 on rank 0: the dataset must have",
         ),
         (reader(0, replace(SPEC, drop_last=True)), "drop_last=True on rank 0 and False on rank 0"),
         (reader(1, length=50, dataset_length=99), "len.dataset.=99 on rank 1 and 100 on rank 0"),
@@ -72,7 +72,7 @@ def readers() -> RankConsistency:
 def test_a_rank_that_reads_otherwise_is_refused(
     readers: RankConsistency, other: StreamReader, words: str
 ) -> None:
-    assert re.search(f"'train' is read in two ways, {words}", objection(readers, other))
+    assert re.search(f"'train' with different settings, {words}", objection(readers, other))
     assert admitted(readers, "1-1", reader(1))  # what was refused binds nobody
 
 
@@ -117,17 +117,17 @@ def test_who_reads_alike_or_something_else_is_not(
     [
         (reader(1, position=32), "position 32 of epoch 0,"),
         (reader(1, epoch=1), "position 0 of epoch 1,"),
-        (reader(1, holes=((2, 4),), position=8), "position 8 of epoch 0, with 1 stretches left"),
+        (reader(1, holes=((2, 4),), position=8), "position 8 of epoch 0, with 1 unread ranges"),
     ],
 )
 def test_ranks_that_begin_at_two_places_are_named_once(
     readers: RankConsistency, other: StreamReader, place: str
 ) -> None:
-    words = readers.apart(other)
+    words = readers.start_mismatch(other)
     assert words is not None
-    assert words.startswith(f"rank 1 begins at {place}")
-    assert "rank 0 at position 0 of epoch 0: where only some" in words
-    assert readers.apart(other) is None
+    assert words.startswith(f"rank 1 starts at {place}")
+    assert "rank 0 at position 0 of epoch 0: if only some" in words
+    assert readers.start_mismatch(other) is None
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_ranks_that_begin_at_two_places_are_named_once(
     ids=["alike", "read once more", "opened early", "by itself", "another name", "a shard"],
 )
 def test_who_may_begin_elsewhere_is_not(readers: RankConsistency, other: StreamReader) -> None:
-    assert readers.apart(other) is None
+    assert readers.start_mismatch(other) is None
 
 
 def test_in_any_order_each_rank_has_a_place_of_its_own() -> None:
     readers, spec = RankConsistency(), replace(SPEC, in_order=False)
     readers.open("0-0", reader(0, spec))
-    assert readers.apart(reader(1, spec, epoch=1)) is None
+    assert readers.start_mismatch(reader(1, spec, epoch=1)) is None
 
 
 def test_ranks_that_are_started_again_may_read_otherwise(readers: RankConsistency) -> None:

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from launcher.data.order.seeding import sample_seed, seed_everything, states_kept
+from launcher.data.order.seeding import preserve_random_states, sample_seed, seed_everything
 
 
 def draws() -> tuple[object, ...]:
@@ -40,7 +40,7 @@ def test_a_negative_seed_is_its_twos_complement() -> None:
 
 def test_seeding_sets_all_states() -> None:
     pytest.importorskip("torch")
-    with states_kept():
+    with preserve_random_states():
         seed_everything(2**63 + 5)
         first = draws()
         assert all(draws()[index] != value for index, value in enumerate(first))
@@ -54,7 +54,7 @@ def test_seeding_sets_all_states() -> None:
 
 @pytest.mark.parametrize("bit", [0, 31, 32, 63])
 def test_every_bit_of_a_seed_counts_for_numpy(bit: int) -> None:
-    with states_kept():
+    with preserve_random_states():
         seed_everything(1 << bit)
         one = np.random.random()
         seed_everything(0)
@@ -64,12 +64,12 @@ def test_every_bit_of_a_seed_counts_for_numpy(bit: int) -> None:
 @pytest.mark.parametrize("fails", [False, True], ids=["ends well", "raises"])
 def test_states_are_as_they_were_found(fails: bool) -> None:
     pytest.importorskip("torch")
-    with states_kept():
+    with preserve_random_states():
         seed_everything(1)
         expected = draws()
         seed_everything(1)
         try:
-            with states_kept():
+            with preserve_random_states():
                 seed_everything(2)
                 assert draws() != expected
                 if fails:

@@ -216,13 +216,13 @@ def test_steps_follow_from_a_length(
     [
         ({"shards": 1, "world": 2}, r"d:d is read in shards=1 by 2 ranks: .* at least 2"),
         ({"shards": 2, "world": 2}, r"2 ranks must take the same number of steps: .* steps="),
-        ({"steps": 3, "uneven": "drop"}, r"uneven='drop' cannot be had for d:d"),
+        ({"steps": 3, "uneven": "drop"}, r"uneven='drop' is not possible for d:d"),
         ({"rank": 1}, r"rank 1 is not in a world of 1"),
         ({"shards": 0}, r"shards is 0; it must be at least 1"),
         ({"steps": 0}, r"steps is 0; it must be at least 1"),
         ({"shuffle": True, "sampler": "d:s"}, r"sampler excludes shuffle"),
         ({"shuffle": True, "in_order": False}, r"shuffle, in_order=False: d:d is iterable, so its"),
-        ({"on_error": "skip"}, r"on_error='skip': .* catch what its samples raise in its __iter__"),
+        ({"on_error": "skip"}, r"on_error='skip': .* catch the errors of samples in its __iter__"),
     ],
 )
 def test_what_cannot_be_read_is_refused(fields: dict[str, object], message: str) -> None:

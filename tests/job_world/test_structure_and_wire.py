@@ -22,7 +22,7 @@ from launcher.errors import DataError, WireError
 @given(batches)
 def test_a_batch_survives_bit_for_bit_over_the_wire_and_in_this_process(batch: Any) -> None:
     assert same(sent_and_rebuilt(batch), batch)
-    assert same(Assembly(types=TYPES).rebuild(*structure.take_apart(batch)), batch)
+    assert same(Assembly(types=TYPES).rebuild(*structure.disassemble(batch)), batch)
 
 
 def test_a_batch_of_many_megabytes_and_many_arrays_survives() -> None:
@@ -238,7 +238,7 @@ def itself() -> list[Any]:
 )
 def test_what_cannot_be_sent_is_refused_where_it_is_made(batch: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        structure.take_apart(batch)
+        structure.disassemble(batch)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_the_tree_of_a_batch() -> None:
         "s": np.int8(3),
         "p": Point(True, 1),
     }
-    tree, parts = structure.take_apart(batch)
+    tree, parts = structure.disassemble(batch)
     assert tree == [
         "dict",
         *("x", ["array", 0]),
@@ -307,7 +307,7 @@ def test_the_tree_of_a_batch() -> None:
 
 def test_arrays_are_made_contiguous_and_keep_their_shapes() -> None:
     for array in (np.arange(6).reshape(2, 3).T, np.array(5), np.zeros((2, 0))):
-        _, (part,) = structure.take_apart(array)
+        _, (part,) = structure.disassemble(array)
         assert part.flags.c_contiguous
         assert part.shape == array.shape
         assert part.tolist() == array.tolist()
@@ -315,7 +315,7 @@ def test_arrays_are_made_contiguous_and_keep_their_shapes() -> None:
 
 def test_a_contiguous_array_is_not_copied() -> None:
     array = np.ones(3)
-    _, (part,) = structure.take_apart([array])
+    _, (part,) = structure.disassemble([array])
     assert np.shares_memory(part, array)
 
 

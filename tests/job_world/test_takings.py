@@ -65,7 +65,7 @@ class Receiver:
         self._connection.close()
 
     def _show(self) -> None:
-        parts = structure.take_apart(np.arange(3))
+        parts = structure.disassemble(np.arange(3))
         frame = wire.WireFrame.pack(self._run, self._steps, "worker", *parts)
         if self._sees:
             self._neighbour.poll_marks()

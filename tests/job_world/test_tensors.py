@@ -68,7 +68,7 @@ def test_tensors_of_every_layout_arrive_with_their_values(tensor: Any) -> None:
 )
 def test_tensors_that_are_not_plain_memory_are_refused(make: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        structure.take_apart([make()])
+        structure.disassemble([make()])
 
 
 GIVEN = {"tensor": torch.ones(2), "array": np.ones(2), "scalar": np.float32(1), "number": 3}
@@ -126,7 +126,7 @@ def test_a_type_that_numpy_lacks_is_refused_where_arrays_are_wished() -> None:
 
 def test_a_rank_without_torch_hears_what_it_lacks() -> None:
     """A batch of a host that has torch, on one that does not."""
-    tree, arrays = structure.take_apart(torch.ones(2, dtype=torch.bfloat16))
+    tree, arrays = structure.disassemble(torch.ones(2, dtype=torch.bfloat16))
     program = f"""
 import sys
 sys.modules["torch"] = None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.data.metrics.bottleneck import Bound, judge, judge_alone
+from launcher.data.metrics.bottleneck import Bound, find_bottleneck, find_bottleneck_in_process
 from launcher.data.metrics.metrics_file import Snapshot
 from launcher.data.metrics.observed import ObservedRates, observe
 
@@ -31,11 +31,11 @@ IDLE = replace(BOUND, wait=1.0, batches=300)
 
 
 def words(seen: ObservedRates) -> str:
-    return judge(seen, "data_group").text
+    return find_bottleneck(seen, "data_group").text
 
 
 def test_busy_workers_are_what_is_short() -> None:
-    found = judge(BOUND, "data_group")
+    found = find_bottleneck(BOUND, "data_group")
     assert (found.bound, found.wait_share, found.busy, found.more) == (Bound.WORKERS, 0.37, 1.0, 6)
     assert found.text == (
         "input-bound 37% of the time: about 6 more vCPU in data_group would remove it"
@@ -48,7 +48,7 @@ def test_with_the_workers_that_are_asked_for_the_work_fits_into_the_computing(
     share: float, workers: int
 ) -> None:
     seen = replace(BOUND, wait=100 * share, workers=workers, vcpus=workers, batches=100 * workers)
-    more = judge(seen, "g").more
+    more = find_bottleneck(seen, "g").more
     assert more is not None
     assert (workers + more) * (1 - share) >= workers - 1e-9
     assert (workers + more - 1) * (1 - share) < workers + 1e-9 or more == 1
@@ -62,7 +62,7 @@ def test_workers_that_wait_are_told_to_be_more_not_to_have_more_cpu() -> None:
 
 def test_workers_that_want_a_cpu_are_not_taken_for_waiting_ones() -> None:
     """What runs of ten workers is four, and of each second of theirs 0.4 s are work."""
-    crowded = judge(replace(BOUND, cpu=0.38, starved=0.6), "data_group")
+    crowded = find_bottleneck(replace(BOUND, cpu=0.38, starved=0.6), "data_group")
     assert crowded.more == 3  # 1000 batches of 0.4 s within 63 s take 6.3 CPUs
     assert crowded.text.endswith(
         "about 3 more vCPU in data_group would remove it; its workers wanted a CPU and had none "
@@ -118,14 +118,14 @@ def test_cpus_without_a_worker_are_used_first() -> None:
 def test_where_workers_are_not_what_is_short_no_number_of_them_is_advised(
     changes: dict[str, object], bound: Bound, part: str
 ) -> None:
-    found = judge(replace(BOUND, **changes), "data_group")  # type: ignore[arg-type]  # of any type
+    found = find_bottleneck(replace(BOUND, **changes), "data_group")  # type: ignore[arg-type]  # of any type
     assert (found.bound, found.more) == (bound, None)
     assert found.text.startswith("input-bound 37% of the time: ")
     assert part in found.text
 
 
 def test_a_job_that_does_not_wait_is_told_what_it_could_spare() -> None:
-    found = judge(IDLE, "data_group")
+    found = find_bottleneck(IDLE, "data_group")
     assert (found.bound, found.more) == (Bound.NOTHING, -6)  # 300 / 99 workers, and a tenth more
     assert found.text == (
         "not input-bound (1.0% waiting for data): data_group was 30% busy; 6 fewer vCPU would do"
@@ -134,13 +134,13 @@ def test_a_job_that_does_not_wait_is_told_what_it_could_spare() -> None:
 
 
 def test_loading_in_the_rank_is_all_wait() -> None:
-    found = judge_alone(total=100.0, wait=75.0, steps=50, ranks=2)
+    found = find_bottleneck_in_process(total=100.0, wait=75.0, steps=50, ranks=2)
     assert found is not None
     assert (found.bound, found.more) == (Bound.LOADING, 6)  # each rank needs 75 / 25 workers
-    idle = judge_alone(total=100.0, wait=1.0, steps=50, ranks=2)
+    idle = find_bottleneck_in_process(total=100.0, wait=1.0, steps=50, ranks=2)
     assert idle is not None
     assert idle.text.startswith("not input-bound (1.0%")
-    assert judge_alone(total=100.0, wait=75.0, steps=9, ranks=2) is None
+    assert find_bottleneck_in_process(total=100.0, wait=75.0, steps=9, ranks=2) is None
 
 
 # What is seen -----------------------------------------------------------------------------------

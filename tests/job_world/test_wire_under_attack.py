@@ -186,7 +186,7 @@ class Saboteur:
 
     def damage(self, count: int) -> None:
         """Send batches that no other worker has sent, none as its checksum says."""
-        tree, arrays = structure.take_apart({"image": np.zeros(1000)})
+        tree, arrays = structure.disassemble({"image": np.zeros(1000)})
         with self._employed(patience=20) as (_, lease):
             for step in range(1000, 1000 + count):
                 frame = wire.WireFrame.pack(
@@ -228,7 +228,7 @@ class Saboteur:
 
 def sabotage(name: str, run: str, step: int) -> list[bytes]:
     """Frames that are damaged, cut, too large, of no run, or none."""
-    tree, arrays = structure.take_apart({"image": np.zeros(1000), "label": np.zeros(3)})
+    tree, arrays = structure.disassemble({"image": np.zeros(1000), "label": np.zeros(3)})
     frame = wire.WireFrame.pack(run, step, name, tree, arrays, checksums=True)
     whole = bytes_of(frame)
     start = partial(start_of, run.encode(), name.encode(), step=step)

@@ -45,7 +45,7 @@ def collate(samples: Sequence[Any]) -> Any:
     if dataclasses.is_dataclass(first):
         return _collate_fields(samples)
     if isinstance(first, (tuple, list)):
-        return _collate_places(samples)
+        return _collate_elements(samples)
     raise DataError(
         f"a sample holds a {type(first).__name__}; batches are made of arrays, tensors, numbers, "
         "str, bytes, and tuples, lists, dicts, namedtuples and dataclasses of these: convert it "
@@ -61,7 +61,7 @@ def _collate_fields(samples: Sequence[Any]) -> Any:
     )
 
 
-def _collate_places(samples: Sequence[Any]) -> Any:
+def _collate_elements(samples: Sequence[Any]) -> Any:
     first = samples[0]
     if any(len(sample) != len(first) for sample in samples):
         raise DataError(

@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 #: numpy's kinds of plain data: bool, integers, floats, complex, fixed strings, dates.
 PLAIN_KINDS = frozenset("biufcSUmM")
 #: Levels of nesting. The JSON parser has a limit of its own, which the other side must not hit.
-DEEPEST = 64
+MAX_DEPTH = 64
 #: Longer texts are sent as bytes.
 _LONG_TEXT = 4096
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,16 +40,16 @@ _PLAIN = (float, bool, type(None))
 _KEYS = (str, bytes, int, complex, *_PLAIN)
 
 
-def take_apart(batch: Any) -> tuple[Any, list[Array]]:
+def disassemble(batch: Any) -> tuple[Any, list[Array]]:
     """Disassemble a batch into its tree and its contiguous arrays; `Assembly.rebuild` inverts it.
 
     Raises DataError for anything that cannot be sent.
     """
     arrays: list[Array] = []
-    return _take_apart(batch, arrays, DEEPEST), arrays
+    return _disassemble(batch, arrays, MAX_DEPTH), arrays
 
 
-def _take_apart(value: Any, arrays: list[Array], levels: int) -> Any:
+def _disassemble(value: Any, arrays: list[Array], levels: int) -> Any:
     if isinstance(value, np.ndarray):
         return ["array", _add(value, arrays)]
     if tensors.is_tensor(value):
@@ -68,26 +68,26 @@ def _take_apart(value: Any, arrays: list[Array], levels: int) -> Any:
         return value if value.bit_length() < 64 else ["int", hex(value)]
     if kind is complex:
         return ["complex", value.real, value.imag]
-    return _take_nest_apart(value, arrays, _below(levels))
+    return _disassemble_container(value, arrays, _below(levels))
 
 
 def _below(levels: int) -> int:
     if levels == 0:
-        raise DataError(f"a batch is nested more than {DEEPEST} deep, or holds itself")
+        raise DataError(f"a batch is nested more than {MAX_DEPTH} deep, or holds itself")
     return levels - 1
 
 
-def _take_nest_apart(value: Any, arrays: list[Array], levels: int) -> Any:
+def _disassemble_container(value: Any, arrays: list[Array], levels: int) -> Any:
     if isinstance(value, Mapping):
         parts = []
         for key, part in value.items():
-            parts += [_key(key, arrays, levels), _take_apart(part, arrays, levels)]
+            parts += [_key(key, arrays, levels), _disassemble(part, arrays, levels)]
         return ["dict", *parts]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _named(type(value), value._fields, value, arrays, levels)
     if isinstance(value, (list, tuple)):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return [kind, *[_take_apart(part, arrays, levels) for part in value]]
+        return [kind, *[_disassemble(part, arrays, levels) for part in value]]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return _named(type(value), names, [getattr(value, n) for n in names], arrays, levels)
@@ -100,7 +100,7 @@ def _take_nest_apart(value: Any, arrays: list[Array], levels: int) -> Any:
 def _named(
     kind: type, names: Sequence[str], values: Sequence[Any], arrays: list[Array], levels: int
 ) -> Any:
-    parts = [_take_apart(value, arrays, levels) for value in values]
+    parts = [_disassemble(value, arrays, levels) for value in values]
     return ["class", kind.__qualname__, list(names), *parts]
 
 
@@ -108,7 +108,7 @@ def _key(key: Any, arrays: list[Array], levels: int) -> Any:
     if type(key) is tuple:
         return ["tuple", *[_key(part, arrays, _below(levels)) for part in key]]
     if type(key) in _KEYS or isinstance(key, np.generic):
-        return _take_apart(key, arrays, levels)
+        return _disassemble(key, arrays, levels)
     raise DataError(
         f"a batch holds a dict with the key {key!r}, a {type(key).__name__}; keys are str, bytes, "
         "numbers, bool, None, and tuples of these"
@@ -186,7 +186,7 @@ class Assembly:
         if kind == "class":
             _, name, fields, *values = tree
             return self._instance(name, fields, [self._rebuild(part, arrays) for part in values])
-        return _leaf(arrays, *tree)
+        return _scalar_part(arrays, *tree)
 
     def _array(self, arrays: Sequence[Array], kind: str, index: int, name: str = "") -> Any:
         array = _at(arrays, index)
@@ -225,7 +225,7 @@ class Assembly:
 _AS_GIVEN = Assembly()
 
 
-def _leaf(arrays: Sequence[Array], kind: str, what: Any, *more: Any) -> Any:
+def _scalar_part(arrays: Sequence[Array], kind: str, what: Any, *more: Any) -> Any:
     if kind == "bytes":
         return _at(arrays, what).tobytes()
     if kind == "text":

@@ -63,9 +63,9 @@ _IOV_MAX = 1000
 _PADDING = bytes(ALIGNMENT)
 #: json.dumps creates an encoder for each call, which doubles the cost. Trees have no cycles.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
-_MOST_AXES = 64  # numpy's own limit
+_MAX_AXES = 64  # numpy's own limit
 #: A content of more bytes is not cached.
-_REMEMBERED = 4096
+_MAX_CACHED_CONTENT = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +301,7 @@ def unpack(payload: npt.NDArray[np.uint8], content_bytes: int) -> tuple[Any, lis
         raise WireError(f"a frame whose content of {content_bytes} bytes is outside of it")
     text = payload[-content_bytes:].tobytes()
     # Long contents rarely repeat, so caching them is a waste of memory.
-    read = _read_content if content_bytes <= _REMEMBERED else _read_content.__wrapped__
+    read = _read_content if content_bytes <= _MAX_CACHED_CONTENT else _read_content.__wrapped__
     tree, entries, end = read(text)
     if end > len(payload) - content_bytes:
         raise WireError(
@@ -321,7 +321,7 @@ def read_entry(entry: Any) -> Entry:
         # numpy gives negative lengths and offsets a meaning of their own
         if not all(type(number) is int and number >= 0 for number in (offset, *shape)):
             raise ValueError("its shape and offset are no counts")
-        if len(shape) > _MOST_AXES:
+        if len(shape) > _MAX_AXES:
             raise ValueError("it has too many axes")
         return dtype, tuple(shape), offset, math.prod(shape) * dtype.itemsize
     except (ValueError, TypeError, OverflowError) as error:

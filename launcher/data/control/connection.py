@@ -19,18 +19,18 @@ from launcher.shared.backoff import backoff
 #: The dispatcher sends a heartbeat every second.
 SILENCE = 10.0
 #: Seconds to wait for the dispatcher to return; its host restarts it within one.
-RETURN_WITHIN = 60.0
+RECONNECT_TIMEOUT = 60.0
 #: Seconds over which processes that lost the dispatcher spread their reconnection.
 _SPREAD = 0.1
 #: Separate from the global generator, which is seeded for the main thread's current sample.
-_coin = random.Random()
+_jitter = random.Random()
 
 
 class Control:
     """Exchanges typed messages with the dispatcher. Only one thread may receive.
 
-    hello: returns the first messages on each new connection. They carry the complete state of this
-    side, so that messages lost in transit do not matter.
+    registration: returns the first messages on each new connection. They carry the complete state
+    of this side, so that messages lost in transit do not matter.
 
     Connecting waits as long as hosts may differ in their start times, then raises
     DataServiceUnavailable.
@@ -88,8 +88,8 @@ class Control:
             return False
         emit("dispatcher_lost")
         self._lines.close()
-        time.sleep(_coin.uniform(0, _SPREAD))
-        for left in backoff(first=_SPREAD, longest=_SPREAD, timeout=RETURN_WITHIN):
+        time.sleep(_jitter.uniform(0, _SPREAD))
+        for left in backoff(first=_SPREAD, longest=_SPREAD, timeout=RECONNECT_TIMEOUT):
             if self._closed:
                 return False
             try:
@@ -97,7 +97,7 @@ class Control:
             except OSError:
                 continue  # lost again while registering
             except LauncherError as error:
-                emit("dispatcher_not_back", why=str(error))
+                emit("dispatcher_not_reconnected", why=str(error))
                 return False
             else:
                 return True

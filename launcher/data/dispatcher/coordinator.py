@@ -10,7 +10,7 @@ from typing import Any
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import host_of
 from launcher.data.dispatcher.dataset_info import DatasetInfo
-from launcher.data.dispatcher.epoch_runs import LAST_WINDOW, ConsumedCounts, RunProgress
+from launcher.data.dispatcher.epoch_runs import MAX_WINDOW, ConsumedCounts, RunProgress
 from launcher.data.dispatcher.health_monitor import IDLE_AFTER, OVERDUE_AFTER, HealthMonitor
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer
@@ -28,10 +28,10 @@ from launcher.runtime.event_log import emit
 from launcher.shared import DataPart
 
 #: Seconds a receiver has to reconnect before its epoch reads are closed.
-RECEIVER_RETURNS = 90.0
+RECEIVER_RECONNECT_TIMEOUT = 90.0
 #: Seconds after which a reconnected worker is notified which of its epoch reads are closed. By then
 #: their receivers have reconnected as well.
-SETTLED_AFTER = 10.0
+FORGET_CLOSED_AFTER = 10.0
 
 
 class Coordinator:
@@ -92,7 +92,7 @@ class Coordinator:
         for conflict in self._conflicts:
             self._poll_conflict(conflict)
         self._scheduler.poll(self._now())
-        self._note_deaths()
+        self._record_deaths()
 
     def report(self) -> None:
         """Log how many batches each host has prepared and each rank has received."""
@@ -111,7 +111,7 @@ class Coordinator:
         for peer in (*self._workers.values(), *self._receivers.values()):
             peer.send(m.Alive())
         for rank, run in self._health.idle(self._scheduler, self._now()):
-            emit("rank_takes_nothing", rank=rank, run=run, seconds=IDLE_AFTER)
+            emit("rank_idle", rank=rank, run=run, seconds=IDLE_AFTER)
         for late, workers in self._health.overdue(self._scheduler, self._now()):
             plan = m.decode_plan(self._plans[late.name])
             batch = f"{plan.named(late.head)} of {plan.spec.dataset}"
@@ -127,9 +127,9 @@ class Coordinator:
             self._fail_runs(self._scheduler.runs, reason)
             self._give_up_descriptions(reason, unavailable=True)
 
-    def _note_deaths(self) -> None:
+    def _record_deaths(self) -> None:
         for worker, moment in self._scheduler.deaths():
-            self._dataset_info.note_death(worker, moment)
+            self._dataset_info.record_death(worker, moment)
 
     def _give_up_descriptions(self, why: str, *, unavailable: bool = False) -> None:
         for asker, answer in self._dataset_info.give_up(why, unavailable=unavailable):
@@ -141,9 +141,9 @@ class Coordinator:
                 continue
             plan = m.decode_plan(self._plans[run])
             message = (
-                f"data workers died again and again over one batch of {plan.spec.dataset}, at or "
-                f"soon after {plan.named(step)}; how they ended is in the data hosts' logs: "
-                "worker_died"
+                f"data workers died repeatedly while they prepared a batch of {plan.spec.dataset}, "
+                f"at or soon after {plan.named(step)}; the events worker_died in the data hosts' "
+                "logs give the causes"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 
@@ -186,17 +186,17 @@ class Coordinator:
             receiver=host if host in self._local_hosts else None,
         )
         emit("worker_joined", worker=peer.name, pid=peer.pid)
-        self._note_deaths()
-        self._dataset_info.note_return(peer.name)
-        if self._dataset_info.are_deadly(self._workers.keys(), self._now()):
+        self._record_deaths()
+        self._dataset_info.record_reconnect(peer.name)
+        if self._dataset_info.is_fatal_to(self._workers.keys(), self._now()):
             asked = " and ".join(question.dataset for question in self._dataset_info.asked)
             self._give_up_descriptions(
-                f"data workers died again and again while they built {asked}; how they ended is in "
-                "the data hosts' logs: worker_died"
+                f"data workers died repeatedly while they built {asked}; the events worker_died in "
+                "the data hosts' logs give the causes"
             )
         if registration.runs:
             loop = asyncio.get_running_loop()
-            loop.call_later(SETTLED_AFTER, self._forget_closed, peer, registration.runs)
+            loop.call_later(FORGET_CLOSED_AFTER, self._forget_closed, peer, registration.runs)
         peer.send(*self._dataset_info.asked)
 
     def _register_receiver(self, peer: Peer, registration: m.RegisterReceiver) -> None:
@@ -234,7 +234,7 @@ class Coordinator:
             self._consistency.forget(peer.name)
             loop = asyncio.get_running_loop()
             self._returning[peer.name] = loop.call_later(
-                RECEIVER_RETURNS, self._close_runs, peer.name
+                RECEIVER_RECONNECT_TIMEOUT, self._close_runs, peer.name
             )
 
     def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
@@ -295,7 +295,7 @@ class Coordinator:
 
     def _receive_from_receiver(self, peer: Peer, message: m.Message) -> None:
         if isinstance(message, m.ProgressUpdate):
-            self._note_progress(peer, message)
+            self._record_progress(peer, message)
         elif isinstance(message, m.Damaged):
             self._scheduler.damaged(message.run, message.worker)
         elif isinstance(message, m.Describe):
@@ -311,7 +311,7 @@ class Coordinator:
         elif isinstance(message, m.Goodbye):
             peer.send(m.Close())
 
-    def _note_progress(self, peer: Peer, progress: m.ProgressUpdate) -> None:
+    def _record_progress(self, peer: Peer, progress: m.ProgressUpdate) -> None:
         now = self._now()
         for run, batches in progress.arrived.items():
             for step, worker, size in batches:
@@ -344,7 +344,7 @@ class Coordinator:
         if objections := self._consistency.objections(reader):
             self._begin_conflict(peer, opened, objections)
             return
-        if why := self._consistency.apart(reader):
+        if why := self._consistency.start_mismatch(reader):
             emit("ranks_begin_apart", stream=plan.spec.name, why=why)
         self._consistency.open(opened.run, reader)
         self._plans[opened.run] = opened.plan
@@ -427,9 +427,9 @@ def _progress(opened: m.OpenRun, steps: int) -> RunProgress:
     """Return how far the epoch read has come; raises WireError for an impossible position."""
     taken = opened.taken + len(opened.early)
     beyond = [*opened.early, *(step for step, _ in opened.arrived)]
-    possible = range(opened.taken, min(steps, taken + LAST_WINDOW))
+    possible = range(opened.taken, min(steps, taken + MAX_WINDOW))
     if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
-        raise WireError(f"a place that run {opened.run} cannot be at: {opened.taken} of {steps}")
+        raise WireError(f"impossible progress of run {opened.run}: {opened.taken} of {steps} steps")
     return RunProgress(
         taken=opened.taken,
         early=opened.early,

@@ -7,16 +7,16 @@ from collections.abc import Collection
 
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import slot_of
-from launcher.data.dispatcher.lease_scheduler import MOST_DEATHS
+from launcher.data.dispatcher.lease_scheduler import MAX_DEATHS
 from launcher.errors import DataError
 
-#: Seconds from the first of MOST_DEATHS deaths in each worker slot until a question is given up.
+#: Seconds from the first of MAX_DEATHS deaths in each worker slot until a question is given up.
 #: If workers die faster than that, their host gives them up.
 DYING_SECONDS = 30.0
 
 
 class DatasetInfo:
-    """Dataset lengths, each asked of the workers once.
+    """Dataset lengths, each requested from the workers once.
 
     datasets: those that the job serves.
     """
@@ -60,19 +60,19 @@ class DatasetInfo:
             self._dead.clear()
         return askers
 
-    def note_death(self, worker: str, moment: float) -> None:
+    def record_death(self, worker: str, moment: float) -> None:
         """Record that a worker has died, perhaps because of a pending question."""
         if self._askers and moment >= self._asked_at:
             self._dead[worker] = moment
 
-    def note_return(self, worker: str) -> None:
+    def record_reconnect(self, worker: str) -> None:
         """Forget a recorded death: the worker has reconnected, so it had not died."""
         self._dead.pop(worker, None)
 
-    def are_deadly(self, workers: Collection[str], now: float) -> bool:
-        """Return True if none of these workers can be expected to live until it answers."""
+    def is_fatal_to(self, workers: Collection[str], now: float) -> bool:
+        """Return True if building the dataset has repeatedly killed each of these workers."""
         deaths = Counter(map(slot_of, self._dead))
-        is_sure = all(deaths[slot_of(worker)] >= MOST_DEATHS for worker in workers)
+        is_sure = all(deaths[slot_of(worker)] >= MAX_DEATHS for worker in workers)
         return bool(workers) and is_sure and now - min(self._dead.values()) >= DYING_SECONDS
 
     def give_up(self, message: str, *, unavailable: bool = False) -> list[tuple[str, m.Length]]:

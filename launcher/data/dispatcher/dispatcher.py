@@ -159,7 +159,7 @@ async def _wait_while(duties: list[asyncio.Task[None]], stop: asyncio.Event) -> 
 async def _serve(environment: Environment) -> None:
     cluster, part = environment.cluster, environment.document.data
     if part is None:
-        raise LauncherError("the job document says nothing to serve")
+        raise LauncherError("the job document has no data service")
     dispatcher = Dispatcher(
         part,
         token=environment.token,

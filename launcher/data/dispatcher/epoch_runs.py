@@ -11,18 +11,18 @@ from launcher.data.control.message_fields import host_of
 from launcher.errors import WireError
 
 #: Batches ahead of a rank before a batch size is known, or before the rank has consumed any.
-FIRST_WINDOW = 2
+INITIAL_WINDOW = 2
 #: Batches ahead of a rank, if memory allows, unless many workers serve it.
 USUAL_WINDOW = 256
 #: Batches for each worker of a rank: one is prepared, one waits behind it, one has arrived.
 WINDOW_PER_WORKER = 3
 #: Maximum number of batches ahead of a rank, for any number of workers and any batch size.
-LAST_WINDOW = 1 << 14
+MAX_WINDOW = 1 << 14
 
 
 def window_for(workers: int, ranks: int) -> int:
     """Return the number of batches ahead of each rank that keeps all workers busy."""
-    return min(LAST_WINDOW, max(USUAL_WINDOW, WINDOW_PER_WORKER * workers // max(1, ranks)))
+    return min(MAX_WINDOW, max(USUAL_WINDOW, WINDOW_PER_WORKER * workers // max(1, ranks)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +62,11 @@ class EpochRun:
     """One rank's read of one epoch of a stream.
 
     after: the epoch read that the rank consumes before this one, while that is open. active: the
-    rank has started to consume; a read that no rank consumes holds at most FIRST_WINDOW batches.
+    rank has started to consume; a read that no rank consumes holds at most INITIAL_WINDOW batches.
 
-    is_lane: this reads one shard of an iterable dataset. Its steps are prepared in order by one
-    worker, the owner, which has the iterator. If the owner cannot continue, another worker reads
-    the shard from its start.
+    is_shard_reader: the read covers one shard of an iterable dataset. Its steps are prepared in
+    order by one worker, the owner, which has the iterator. If the owner cannot continue, another
+    worker reads the shard from its start.
     """
 
     name: str
@@ -74,14 +74,14 @@ class EpochRun:
     rank: int
     steps: int
     host_budget: HostBudget
-    touched: float  # when its rank last consumed a batch
+    last_consumed_at: float  # when its rank last consumed a batch
     is_shard_reader: bool = False
     owner: str | None = None
     after: EpochRun | None = None
     follower: EpochRun | None = None
     active: bool = False
     largest: int = 0
-    usual: float = 0.0  # moving average of a worker's seconds per batch
+    usual_seconds: float = 0.0  # moving average of a worker's seconds per batch
     turn: int = 0  # number of its latest lease, counted over all epoch reads
     fresh: int = 0  # the first step never leased
     head: int = 0  # the first step not consumed
@@ -106,8 +106,8 @@ class EpochRun:
             spare = before.window - (before.fresh - before.taken)
             return max(0, spare) if before.fresh == before.steps else 0
         if self.largest == 0:  # a rank has many shard readers
-            return 1 if self.is_shard_reader else FIRST_WINDOW
-        most = self.host_budget.window if self.active else FIRST_WINDOW
+            return 1 if self.is_shard_reader else INITIAL_WINDOW
+        most = self.host_budget.window if self.active else INITIAL_WINDOW
         return max(1, min(most, self.host_budget.share // self.largest))
 
     @property
@@ -138,11 +138,11 @@ class EpochRun:
     @property
     def end(self) -> int:
         """The first step that neither this dispatcher nor an earlier one can have leased."""
-        return min(self.steps, self.taken + LAST_WINDOW)
+        return min(self.steps, self.taken + MAX_WINDOW)
 
     def lease(self, step: int, worker: str) -> bool:
         """Record who holds a step; return False if it is not wanted or impossible."""
-        if step >= self.end or self._is_over(step):
+        if step >= self.end or self._is_done(step):
             return False
         self._reach(step)
         self.holders.setdefault(step, set()).add(worker)
@@ -162,7 +162,7 @@ class EpochRun:
         return [step for step in self.holders if step >= limit]
 
     def awaited(self, count: int) -> Iterator[int]:
-        """Return the leased steps among the next `count` that the rank will want."""
+        """Return the leased steps among the next `count` that the rank will consume."""
         return (
             s for s in range(self.head, min(self.fresh, self.head + count)) if s in self.holders
         )
@@ -176,17 +176,17 @@ class EpochRun:
             heapq.heappush(self.returned, skipped)
         self.fresh = max(self.fresh, step + 1)
 
-    def _is_over(self, step: int) -> bool:
+    def _is_done(self, step: int) -> bool:
         return step < self.head or step in self.arrived or step in self.early
 
     def _is_missing(self, step: int) -> bool:
-        return not self._is_over(step) and step not in self.holders
+        return not self._is_done(step) and step not in self.holders
 
     # Updates from receivers ---------------------------------------------------------------
 
     def arrive(self, step: int, worker: str, size: int) -> bool:
         """Record that a batch has arrived; return False if that was known or is impossible."""
-        if step >= self.end or self._is_over(step):
+        if step >= self.end or self._is_done(step):
             return False
         self._reach(step)
         self.largest = max(self.largest, size)
@@ -194,9 +194,11 @@ class EpochRun:
         self.holders.pop(step, None)
         return True
 
-    def note_seconds(self, seconds: float) -> None:
+    def record_seconds(self, seconds: float) -> None:
         """Update the usual seconds per batch with a new measurement."""
-        self.usual = seconds if not self.usual else 0.9 * self.usual + 0.1 * seconds
+        self.usual_seconds = (
+            seconds if not self.usual_seconds else 0.9 * self.usual_seconds + 0.1 * seconds
+        )
 
     def consume(self, step: int, now: float) -> str | None:
         """Record that the rank has consumed a batch.
@@ -206,7 +208,7 @@ class EpochRun:
         host = self.arrived.pop(step, None)
         if host is None:
             return None
-        self.touched = now
+        self.last_consumed_at = now
         self.early.add(step)
         while self.head in self.early:
             self.early.remove(self.head)
@@ -219,7 +221,7 @@ class EpochRun:
         self.active = self.active or self.taken > 0
         self.largest = max(self.largest, progress.largest)
         self.arrived = {step: host_of(worker) for step, worker in progress.arrived.items()}
-        self.holders = {s: names for s, names in self.holders.items() if not self._is_over(s)}
+        self.holders = {s: names for s, names in self.holders.items() if not self._is_done(s)}
         known = [self.fresh, self.head, *(step + 1 for step in [*self.early, *self.arrived])]
         self.fresh = max(known)
         self.returned = [s for s in range(self.head, self.fresh) if self._is_missing(s)]
@@ -244,5 +246,5 @@ class ConsumedCounts:
         try:
             by_rank = {int(rank): count for rank, count in received.items()}
         except ValueError as error:
-            raise WireError(f"batches of a rank that is no number: {error}") from error
+            raise WireError(f"a rank that is not a number: {error}") from error
         return cls(prepared=Counter(prepared), received=Counter(by_rank))

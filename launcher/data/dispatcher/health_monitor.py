@@ -1,17 +1,17 @@
-"""Health monitor: detect what the dispatcher cannot fix, and word the messages. Pure."""
+"""Health monitor: detect failures that the dispatcher cannot fix, and name their causes. Pure."""
 
 from __future__ import annotations
 
 from launcher.data.dispatcher.epoch_runs import EpochRun
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 
-#: Seconds without any worker, once there have been some, after which the ranks are notified.
+#: Seconds without any worker, once there has been one, after which the ranks are notified.
 ABANDONED_AFTER = 60.0
 #: Seconds in which workers fail to reach a receiver before its ranks are notified.
 UNREACHABLE_AFTER = 60.0
 #: Seconds within which a worker that cannot reach a receiver reports it again: an attempt to
 #: connect lasts up to 10 s, and a cut connection breaks after 30 s.
-COMPLAINS_WITHIN = 45.0
+REPEATED_WITHIN = 45.0
 #: Seconds that a rank leaves a batch unconsumed before an event names it.
 IDLE_AFTER = 60.0
 #: Seconds that the next batch of a rank is leased before an event names it.
@@ -72,7 +72,7 @@ class HealthMonitor:
         """Return (receiver, error for its ranks) for receivers unreached for too long."""
         found = []
         for name, (since, until, why) in list(self._unreached.items()):
-            if now - until > COMPLAINS_WITHIN:  # reached since, but with nothing new
+            if now - until > REPEATED_WITHIN:  # reached since, but with nothing new
                 del self._unreached[name]
             elif now - since > UNREACHABLE_AFTER:
                 found.append((name, f"no data worker can reach the receiver of {name}: {why}"))

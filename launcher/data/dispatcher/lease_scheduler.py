@@ -29,9 +29,9 @@ from launcher.data.dispatcher.shard_affinity import ShardAffinity
 from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
 
 #: Worker deaths on one batch, or per worker slot on one dataset, after which it is given up.
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 #: Seconds a worker that lost its connection has to reconnect; after that it counts as dead.
-RETURNS_WITHIN = 5.0
+WORKER_RECONNECT_TIMEOUT = 5.0
 
 
 class LeaseScheduler:
@@ -73,7 +73,7 @@ class LeaseScheduler:
             self.remove_worker(name)
         self._missing.pop(name, None)  # it had only lost its connection
         for other in [other for other in self._missing if slot_of(other) == slot_of(name)]:
-            self._note_death(other)  # this worker replaces it
+            self._record_death(other)  # this worker replaces it
         worker = WorkerState(
             name=name, last_seen=now, seconds=seconds, progress=now, receiver=receiver
         )
@@ -107,9 +107,9 @@ class LeaseScheduler:
         if worker is None:
             return []
         if lost_at is not None:
-            # It was working on its oldest lease; the others only waited behind that one.
-            at_work_on = min(worker.leases, key=worker.leases.__getitem__, default=None)
-            self._missing[name] = (lost_at, at_work_on)
+            # A worker prepares its oldest lease first; the others were waiting.
+            current_lease = min(worker.leases, key=worker.leases.__getitem__, default=None)
+            self._missing[name] = (lost_at, current_lease)
         self._leases.give_back(worker, worker.leases)
         return sorted(worker.leases)
 
@@ -120,15 +120,15 @@ class LeaseScheduler:
             kept = {(run, step) for run, steps in keeps.items() for step in steps}
             self._leases.give_back(worker, worker.leases.keys() - kept)
 
-    def _note_death(self, name: str) -> None:
-        lost_at, at_work_on = self._missing.pop(name)
+    def _record_death(self, name: str) -> None:
+        lost_at, current_lease = self._missing.pop(name)
         self._died.append((name, lost_at))
-        if at_work_on is None:
+        if current_lease is None:
             return
-        run_id, step = at_work_on
+        run_id, step = current_lease
         if run := self._runs.get(run_id):
             run.deaths[step] += 1
-            if run.deaths[step] == MOST_DEATHS:
+            if run.deaths[step] == MAX_DEATHS:
                 self._poisoned.append((run_id, step))
 
     def deaths(self) -> list[tuple[str, float]]:
@@ -211,7 +211,7 @@ class LeaseScheduler:
                 rank=rank,
                 steps=steps,
                 host_budget=budget,
-                touched=now,
+                last_consumed_at=now,
                 is_shard_reader=is_shard_reader,
             )
             before = self._runs.get(after or "")
@@ -274,11 +274,11 @@ class LeaseScheduler:
         run = self._runs.get(run_id)
         if run is None:
             return
-        if deliverer and len(run.holders.get(step, ())) > 1:  # the first to deliver goes on
+        if deliverer and len(run.holders.get(step, ())) > 1:  # the first to deliver continues
             self._affinity.own(deliverer, run)
         grew = size > run.largest
         if run.arrive(step, worker, size) and seconds is not None:
-            run.note_seconds(seconds)
+            run.record_seconds(seconds)
         if grew:  # the window has changed
             self._leases.want(run)
             self._leases.shrink(run)
@@ -328,7 +328,7 @@ class LeaseScheduler:
         return [
             run
             for run in self._runs.values()
-            if run.active and run.head in run.arrived and now - run.touched > seconds
+            if run.active and run.head in run.arrived and now - run.last_consumed_at > seconds
             if not (run.is_shard_reader and (run.receiver, run.rank) in waiting)
         ]
 
@@ -356,8 +356,8 @@ class LeaseScheduler:
         for worker in self._pool.poll(now):
             self._leases.give_back(worker, worker.leases)
         for name, (since, _) in list(self._missing.items()):
-            if now - since > RETURNS_WITHIN:
-                self._note_death(name)
+            if now - since > WORKER_RECONNECT_TIMEOUT:
+                self._record_death(name)
         self._leases.poll(now)
 
     def revoked(self) -> list[Assignment]:

@@ -17,9 +17,9 @@ LATE_AFTER = 0.25
 #: LATE_AFTER for the first batch of an epoch read: workers may have to build the dataset.
 FIRST_LATE_AFTER = 3.0
 #: Batches ahead of a rank that are checked for being late.
-FORESIGHT = 8
+LOOKAHEAD = 8
 #: Leases that a worker has probably started: one is sent, one waits to be sent, one is prepared.
-AT_WORK_ON = 3
+LIKELY_STARTED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class LeaseTable:
         for name in {name for step in beyond for name in run.holders[step]}:
             if (worker := self._pool.get(name)) is None:
                 continue
-            waiting = itertools.islice(worker.leases, AT_WORK_ON, None)
+            waiting = itertools.islice(worker.leases, LIKELY_STARTED, None)
             steps = [step for of, step in waiting if of == run.name and step in beyond]
             for step in steps:
                 del worker.leases[run.name, step]
@@ -108,7 +108,7 @@ class LeaseTable:
     def poll(self, now: float) -> None:
         """Queue the batches that are late to be leased a second time."""
         for run in self._runs.values():
-            for step in run.awaited(FORESIGHT):
+            for step in run.awaited(LOOKAHEAD):
                 if self._is_late(run, step, now):
                     self._late[run.name, step] = None
 
@@ -118,11 +118,15 @@ class LeaseTable:
         Each further holder doubles the time allowed.
         """
         holders = [w for name in run.holders[step] if (w := self._pool.get(name))]
-        usual = max(LATE_AFTER, LATE_FACTOR * run.usual) if run.usual else FIRST_LATE_AFTER
+        usual = (
+            max(LATE_AFTER, LATE_FACTOR * run.usual_seconds)
+            if run.usual_seconds
+            else FIRST_LATE_AFTER
+        )
         if run.is_shard_reader:  # another worker would take as long to reach it
-            usual += step * run.usual
+            usual += step * run.usual_seconds
         patience = usual * 2 ** (len(holders) - 1)
-        return all(now - holder.begun((run.name, step)) > patience for holder in holders)
+        return all(now - holder.started_at((run.name, step)) > patience for holder in holders)
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease late batches a second time, then whatever else can be leased."""
@@ -131,7 +135,7 @@ class LeaseTable:
         for run_id, step in list(self._late):
             self._lease_again(run_id, step, now, grants)
         unserved = []
-        while self._pool.has_hungry and (run := self._wanting.pop()) is not None:
+        while self._pool.has_ready and (run := self._wanting.pop()) is not None:
             worker = self._affinity.worker_for(run)
             if worker is None:
                 if run.owner is None:  # workers with room serve another receiver
@@ -151,7 +155,7 @@ class LeaseTable:
         """Requeue the workers and epoch reads marked since the last call."""
         offering, self._offering = self._offering, {}
         for worker in offering:
-            if self._pool.get(worker.name) is worker and worker.is_hungry:
+            if self._pool.get(worker.name) is worker and worker.wants_leases:
                 self._pool.put_back(worker)
                 self._want_shard_readers(worker)
         changed, self._changed = self._changed, {}

@@ -26,7 +26,7 @@ _ARGUMENTS = (
     "give the loaders of all ranks the same arguments; two loaders that read one dataset in "
     "different ways need a name= each"
 )
-_LENGTH = "all ranks must see one dataset, of one length"
+_LENGTH = "the dataset must have the same length on all ranks"
 _SAMPLER = "a sampler must be a pure function of (length, epoch, seed), the same on every host"
 
 
@@ -36,7 +36,7 @@ class Difference(NamedTuple):
     what: str
     mine: Any
     theirs: Any
-    mend: str
+    fix: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,27 +68,27 @@ class RankConsistency:
         Two such reads of one stream would lose some samples and repeat others.
         """
         return {
-            run: _refusal(reader, other, differences)
+            run: _conflict_message(reader, other, differences)
             for run, other in self._open.items()
             if other.plan.spec.name == reader.plan.spec.name
             and (differences := list(_differences(reader, other)))
         }
 
-    def apart(self, reader: StreamReader) -> str | None:
+    def start_mismatch(self, reader: StreamReader) -> str | None:
         """Return a warning if another rank has started elsewhere in the stream, else None.
 
         Each pair of positions is reported once. The difference may be intended: a rank that was
         restarted alone starts where its own state says.
         """
         for other in self._open.values():
-            mine, theirs = _places(reader, other)
+            mine, theirs = _start_positions(reader, other)
             pair = frozenset((reader.plan.spec.name, mine, theirs))
             if mine != theirs and pair not in self._reported:
                 self._reported.add(pair)
                 return (
-                    f"rank {reader.rank} begins at {mine}, and rank {other.rank} at {theirs}: "
-                    "where only some ranks have loaded a state, or were given another number by "
-                    "set_epoch(), samples are left out and doubled"
+                    f"rank {reader.rank} starts at {mine}, and rank {other.rank} at {theirs}: if "
+                    "only some ranks have loaded a state or called set_epoch(), samples will be "
+                    "missed and repeated"
                 )
         return None
 
@@ -167,7 +167,7 @@ def _differences(reader: StreamReader, other: StreamReader) -> Iterator[Differen
         yield Difference(what, mine.digest, theirs.digest, _SAMPLER)
 
 
-def _places(reader: StreamReader, other: StreamReader) -> tuple[str, str]:
+def _start_positions(reader: StreamReader, other: StreamReader) -> tuple[str, str]:
     """Return where two ranks start that must start together; ("", "") if they need not."""
     mine, theirs = reader.plan, other.plan
     if (
@@ -179,11 +179,11 @@ def _places(reader: StreamReader, other: StreamReader) -> tuple[str, str]:
         or not reader.reading == other.reading > 0  # a rank that reads again may be anywhere
     ):
         return "", ""
-    return _place(mine), _place(theirs)
+    return _start_position(mine), _start_position(theirs)
 
 
-def _place(plan: BatchPlan) -> str:
-    left = f", with {len(plan.holes)} stretches left before it" if plan.holes else ""
+def _start_position(plan: BatchPlan) -> str:
+    left = f", with {len(plan.holes)} unread ranges before it" if plan.holes else ""
     return f"position {plan.position} of epoch {plan.epoch}{left}"
 
 
@@ -191,16 +191,20 @@ def _samples(plan: BatchPlan) -> int:
     return plan.length if plan.dataset_length is None else plan.dataset_length
 
 
-def _refusal(reader: StreamReader, other: StreamReader, differences: list[Difference]) -> str:
+def _conflict_message(
+    reader: StreamReader, other: StreamReader, differences: list[Difference]
+) -> str:
     """Return the error message for a conflict.
 
     Only the fix for the first kind of difference is given: the other differences usually follow
     from it.
     """
-    mend = differences[0].mend
+    fix = differences[0].fix
     words = ", ".join(
         f"{each.what}={each.mine!r} on rank {reader.rank} and {each.theirs!r} on rank {other.rank}"
         for each in differences
-        if each.mend == mend
+        if each.fix == fix
     )
-    return f"the stream {reader.plan.spec.name!r} is read in two ways, {words}: {mend}"
+    return (
+        f"ranks read the stream {reader.plan.spec.name!r} with different settings, {words}: {fix}"
+    )

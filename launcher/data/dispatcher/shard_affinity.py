@@ -13,7 +13,7 @@ from launcher.data.dispatcher.epoch_runs import EpochRun
 from launcher.data.dispatcher.worker_pool import WorkerPool, WorkerState
 
 #: A shard reader that has leased no more batches than this may move to a worker that joined late.
-EARLY = 8
+MOVABLE_LEASES = 8
 
 
 class ShardAffinity:
@@ -64,7 +64,9 @@ class ShardAffinity:
         """
         given = []
         for run in runs:
-            owner = self._owner(run) if run.is_shard_reader and run.fresh <= EARLY else None
+            owner = (
+                self._owner(run) if run.is_shard_reader and run.fresh <= MOVABLE_LEASES else None
+            )
             loaded = (
                 owner is not None and len(owner.shard_readers) > len(newcomer.shard_readers) + 1
             )

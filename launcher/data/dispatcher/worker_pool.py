@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from launcher.data.dispatcher.priority_queue import PriorityQueue
 
 #: Seconds of work that a worker should have queued.
-WORK_IN_HAND = 0.1
+QUEUED_SECONDS = 0.1
 #: Seconds of work leased at once: with more, a rank would wait for one worker.
 BLOCK_SECONDS = 0.01
 #: Maximum number of leases that one worker holds.
-DEEPEST = 64
+MAX_LEASES = 64
 #: Seconds without a sign of life after which a worker's leases go to others. Workers send a
 #: heartbeat once a second, so this is two missed heartbeats and some slack.
 SILENCE = 2.5
@@ -56,12 +56,12 @@ class WorkerState:
 
     @property
     def depth(self) -> int:
-        """Number of leases that keep it busy for WORK_IN_HAND seconds, plus one."""
+        """Number of leases that keep it busy for QUEUED_SECONDS seconds, plus one."""
         if self.slow:
             return 1
         if not self.seconds:
             return 2
-        return min(DEEPEST, max(2, math.ceil(WORK_IN_HAND / self.seconds) + 1))
+        return min(MAX_LEASES, max(2, math.ceil(QUEUED_SECONDS / self.seconds) + 1))
 
     @property
     def room(self) -> int:
@@ -75,7 +75,7 @@ class WorkerState:
         return max(1, min(self.room, fast))
 
     @property
-    def is_hungry(self) -> bool:
+    def wants_leases(self) -> bool:
         """True if it should get more leases.
 
         That is at half its depth, so that leases are sent in blocks.
@@ -89,7 +89,7 @@ class WorkerState:
         before, self.progress = self.progress, now
         return None if since is None else now - max(since, before)
 
-    def begun(self, lease: Lease) -> float:
+    def started_at(self, lease: Lease) -> float:
         """Return the estimated time at which it started a batch.
 
         A worker prepares its batches in order, so that is the later of the lease and its last
@@ -103,7 +103,7 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._workers: dict[str, WorkerState] = {}
-        self._hungry: PriorityQueue[WorkerState] = PriorityQueue()
+        self._ready: PriorityQueue[WorkerState] = PriorityQueue()
 
     def __iter__(self) -> Iterator[WorkerState]:
         return iter(self._workers.values())
@@ -124,18 +124,18 @@ class WorkerPool:
         """Remove and return the worker of this name, or return None if there is none."""
         worker = self._workers.pop(name, None)
         if worker is not None:
-            self._hungry.drop(worker)
+            self._ready.drop(worker)
         return worker
 
     def offer(self, worker: WorkerState) -> None:
         """Queue a worker for leases if it should get more."""
-        if worker.is_hungry:
+        if worker.wants_leases:
             self.put_back(worker)
 
     @property
-    def has_hungry(self) -> bool:
+    def has_ready(self) -> bool:
         """True if any worker is queued for leases."""
-        return bool(self._hungry)
+        return bool(self._ready)
 
     def soonest(self, receiver: str, without: Collection[str] = ()) -> WorkerState | None:
         """Remove and return the queued worker that will start a new batch soonest.
@@ -143,7 +143,7 @@ class WorkerPool:
         Call `put_back` after use.
         """
         passed = []
-        while (worker := self._hungry.pop()) is not None:
+        while (worker := self._ready.pop()) is not None:
             if worker.serves(receiver) and worker.name not in without and worker.room > 0:
                 break
             passed.append(worker)
@@ -161,7 +161,7 @@ class WorkerPool:
     def put_back(self, worker: WorkerState) -> None:
         """Return a removed worker to the queue if it still has room."""
         if worker.room > 0:
-            self._hungry.put(worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room))
+            self._ready.put(worker, ((len(worker.leases) + 1) * worker.seconds, -worker.room))
 
     def seen(self, worker: WorkerState, now: float) -> None:
         """Record a sign of life from a worker."""
@@ -174,10 +174,10 @@ class WorkerPool:
         """Update which workers are slow or silent; return those that have just become silent."""
         paces = [worker.seconds for worker in self if worker.seconds]
         usual = statistics.median_low(paces) if paces else 0.0
-        fallen = []
+        newly_silent = []
         for worker in self:
             worker.slow = worker.seconds > SLOW_FACTOR * usual > 0
             if now - worker.last_seen > SILENCE and not worker.silent:
                 worker.silent = True
-                fallen.append(worker)
-        return fallen
+                newly_silent.append(worker)
+        return newly_silent

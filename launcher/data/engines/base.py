@@ -1,4 +1,4 @@
-"""The seam of data engines: their services on hosts, and the batches that a rank reads."""
+"""Interface of data engines: their services on hosts, and the batches that a rank reads."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class BatchSource(Protocol):
 class DataEngine(DataServices, Protocol):
     """A way to prepare batches away from the ranks: its services, and the ranks' side of them.
 
-    The batches of a plan are the same, bit for bit, whatever the engine. An engine that has no
-    place for the figures of its ranks (`BatchSource.report`) passes them to
+    The batches of a plan are the same, bit for bit, whatever the engine. An engine that does not
+    collect its ranks' metrics (`BatchSource.report`) passes them to
     `metrics.in_process.this_process()`, which logs the bottleneck when the rank ends. A source
-    makes its waits through `launcher.runtime.wait_marks`, so that hangs are told from work.
+    waits through `launcher.runtime.wait_marks`, so that the watchdog can tell waits from hangs.
 
-    Modules of engines import numpy, torch and the like only in `open_source`: hosts have no use
-    for them.
+    Modules of engines import numpy, torch and the like only in `open_source`, because hosts do not
+    need them.
     """
 
     def open_source(self, pinning: Pinning | None) -> BatchSource:

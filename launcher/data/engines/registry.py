@@ -1,4 +1,4 @@
-"""The registry of data engines: ours by their line here, others' by their entry point."""
+"""Registry of data engines: built-in ones are listed here, others are entry points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _find_other(name: str) -> DataEngine:
     if name not in others.names:
         known = ", ".join(sorted({*_OURS, *others.names}))
         raise DataError(
-            f'there is no data engine "{name}" here, only {known}: install the package that has it '
+            f'no data engine "{name}" is installed, only {known}: install the package that has it '
             f"as an entry point of {ENGINE_ENTRY_POINTS}"
         )
     engine: DataEngine = others[name].load()()

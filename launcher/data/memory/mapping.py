@@ -42,12 +42,12 @@ def map_shared(descriptor: int, size: int) -> memoryview:
         return memoryview(mmap.mmap(descriptor, size))
     # Python cannot map at a given address, so this mapping is placed over a reserved region that
     # Python has mapped, and is unmapped with it.
-    room = mmap.mmap(-1, size + _HUGE, mmap.MAP_PRIVATE | _MAP_NORESERVE)
-    start = -address_of(room) % _HUGE
-    place, access = address_of(room) + start, mmap.PROT_READ | mmap.PROT_WRITE
-    if _LIBC.mmap(place, size, access, mmap.MAP_SHARED | _MAP_FIXED, descriptor, 0) != place:
+    reserved = mmap.mmap(-1, size + _HUGE, mmap.MAP_PRIVATE | _MAP_NORESERVE)
+    start = -address_of(reserved) % _HUGE
+    address, access = address_of(reserved) + start, mmap.PROT_READ | mmap.PROT_WRITE
+    if _LIBC.mmap(address, size, access, mmap.MAP_SHARED | _MAP_FIXED, descriptor, 0) != address:
         raise OSError(ctypes.get_errno(), f"{size} bytes of shared memory cannot be mapped")
-    return memoryview(room)[start : start + size]
+    return memoryview(reserved)[start : start + size]
 
 
 def make_huge(memory: memoryview) -> None:

@@ -23,7 +23,7 @@ _ABOUT_SLABS = (m.Batch, m.SlabLent)
 class ReceiverClient:
     """One Unix connection to the receiver. For use by one thread.
 
-    Slabs that are shown or lent to this process are mapped into `views`. Raises OSError if the
+    Slabs that are delivered or lent to this process are mapped into `views`. Raises OSError if the
     receiver is not running.
     """
 
@@ -51,7 +51,7 @@ class ReceiverClient:
     def receive(self, patience: float = 0.0) -> m.Message | m.Batch | None:
         """Return the next message, or None if none arrives within `patience` seconds.
 
-        With 0, wait for ever. Raises OSError if the receiver is gone, and DataServiceUnavailable if
+        With 0, wait forever. Raises OSError if the receiver is gone, and DataServiceUnavailable if
         this process has reached its limit of open files.
         """
         message = None
@@ -80,8 +80,8 @@ class ReceiverClient:
             self._descriptors.extend(array.array("i", descriptors))
         if flags & _TRUNCATED:
             raise DataServiceUnavailable(
-                "this process has too many open files for another batch: let go of batches, or "
-                "raise the limit (ulimit -n)"
+                "this process has too many open files for another batch: release batches, or raise "
+                "the limit (ulimit -n)"
             )
         if not data:
             raise ConnectionError("the receiver of this host is gone")

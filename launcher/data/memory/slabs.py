@@ -5,10 +5,10 @@ A slab is a memfd. It has no name, so nothing is left behind after a kill -9, an
 pages for every batch of 38 MB was measured to cost 3.5x the rate.
 
 The last byte of a slab is a mark with which a rank signals that it has consumed the batch, and that
-it returns the slab. The receiver reads the mark when it needs a slab or shows batches, and writes
-what it has seen to the byte before. A message instead would wake a thread for each batch, which
-would compete with the receiving thread. The mark also says if a fork of the rank may read the
-batch, for an unknown time; such a slab is not reused.
+it returns the slab. The receiver reads the mark when it needs a slab or delivers batches, and
+writes the value it has read to the byte before. A message instead would wake a thread for each
+batch, which would compete with the receiving thread. The mark also records that a fork of the rank
+may read the batch, for an unknown time; such a slab is not reused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MARK, SEEN = -1, -2
 _MARK_BYTES = 2
 
 
-def rounded(size: int) -> int:
+def slab_bytes(size: int) -> int:
     """Return the slab size for a payload and its marks.
 
     Sizes are multiples of 64 KiB up to 1 MiB, and of 1 MiB above.
@@ -81,7 +81,7 @@ class SlabPool:
 
         Raises OSError.
         """
-        least = rounded(size)
+        least = slab_bytes(size)
         most = least + least // _WASTE
         with self._lock:
             for slab in reversed(self._free.values()):
@@ -144,7 +144,7 @@ class SlabPool:
 
 
 class SlabViews:
-    """The slabs that this process has been shown.
+    """The slabs whose descriptors this process has received.
 
     released: receives a slab's number when the last array over it is gone, possibly from a
     destructor at any moment. owner: kept alive as long as any array.
@@ -189,7 +189,7 @@ class SlabViews:
         return memory is not None and bool(memory[SEEN] & TAKEN)
 
     def forget(self, number: int) -> None:
-        """Drop a slab that will not be shown again."""
+        """Unmap a slab that will not be used again."""
         memory = self._memory.pop(number, None)
         if memory is not None and self._pinning is not None:
             self._pinning.unregister(memory)
@@ -198,7 +198,7 @@ class SlabViews:
         """Return the first `size` bytes of a slab; arrays made from them keep it alive."""
         # In numpy every view of a view refers to this one array, so its end is the end of them all.
         whole = np.frombuffer(self._memory[number], np.uint8, size)
-        loan = _Loan(whole, _end)
+        loan = _Loan(whole, _release_loan)
         loan.number, loan.views = number, self
         _loans[id(loan)] = loan
         return whole
@@ -216,7 +216,7 @@ class _Loan(ref[Any]):
     views: SlabViews
 
 
-def _end(loan: _Loan) -> None:
+def _release_loan(loan: _Loan) -> None:
     del _loans[id(loan)]
     loan.views.released.append(loan.number)
 

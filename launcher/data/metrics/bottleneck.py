@@ -34,15 +34,15 @@ from launcher.data.metrics.observed import FEWEST_STEPS, SHORTEST, ObservedRates
 #: A job that waits for less than this share of the time is not input-bound.
 NEGLIGIBLE = 0.03
 #: Workers that are busy for this share of the time are saturated.
-_FULL = 0.75
+_SATURATED = 0.75
 #: Workers that are blocked for this share of the time are limited by sending.
-_HELD_UP = 0.15
+_BLOCKED = 0.15
 #: Margin kept when fewer workers are advised, because their load is never exactly even.
 _SPARE = 1.1
 #: A host is slow when its batches take this many times as long as those of the others.
 _SLOW = 2.0
 #: Workers that wait for a CPU for this share of their time are too many for their host.
-_CROWDED = 0.2
+_CPU_STARVED = 0.2
 
 
 class Bound(str, enum.Enum):
@@ -79,7 +79,9 @@ class Bottleneck:
         return {**asdict(self), "bound": self.bound.value}
 
 
-def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Bottleneck | None:
+def find_bottleneck_in_process(
+    total: float, wait: float, steps: float, ranks: int
+) -> Bottleneck | None:
     """Find the bottleneck of a job without a data group; None when there is too little to judge by.
 
     All of the wait is spent preparing batches in the rank itself, so `ranks` ranks need ranks W / C
@@ -99,46 +101,48 @@ def judge_alone(total: float, wait: float, steps: float, ranks: int) -> Bottlene
     return Bottleneck(bound=Bound.LOADING, wait_share=share, busy=share, more=more, text=text)
 
 
-def judge(seen: ObservedRates, group: str) -> Bottleneck:
+def find_bottleneck(rates: ObservedRates, group: str) -> Bottleneck:
     """Find the bottleneck. group: the name of the group that prepares data, for the text."""
-    if seen.wait_share < NEGLIGIBLE:
-        spare = seen.workers - max(1, math.ceil(seen.needed * _SPARE))
-        words = f"; {spare} fewer {_resource(seen, spare)} would do" if spare > 0 else ""
+    if rates.wait_share < NEGLIGIBLE:
+        spare = rates.workers - max(1, math.ceil(rates.needed * _SPARE))
+        words = f"; {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
         text = (
-            f"not input-bound ({seen.wait_share:.1%} waiting for data): {group} was "
-            f"{seen.busy:.0%} busy{words}"
+            f"not input-bound ({rates.wait_share:.1%} waiting for data): {group} was "
+            f"{rates.busy:.0%} busy{words}"
         )
-        return _bottleneck(seen, Bound.NOTHING, text, -spare if spare > 0 else 0)
-    bound, words, more = _cause(seen, group)
-    return _bottleneck(seen, bound, f"input-bound {seen.wait_share:.0%} of the time: {words}", more)
+        return _bottleneck(rates, Bound.NOTHING, text, -spare if spare > 0 else 0)
+    bound, words, more = _cause(rates, group)
+    return _bottleneck(
+        rates, bound, f"input-bound {rates.wait_share:.0%} of the time: {words}", more
+    )
 
 
-def _bottleneck(seen: ObservedRates, bound: Bound, text: str, more: int | None) -> Bottleneck:
+def _bottleneck(rates: ObservedRates, bound: Bound, text: str, more: int | None) -> Bottleneck:
     return Bottleneck(
         bound=bound,
-        wait_share=round(seen.wait_share, 4),
-        busy=round(seen.busy, 4),
+        wait_share=round(rates.wait_share, 4),
+        busy=round(rates.busy, 4),
         more=more,
         text=text,
     )
 
 
-def _cause(seen: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
+def _cause(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
     """Return the bottleneck, its description, and the workers to add."""
-    if seen.blocked / (seen.workers * seen.total) > _HELD_UP:
-        return _sending(seen)
-    if seen.busy >= _FULL:
-        more = max(1, math.ceil(seen.needed - seen.running))
-        return Bound.WORKERS, _more_workers(seen, group, more), more
-    return _imbalance(seen, group)
+    if rates.blocked / (rates.workers * rates.total) > _BLOCKED:
+        return _sending(rates)
+    if rates.busy >= _SATURATED:
+        more = max(1, math.ceil(rates.needed - rates.running))
+        return Bound.WORKERS, _more_workers(rates, group, more), more
+    return _imbalance(rates, group)
 
 
-def _sending(seen: ObservedRates) -> tuple[Bound, str, int | None]:
-    share = seen.blocked / (seen.workers * seen.total)
-    rate = f"{seen.bytes_per_second / 1e6:,.0f} MB/s arrive"
-    if seen.receiver_cpu > _FULL:
+def _sending(rates: ObservedRates) -> tuple[Bound, str, int | None]:
+    share = rates.blocked / (rates.workers * rates.total)
+    rate = f"{rates.bytes_per_second / 1e6:,.0f} MB/s arrive"
+    if rates.receiver_cpu > _SATURATED:
         words = (
-            f"the receiver used {seen.receiver_cpu:.0%} of a CPU ({rate}); smaller samples "
+            f"the receiver used {rates.receiver_cpu:.0%} of a CPU ({rate}); smaller samples "
             "(uint8 instead of float32), or more train hosts, would help; more workers would not"
         )
         return Bound.RECEIVER, words, None
@@ -149,19 +153,19 @@ def _sending(seen: ObservedRates) -> tuple[Bound, str, int | None]:
     return Bound.SENDING, words, None
 
 
-def _more_workers(seen: ObservedRates, group: str, more: int) -> str:
+def _more_workers(rates: ObservedRates, group: str, more: int) -> str:
     """Describe how to get `more` additional workers."""
-    idle = seen.vcpus - seen.workers
-    if seen.is_waiting:
-        share = seen.cpu / (seen.work - seen.starved)
+    idle = rates.vcpus - rates.workers
+    if rates.is_waiting:
+        share = rates.cpu / (rates.work - rates.starved)
         return (
             f"about {more} more workers in {group} would remove it; each used {share:.0%} of a "
             "CPU, so raise data_service.workers_per_host"
         )
-    if seen.starved > _CROWDED * seen.work:
+    if rates.starved > _CPU_STARVED * rates.work:
         return (
             f"about {more} more vCPU in {group} would remove it; its workers wanted a CPU and had "
-            f"none for {seen.starved / seen.work:.0%} of their time"
+            f"none for {rates.starved / rates.work:.0%} of their time"
         )
     if idle >= more:
         return (
@@ -171,34 +175,34 @@ def _more_workers(seen: ObservedRates, group: str, more: int) -> str:
     return f"about {more - max(idle, 0)} more vCPU in {group} would remove it"
 
 
-def _resource(seen: ObservedRates, count: int) -> str:
-    if not seen.is_waiting:
+def _resource(rates: ObservedRates, count: int) -> str:
+    if not rates.is_waiting:
         return "vCPU"
     return "worker" if count == 1 else "workers"
 
 
-def _imbalance(seen: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
+def _imbalance(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None]:
     """Find the bottleneck when workers had time left."""
-    busy = f"{group} was only {seen.busy:.0%} busy"
-    slowest, seconds = max(seen.seconds.items(), key=lambda item: item[1])
-    others = [each for host, each in seen.seconds.items() if host != slowest]
+    busy = f"{group} was only {rates.busy:.0%} busy"
+    slowest, seconds = max(rates.seconds.items(), key=lambda item: item[1])
+    others = [each for host, each in rates.seconds.items() if host != slowest]
     if others and seconds > _SLOW * statistics.median(others):
         words = (
             f"a batch takes {slowest} {seconds:.3g} s, and the other hosts "
             f"{statistics.median(others):.3g} s; look at that host"
         )
         return Bound.SLOW_HOST, words, None
-    if seen.first_waits > seen.wait / 2:
+    if rates.first_waits > rates.wait / 2:
         words = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
         return Bound.EPOCH_STARTS, words, None
-    if seen.ahead < seen.workers:
+    if rates.ahead < rates.workers:
         words = (
-            f"{busy}: a train host's memory holds {seen.ahead:.0f} batches ahead for "
-            f"{seen.workers} workers; raise data_service.prefetch_bytes"
+            f"{busy}: a train host's memory holds {rates.ahead:.0f} batches ahead for "
+            f"{rates.workers} workers; raise data_service.prefetch_bytes"
         )
         return Bound.MEMORY, words, None
     words = (
-        f"{busy}, and was not held up by sending ({seen.bytes_per_second / 1e6:,.0f} MB/s arrive); "
+        f"{busy}, and not held up by sending ({rates.bytes_per_second / 1e6:,.0f} MB/s arrive); "
         "some batches may take much longer than others"
     )
     return Bound.UNKNOWN, words, None

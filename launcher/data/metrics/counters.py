@@ -1,4 +1,4 @@
-"""Counters of each process of the data service. Cheap: no lock and no I/O in the path of a batch.
+"""Counters of each process of the data service, without locks or I/O in the path of a batch.
 
 A counter is written by one thread and read by another, once a second; a value read may be one batch
 old. The numbers only grow from the start of the process, so a lost report costs nothing.
@@ -31,32 +31,34 @@ class LatencyHistogram:
     def add(self, seconds: float) -> None:
         """Count one wait."""
         mantissa, exponent = math.frexp(seconds)
-        place = (exponent - _LEAST_EXPONENT) * _PER_OCTAVE + int((mantissa - 0.5) * 2 * _PER_OCTAVE)
-        self._counts[min(max(place, 0), len(self._counts) - 1)] += 1
+        bucket = (exponent - _LEAST_EXPONENT) * _PER_OCTAVE + int(
+            (mantissa - 0.5) * 2 * _PER_OCTAVE
+        )
+        self._counts[min(max(bucket, 0), len(self._counts) - 1)] += 1
         if seconds > self.longest:
             self.longest = seconds
 
     def quantile(self, share: float) -> float:
         """Return the seconds that this share of the waits did not exceed; 0 without waits."""
         rank = max(1, math.ceil(share * sum(self._counts)))
-        for place, count in enumerate(self._counts):
+        for bucket, count in enumerate(self._counts):
             rank -= count
             if rank <= 0:
-                return min(_middle(place), self.longest)
+                return min(_bucket_middle(bucket), self.longest)
         return 0.0
 
 
-def _middle(place: int) -> float:
-    octave, part = divmod(place, _PER_OCTAVE)
+def _bucket_middle(bucket: int) -> float:
+    octave, part = divmod(bucket, _PER_OCTAVE)
     return math.ldexp(0.5 + (part + 0.5) / (2 * _PER_OCTAVE), octave + _LEAST_EXPONENT)
 
 
 class EpochClock:
     """Seconds of one pass over an epoch, in waits and in total, from time.perf_counter."""
 
-    def __init__(self, meter: StreamCounters) -> None:
-        self._counters = meter
-        self._made = self._left = time.perf_counter()
+    def __init__(self, counters: StreamCounters) -> None:
+        self._counters = counters
+        self._started_at = self._left = time.perf_counter()
         self._waits = LatencyHistogram()
         self.inside = 0.0
         self.steps = 0
@@ -80,11 +82,11 @@ class EpochClock:
     @property
     def total(self) -> float:
         """Seconds since the start of the epoch."""
-        return time.perf_counter() - self._made
+        return time.perf_counter() - self._started_at
 
-    def so_far(self) -> float:
+    def elapsed(self) -> float:
         """Return the seconds from the start to the end of the latest wait."""
-        return self._left - self._made
+        return self._left - self._started_at
 
     def fields(self) -> dict[str, object]:
         """Return the wait-time fields of the epoch's log event."""
@@ -102,7 +104,7 @@ class EpochClock:
 
 
 @functools.cache
-def epochs_so_far(stream: str) -> dict[str, float]:
+def stream_totals(stream: str) -> dict[str, float]:
     """Return this process's totals for a stream, which its successive loaders share."""
     return dict.fromkeys(("steps", "epochs", "wait", "total", "startup", "first_waits"), 0.0)
 
@@ -110,12 +112,14 @@ def epochs_so_far(stream: str) -> dict[str, float]:
 class StreamCounters:
     """Counters of one rank's reading of one stream, over its epochs.
 
-    past: the totals so far, to which this adds.
-    say: called with the numbers at most once in REPORT_SECONDS, between two batches.
+    totals: the totals so far, to which this adds.
+    send: called with the numbers at most once in REPORT_SECONDS, between two batches.
     """
 
-    def __init__(self, past: dict[str, float], send: Callable[[Mapping[str, float]], None]) -> None:
-        self._past = past
+    def __init__(
+        self, totals: dict[str, float], send: Callable[[Mapping[str, float]], None]
+    ) -> None:
+        self._totals = totals
         self._send = send
         self.due = 0.0
 
@@ -127,25 +131,25 @@ class StreamCounters:
     def report(self, clock: EpochClock, now: float) -> None:
         """Report the numbers of the epoch in progress."""
         self.due = now + REPORT_SECONDS
-        self._send(self._with(clock, clock.so_far()))
+        self._send(self._with(clock, clock.elapsed()))
 
     def end(self, clock: EpochClock) -> None:
         """Add a finished epoch to the totals, and report them."""
-        self._past.update(self._with(clock, clock.total))
-        self._past["epochs"] += 1
-        self._send(dict(self._past))
+        self._totals.update(self._with(clock, clock.total))
+        self._totals["epochs"] += 1
+        self._send(dict(self._totals))
 
     def _with(self, clock: EpochClock, total: float) -> dict[str, float]:
-        past = self._past
-        is_first = past["epochs"] == 0
+        totals = self._totals
+        is_first = totals["epochs"] == 0
         return {
-            "steps": past["steps"] + clock.steps,
-            "epochs": past["epochs"],
-            "wait": past["wait"] + clock.inside,
-            "total": past["total"] + total,
-            # The very first batch waits for processes to start, which is no lack of workers.
-            "startup": clock.first if is_first else past["startup"],
-            "first_waits": 0.0 if is_first else past["first_waits"] + clock.first,
+            "steps": totals["steps"] + clock.steps,
+            "epochs": totals["epochs"],
+            "wait": totals["wait"] + clock.inside,
+            "total": totals["total"] + total,
+            # The very first batch waits for processes to start, not for workers.
+            "startup": clock.first if is_first else totals["startup"],
+            "first_waits": 0.0 if is_first else totals["first_waits"] + clock.first,
         }
 
 
@@ -157,7 +161,7 @@ class WorkerCounters:
 
     def __init__(self, cpus: int) -> None:
         self._cpus = cpus
-        self._made = self._since = time.perf_counter()
+        self._started_at = self._since = time.perf_counter()
         self._preparing = self._blocked = 0.0
         self._batches = self._bytes = self._given = 0
         self._cpu, self._starved = cpu_seconds(), starved_seconds()
@@ -176,7 +180,7 @@ class WorkerCounters:
         return seconds
 
     def handed_over(self) -> None:
-        """Note that the sending thread has the batch, so that the next can be started."""
+        """Record that the sending thread has the batch, so that the next can be started."""
         self._blocked += time.perf_counter() - self._since
 
     def sent(self, size: int) -> None:
@@ -193,7 +197,7 @@ class WorkerCounters:
             "prepared": self._given,
             "blocked": self._blocked,
             "unsent": max(0, self._given - self._batches),
-            "elapsed": time.perf_counter() - self._made,
+            "elapsed": time.perf_counter() - self._started_at,
             "cpu": cpu_seconds() - self._cpu,
             "starved": starved_seconds() - self._starved,
             "cpus": self._cpus,
@@ -205,7 +209,7 @@ class ReceiverCounters:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._made = time.perf_counter()
+        self._started_at = time.perf_counter()
         self._batches = self._bytes = 0
 
     def arrived(self, size: int) -> None:
@@ -221,7 +225,7 @@ class ReceiverCounters:
             "held": held,
             "high": high,
             "budget": self._budget,
-            "elapsed": time.perf_counter() - self._made,
+            "elapsed": time.perf_counter() - self._started_at,
             "cpu": cpu_seconds(),
         }
 

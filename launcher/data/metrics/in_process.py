@@ -27,7 +27,9 @@ class InProcessMetrics:
     def _print_final(self) -> None:
         each = self._figures.values()
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
-        if (found := bottleneck.judge_alone(total, wait, steps, self._world)) is not None:
+        if (
+            found := bottleneck.find_bottleneck_in_process(total, wait, steps, self._world)
+        ) is not None:
             emit("data_verdict", **found.fields())
 
 

@@ -16,7 +16,7 @@ _COMPUTING = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRates:
-    """One job's metrics, named as in the derivation in bottleneck.py; the input of `judge`."""
+    """Metrics of one job, named as in the derivation in bottleneck.py."""
 
     total: float  # T
     wait: float  # W

@@ -28,7 +28,7 @@ _RANKS = (
     _Family("steps", "steps_total", "counter", "Batches that a rank has taken."),
     _Family("wait", "wait_seconds_total", "counter", "Seconds that a rank waited for batches."),
     _Family("total", "reading_seconds_total", "counter", "Seconds that a rank spent in epochs."),
-    _Family("startup", "startup_seconds", "gauge", "Seconds that the first batch of all took."),
+    _Family("startup", "startup_seconds", "gauge", "Seconds until the very first batch."),
 )
 _HOSTS = (
     _Family("batches", "host_batches_total", "counter", "Batches that a host's workers sent."),
@@ -36,26 +36,42 @@ _HOSTS = (
     _Family(
         "preparing", "host_preparing_seconds_total", "counter", "Seconds of preparing batches."
     ),
-    _Family("blocked", "host_blocked_seconds_total", "counter", "Seconds that sending held up."),
-    _Family("elapsed", "host_worker_seconds_total", "counter", "Seconds that workers have lived."),
+    _Family(
+        "blocked",
+        "host_blocked_seconds_total",
+        "counter",
+        "Seconds that workers were blocked by sending.",
+    ),
+    _Family(
+        "elapsed", "host_worker_seconds_total", "counter", "Seconds since the workers started."
+    ),
     _Family("cpu", "host_cpu_seconds_total", "counter", "CPU seconds of the workers."),
-    _Family("starved", "host_starved_seconds_total", "counter", "Seconds of wanting a CPU."),
-    _Family("workers", "host_workers", "gauge", "Workers that live now."),
-    _Family("leases", "host_leases", "gauge", "Batches that workers have in hand."),
+    _Family(
+        "starved", "host_starved_seconds_total", "counter", "Seconds that workers waited for a CPU."
+    ),
+    _Family("workers", "host_workers", "gauge", "Workers that are connected."),
+    _Family("leases", "host_leases", "gauge", "Batches leased to the workers."),
     _Family("unsent", "host_unsent_batches", "gauge", "Batches that wait to be sent."),
 )
 _RECEIVERS = (
-    _Family("batches", "receiver_batches_total", "counter", "Batches that came to a train host."),
-    _Family("bytes", "receiver_bytes_total", "counter", "Bytes that came to a train host."),
+    _Family("batches", "receiver_batches_total", "counter", "Batches that a train host received."),
+    _Family("bytes", "receiver_bytes_total", "counter", "Bytes that a train host received."),
     _Family("cpu", "receiver_cpu_seconds_total", "counter", "CPU seconds of the receiver."),
-    _Family("held", "receiver_held_bytes", "gauge", "Bytes of batches in its memory now."),
-    _Family("high", "receiver_high_water_bytes", "gauge", "Most bytes that it has held."),
+    _Family("held", "receiver_held_bytes", "gauge", "Bytes of batches in its shared memory."),
+    _Family(
+        "high", "receiver_high_water_bytes", "gauge", "Peak bytes of batches in its shared memory."
+    ),
     _Family("budget", "receiver_budget_bytes", "gauge", "data_service.prefetch_bytes."),
 )
 _DISPATCHER = (
-    _Family("messages", "dispatcher_messages_total", "counter", "Messages that it took."),
-    _Family("leases", "dispatcher_leases_total", "counter", "Batches that it leased."),
-    _Family("late_leases", "dispatcher_late_leases_total", "counter", "Leased anew: late."),
+    _Family("messages", "dispatcher_messages_total", "counter", "Control messages received."),
+    _Family("leases", "dispatcher_leases_total", "counter", "Batches leased to workers."),
+    _Family(
+        "late_leases",
+        "dispatcher_late_leases_total",
+        "counter",
+        "Late batches leased to a second worker.",
+    ),
     _Family("lost_leases", "dispatcher_lost_leases_total", "counter", "Leases of lost workers."),
 )
 
@@ -70,7 +86,10 @@ def render(snapshot: Snapshot) -> str:
         (_DISPATCHER, [({}, snapshot.dispatcher)]),
     )
     lines = [
-        line for families, samples in parts for family in families for line in _of(family, samples)
+        line
+        for families, samples in parts
+        for family in families
+        for line in _render_family(family, samples)
     ]
     return "\n".join(lines) + "\n"
 
@@ -82,7 +101,7 @@ def _by_host(figures: Mapping[str, Figures]) -> _Samples:
     return [({"host": host}, each) for host, each in figures.items()]
 
 
-def _of(family: _Family, samples: _Samples) -> Iterable[str]:
+def _render_family(family: _Family, samples: _Samples) -> Iterable[str]:
     name = _PREFIX + family.name
     yield f"# HELP {name} {family.help}"
     yield f"# TYPE {name} {family.kind}"

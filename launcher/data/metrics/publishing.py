@@ -21,7 +21,7 @@ _MAX_CLIENTS = 16
 
 
 class Publisher:
-    """Takes snapshots and publishes them.
+    """Logs snapshots of the metrics and serves them over HTTP.
 
     group: the group that prepares data. address: where the metrics are served; None to serve none.
     """
@@ -52,7 +52,7 @@ class Publisher:
         snapshot = self._snapshot()
         self._log(snapshot, final=True)
         if (rates := observe(snapshot)) is not None:
-            emit("data_verdict", **bottleneck.judge(rates, self._group).fields())
+            emit("data_verdict", **bottleneck.find_bottleneck(rates, self._group).fields())
 
     @staticmethod
     def _log(snapshot: Snapshot, *, final: bool) -> None:

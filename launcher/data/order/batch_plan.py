@@ -1,6 +1,6 @@
 """Batch plans: which samples make up which batch, the same on every host and cluster. Pure.
 
-An epoch has an *order* of its samples (`orders`). A batch is a range of *positions* in that order.
+An epoch has an *order* of its samples (`sample_order`). A batch is a range of *positions* in it.
 One step of all ranks takes `world * batch_size` positions, the first `batch_size` of them for rank
 0. The remainder at the end is divided evenly. Random augmentation is seeded by the position in the
 order, and a checkpoint records positions: both stay valid when workers join or leave, and when the
@@ -43,7 +43,7 @@ class BatchPlan:
     """The batches of one rank in one epoch, from a resume point on.
 
     length: positions in the epoch's order: samples, or the batches of a batch_sampler.
-    position, holes, done: as in Place.
+    position, holes, done: as in ResumePoint.
     dataset_length, digest: the length that a sampler was given, and the digest of its order.
     """
 
@@ -66,9 +66,9 @@ class BatchPlan:
                 f"position {self.position} is outside an epoch of {self.length} samples: the "
                 "dataset has changed since the state was saved"
             )
-        if self.spec.uneven == "error" and not self.spec.drop_last and self._rest % self.world:
+        if self.spec.uneven == "error" and not self.spec.drop_last and self._remainder % self.world:
             raise DataError(
-                f"the last {self._rest} of {self.length} samples cannot be shared evenly by "
+                f"the last {self._remainder} of {self.length} samples cannot be shared evenly by "
                 f"{self.world} ranks; choose uneven='pad' or 'drop', or drop_last=True"
             )
 
@@ -90,7 +90,7 @@ class BatchPlan:
         return self._left // self._stride
 
     @property
-    def _rest(self) -> int:
+    def _remainder(self) -> int:
         """Positions left over after the full steps."""
         return self._left % self._stride
 
@@ -99,7 +99,7 @@ class BatchPlan:
         """Positions per rank in the incomplete last step; 0 when there is none."""
         if self.spec.drop_last:
             return 0
-        share, odd = divmod(self._rest, self.world)
+        share, odd = divmod(self._remainder, self.world)
         return share + 1 if odd and self.spec.uneven == "pad" else share
 
     @property
@@ -107,7 +107,7 @@ class BatchPlan:
         return self.full_steps + (self.last_size > 0)
 
     @functools.cached_property
-    def _todo(self) -> list[int] | range:
+    def _remaining_steps(self) -> list[int] | range:
         """The remaining steps, counted from the resume point."""
         if not self.done:
             return range(self._all_steps)
@@ -116,17 +116,17 @@ class BatchPlan:
     @functools.cached_property
     def steps(self) -> int:
         """Batches of this rank; the same number for every rank."""
-        return len(self._todo)
+        return len(self._remaining_steps)
 
     @property
     def pads(self) -> int:
         """Positions that repeat samples to fill the last step, over all ranks."""
-        return max(0, self.last_size * self.world - self._rest) if self.last_size else 0
+        return max(0, self.last_size * self.world - self._remainder) if self.last_size else 0
 
     @property
     def drops(self) -> int:
         """Positions of the epoch that no rank gets."""
-        return max(0, self._rest - self.last_size * self.world)
+        return max(0, self._remainder - self.last_size * self.world)
 
     @property
     def padded(self) -> list[int]:
@@ -148,11 +148,11 @@ class BatchPlan:
         if not 0 <= step < self.steps:
             raise DataError(f"step {step} is not in an epoch of {self.steps} steps")
         size = self._size(step)
-        first = self._todo[step] * self._stride + self.rank * size
+        first = self._remaining_steps[step] * self._stride + self.rank * size
         return self._positions(range(first, first + size))
 
     def _size(self, step: int) -> int:
-        return self.spec.share if self._todo[step] < self.full_steps else self.last_size
+        return self.spec.share if self._remaining_steps[step] < self.full_steps else self.last_size
 
     def _positions(self, indices: range) -> list[int]:
         """Return the positions of the remaining samples with these indices."""
@@ -182,9 +182,9 @@ class BatchPlan:
     def _checked(self, order: sample_order.SampleOrder) -> sample_order.SampleOrder:
         if order.digest != self.digest:
             raise DataError(
-                f"{self.spec.batch_sampler or self.spec.sampler} gave rank {self.rank} another "
-                f"order for epoch {self.epoch} than it gives here: it must be a pure function of "
-                "(length, epoch, seed), the same on every host and at every call"
+                f"{self.spec.batch_sampler or self.spec.sampler} returned one order of epoch "
+                f"{self.epoch} to rank {self.rank}, and another one here: it must be a pure "
+                "function of (length, epoch, seed), the same on every host and at every call"
             )
         return order
 
@@ -235,15 +235,15 @@ class BatchPlan:
     def resume_point_with(self, done: StepSet) -> ResumePoint | None:
         """Return where this rank resumes after steps done in any order; None at the epoch's end.
 
-        done: the steps, as numbered by `numbered`.
+        done: the steps, as numbered by `step_in_epoch`.
         """
         if len(done) >= self._all_steps:
             return None
         return self._resume_point(self.position, self.holes, done.ranges)
 
-    def numbered(self, step: int) -> int:
+    def step_in_epoch(self, step: int) -> int:
         """Return a step's number counted from the resume point, including the steps done before."""
-        return self._todo[step]
+        return self._remaining_steps[step]
 
     def _resume_point(
         self, position: int, holes: tuple[Range, ...], done: tuple[Range, ...]
@@ -278,8 +278,8 @@ def make_plan(
     """
     if resume_point.taken or spec.shards > 1 or spec.steps is not None:
         raise DataError(
-            f"{spec.dataset} has samples by index; shards=, steps= and the state of an iterable "
-            "dataset are not for it"
+            f"{spec.dataset} is map-style: shards=, steps= and the states of iterable datasets do "
+            "not apply to it"
         )
     order = sampled(spec, resume_point.epoch, dataset_length) if spec.is_sampled else None
     length = dataset_length if order is None else len(order)
@@ -291,9 +291,8 @@ def make_plan(
         what = "dataset" if order is None else "sampler's order"
         raise DataError(
             f"the state was saved within epoch {resume_point.epoch} of {resume_point.length} "
-            f"samples or batches, which now has {length}: the {what} has changed, and its samples "
-            "would not continue "
-            f"those before; set_epoch({resume_point.epoch + 1}) begins the next epoch"
+            f"samples or batches, which now has {length}: the {what} has changed, so the epoch "
+            f"cannot be resumed; set_epoch({resume_point.epoch + 1}) starts the next one"
         )
     return BatchPlan(
         spec=spec,

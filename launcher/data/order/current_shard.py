@@ -24,7 +24,7 @@ _current: ContextVar[CurrentShard | None] = ContextVar("shard in hand", default=
 
 
 def shard() -> tuple[int, int]:
-    """Return (index, count): the shard that the calling dataset must give the samples of.
+    """Return (index, count): the shard whose samples the calling dataset must yield.
 
     For the `__iter__` of an iterable dataset, like torch's get_worker_info(), which returns the
     same numbers here. Returns (0, 1) where nothing is read in shards. Call it in the thread that

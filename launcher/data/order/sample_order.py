@@ -104,14 +104,15 @@ def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> An
     """Call a user's sampler with global random states that are the same on every host."""
     function = user_code.resolve(reference, what)
     try:
-        with seeding.states_kept():
+        with seeding.preserve_random_states():
             seeding.seed_everything(seeding.sample_seed(seed, epoch, 0, purpose=b"order"))
             given = function(length, epoch, seed)
             return np.asarray(given) if hasattr(given, "__array__") else list(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
             f"the {what} {reference} raised {error_repr(error)}; it is called as "
-            f"{what}(length={length}, epoch={epoch}, seed={seed}), by place\n{latest_traceback()}"
+            f"{what}(length={length}, epoch={epoch}, seed={seed}), with positional arguments\n"
+            f"{latest_traceback()}"
         ) from error
 
 

@@ -15,12 +15,12 @@ from launcher.data.order.user_code import error_repr, error_text, latest_traceba
 from launcher.errors import DataError, SampleError
 
 #: Skipped samples that a report names.
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 #: Seed while a map-style dataset is built, the same for all functions, so that the training and the
 #: validation function can draw the same random split and each take one side of it.
-_MAKING = seeding.sample_seed(0, 0, 0, purpose=b"making")
+_BUILD_SEED = seeding.sample_seed(0, 0, 0, purpose=b"making")
 
 
 class Datasets(dict[str, Any]):
@@ -31,10 +31,10 @@ class Datasets(dict[str, Any]):
     """
 
     def __missing__(self, reference: str) -> Any:
-        with seeding.states_kept():
-            seeding.seed_everything(_MAKING)
+        with seeding.preserve_random_states():
+            seeding.seed_everything(_BUILD_SEED)
             user_code.resolve(reference, "dataset")  # before seeding: it may import torch
-            self[reference] = seeding.seeded(lambda: build_dataset(reference), _MAKING)
+            self[reference] = seeding.seeded(lambda: build_dataset(reference), _BUILD_SEED)
         return self[reference]
 
 
@@ -71,7 +71,7 @@ def is_iterable(dataset: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """Facts about a dataset that a rank needs. length: None if iterable without `__len__`."""
+    """Length and kind of a dataset. length: None if iterable without `__len__`."""
 
     length: int | None
     iterable: bool = False
@@ -98,7 +98,7 @@ class Skipped:
     def add(self, other: Skipped) -> None:
         """Add the samples of another batch."""
         self.count += other.count
-        self.indices = (self.indices + other.indices)[:_MOST_NAMED]
+        self.indices = (self.indices + other.indices)[:_MAX_NAMED]
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
 
@@ -119,9 +119,9 @@ def load_batch(dataset: Any, plan: BatchPlan, step: int) -> Any:
 
 def _load_samples(dataset: Any, plan: BatchPlan, step: int) -> tuple[Sequence[Any], Skipped | None]:
     if plan.spec.on_error == "skip":
-        return _load_what_loads(dataset, plan, step)
+        return _load_skipping_errors(dataset, plan, step)
     if plan.spec.collates and _reads_batches(dataset):
-        return _load_at_once(dataset, plan, step), None
+        return _load_with_getitems(dataset, plan, step), None
     return [_load(dataset, plan, *sample) for sample in plan.samples(step)], None
 
 
@@ -148,7 +148,7 @@ def _load(dataset: Any, plan: BatchPlan, position: int, index: int) -> Any:
         ) from error
 
 
-def _load_what_loads(dataset: Any, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
+def _load_skipping_errors(dataset: Any, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
     """Load the samples that do not raise; raises SampleError when all of them do."""
     loaded, skipped = [], Skipped()
     for position, index in plan.samples(step):
@@ -166,7 +166,7 @@ def _load_what_loads(dataset: Any, plan: BatchPlan, step: int) -> tuple[list[Any
     return loaded, skipped
 
 
-def _load_at_once(dataset: Any, plan: BatchPlan, step: int) -> Sequence[Any]:
+def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[Any]:
     samples = plan.samples(step)
     try:
         # One call loads them all, so the seed of the first sample applies to all of them.

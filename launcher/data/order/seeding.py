@@ -77,7 +77,7 @@ class RandomStates:
 
 
 @contextlib.contextmanager
-def states_kept() -> Iterator[None]:
+def preserve_random_states() -> Iterator[None]:
     """Restore the process's own random states on exit."""
     states = RandomStates.now()
     try:

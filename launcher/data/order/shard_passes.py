@@ -62,7 +62,7 @@ def unpack(tree: Any, arrays: list[Any]) -> ShardBatch | ShardEnd:
             return ShardEnd(batches=batches)
         case [int(samples), content]:
             return ShardBatch(samples=samples, parts=(content, arrays))
-    raise WireError("a batch of a shard that does not say how many samples it has")
+    raise WireError("a batch of a shard without its number of samples")
 
 
 class ShardSampleReader(Protocol):
@@ -111,7 +111,7 @@ def read_epoch(plan: ShardPlan, open_reader: OpenShardReader) -> Generator[Shard
         if plan.steps is None:
             _check_resumed(plan, taken)
             return
-        _check_more(plan, taken, taken - before)
+        _check_restart(plan, taken, taken - before)
 
 
 def _read_pass(
@@ -121,7 +121,7 @@ def _read_pass(
     with ExitStack() as stack:
         # Open all at once, so that they are prepared in parallel.
         opened = [stack.enter_context(closing(open_reader(plan))) for plan in plans]
-        turns = deque(_from_the_start(*reader) for reader in zip(plans, opened, strict=True))
+        turns = deque(_with_skipped(*reader) for reader in zip(plans, opened, strict=True))
         while turns:
             reader = turns.popleft()
             if (shard_batch := next(reader, None)) is not None:
@@ -129,12 +129,12 @@ def _read_pass(
                 turns.append(reader)
 
 
-def _from_the_start(plan: ShardReaderPlan, reader: ShardSampleReader) -> Iterator[ShardBatch]:
-    """Yield all batches of a shard; those before its first are empty placeholders."""
-    opening = next(reader)
-    behind = min(plan.first, opening.batches) if isinstance(opening, ShardEnd) else plan.first
+def _with_skipped(plan: ShardReaderPlan, reader: ShardSampleReader) -> Iterator[ShardBatch]:
+    """Yield all batches of a shard, with empty ones in place of those before the plan's first."""
+    first_item = next(reader)
+    behind = min(plan.first, first_item.batches) if isinstance(first_item, ShardEnd) else plan.first
     yield from itertools.repeat(ShardBatch(samples=0), behind)
-    for shard_batch in itertools.chain([opening], reader):
+    for shard_batch in itertools.chain([first_item], reader):
         if isinstance(shard_batch, ShardEnd):
             reader.close()  # frees its share of the memory for the others
             return
@@ -149,16 +149,16 @@ def _check_resumed(plan: ShardPlan, taken: int) -> None:
         )
 
 
-def _check_more(plan: ShardPlan, taken: int, latest: int) -> None:
-    """Raise unless the shards may be started over and have batches to give."""
+def _check_restart(plan: ShardPlan, taken: int, latest: int) -> None:
+    """Raise unless the shards may be started over and have any batch."""
     where = f"the shards {list(plan.shards)} of {plan.spec.dataset}"
     if latest == 0:
-        raise DataError(f"{where} have no batch, so rank {plan.rank} has nothing to take")
+        raise DataError(f"{where} have no batch, so rank {plan.rank} has none to read")
     if plan.spec.uneven == "error":
         raise DataError(
             f"{where} ended after {taken} steps of rank {plan.rank}, and an epoch has "
-            f"steps={plan.steps}; give the loader at most steps={taken}, or uneven='pad' to begin "
-            "the shards anew"
+            f"steps={plan.steps}; give the loader at most steps={taken}, or uneven='pad' to read "
+            "the shards again from their start"
         )
 
 
@@ -172,7 +172,7 @@ class ShardProgress:
         self.samples = self.pads = 0
         self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
-    def note(self, shard_batch: ShardBatch) -> None:
+    def record(self, shard_batch: ShardBatch) -> None:
         """Count a step that was taken."""
         self._taken += 1
         self.samples += shard_batch.samples

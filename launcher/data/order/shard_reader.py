@@ -41,13 +41,13 @@ class ShardReader:
         self._next = self._taken = 0  # batches and samples read so far
 
     def read(self, step: int) -> ShardBatch | ShardEnd:
-        """Return the batch of a step, or `End` if the shard ends before it.
+        """Return the batch of a step, or `ShardEnd` if the shard ends before it.
 
         Leaves the process's random states unchanged. Raises SampleError when the dataset raises,
         and DataError for samples that cannot be collated to a batch.
         """
         index = self._plan.first + step
-        with seeding.states_kept():
+        with seeding.preserve_random_states():
             self._advance(index)
             found = self._advance(index + 1)
             if not found:
@@ -59,7 +59,7 @@ class ShardReader:
 
     def find(self, step: int) -> None:
         """Advance until the batch of `step` is the next one, as `read` would."""
-        with seeding.states_kept():
+        with seeding.preserve_random_states():
             self._advance(self._plan.first + step)
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class ShardReader:
         iterator, self._iterator = self._iterator, None
         if (close := getattr(iterator, "close", None)) is not None:
             try:
-                with seeding.states_kept(), self._as_current():
+                with seeding.preserve_random_states(), self._as_current():
                     close()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's `finally`
                 emit("iterator_not_closed", dataset=self._plan.spec.dataset, why=repr(error))
@@ -155,7 +155,7 @@ class ShardReader:
         plan = self._plan
         position = (plan.number << 32) + plan.first + step
         batch = samples.make_batch(found, plan.spec, plan.epoch, position, lambda: plan.named(step))
-        return structure.take_apart(batch)
+        return structure.disassemble(batch)
 
     def _check_sharding(self, first: ShardBatch) -> None:
         """Raise when the dataset gives the same samples in another shard."""
@@ -169,12 +169,12 @@ class ShardReader:
             reader.close()
         if are_alike:
             raise DataError(
-                f"{spec.dataset} is read in shards={spec.shards}, and does not ask in which: its "
-                f"shards {shard} and {other} begin alike, so that each sample would come "
-                f"{spec.shards} times; let its __iter__ give the samples of one shard, as torch's "
-                "get_worker_info() or launcher.data.shard() tell which, or give the loader shards=1"
+                f"{spec.dataset} is read in shards={spec.shards}, but gives the same samples in "
+                f"shards {shard} and {other}, so each sample would occur {spec.shards} times; let "
+                "its __iter__ yield the samples of one shard, by torch's get_worker_info() or "
+                "launcher.data.shard(), or give the loader shards=1"
             )
-        emit("shard_not_asked_for", dataset=spec.dataset, shard=shard, shards=spec.shards)
+        emit("shard_not_queried", dataset=spec.dataset, shard=shard, shards=spec.shards)
 
 
 class LocalShardReader:

@@ -1,10 +1,9 @@
 """Shards of an iterable dataset: which rank reads which, and in which steps. Pure.
 
 A stream of an iterable dataset has as many *shards* as its loader is given, whatever the cluster
-looks like. They are dealt to the ranks round-robin. A rank takes one batch of each of its shards in
-turn, and passes over those that have ended; reading all its shards once is a *pass* (`laps`). A
-shard reader reads one shard in one pass: its batches come in order, and only it can find out where
-the shard ends.
+looks like. They are assigned to the ranks round-robin. A rank takes one batch of each of its shards
+in turn, and skips those that have ended; reading all its shards once is a *pass* (`shard_passes`).
+A shard reader reads one shard in one pass, in order, and only it can detect the shard's end.
 """
 
 from __future__ import annotations
@@ -76,19 +75,19 @@ class ShardPlan:
         if count < self.world:
             yield (
                 f"{name} is read in shards={count} by {self.world} ranks: give the loader shards= "
-                f"of at least {self.world}, best a multiple of it with one for each data worker"
+                f"of at least {self.world}, best a multiple of it, and one for each data worker"
             )
         if self.world > 1 and self.steps is None:
             yield (
-                f"{name} is iterable and does not say how long it is, and {self.world} ranks must "
-                "take the same number of steps: give the loader steps=, the batches of each rank "
-                "in an epoch, or the dataset a __len__, its number of samples"
+                f"{name} is iterable and has no __len__, and {self.world} ranks must take the same "
+                "number of steps: give the loader steps=, the batches of each rank in an epoch, or "
+                "the dataset a __len__, its number of samples"
             )
         if self.steps is not None and self.spec.uneven == "drop":
             yield (
-                f"uneven='drop' cannot be had for {name}: it is iterable, so nobody knows before "
-                "its end how many steps all ranks can take; give the loader steps= that fit, with "
-                "uneven='pad' or 'error'"
+                f"uneven='drop' is not possible for {name}: it is iterable, so the number of steps "
+                "that all ranks can take is unknown until it ends; give the loader steps= that "
+                "fit, with uneven='pad' or 'error'"
             )
 
     @property
@@ -154,7 +153,7 @@ def plan_shards(
     """
     if resume_point.position or resume_point.length is not None:
         raise DataError(
-            f"{spec.dataset} is iterable, and the state is of a dataset with samples by index"
+            f"{spec.dataset} is iterable, and the state was saved with a map-style dataset"
         )
     return ShardPlan(
         spec=spec,
@@ -176,11 +175,11 @@ def _inapplicable(spec: StreamSpec) -> Iterator[str]:
     }
     if names := [name for name, is_given in given.items() if is_given]:
         yield (
-            f"{', '.join(names)}: {spec.dataset} is iterable, so its order is that of its own "
-            "__iter__, where random, numpy.random and torch are seeded for each epoch and shard"
+            f"{', '.join(names)}: {spec.dataset} is iterable, so its own __iter__ determines the "
+            "order; random, numpy.random and torch are seeded there for each epoch and shard"
         )
     if spec.on_error == "skip":
         yield (
-            f"on_error='skip': {spec.dataset} is iterable, and an iterator that has raised is "
-            "finished; catch what its samples raise in its __iter__, and go on there"
+            f"on_error='skip': {spec.dataset} is iterable, and an iterator that has raised cannot "
+            "continue; catch the errors of samples in its __iter__ instead"
         )

@@ -106,7 +106,7 @@ def _wrong_functions(spec: StreamSpec) -> Iterator[str]:
 def _wrong_function(function: Any, what: str, home: str) -> str | None:
     """Return the problem with a function reference, if any.
 
-    Functions are named and stand in the dataset's module, because data hosts import nothing else.
+    Functions are named and are in the dataset's module, because data hosts import nothing else.
     """
     if not isinstance(function, str):
         name = getattr(function, "__name__", "function")
@@ -137,10 +137,7 @@ def _contradictions(spec: StreamSpec) -> Iterator[str]:
             "drop_last": spec.drop_last,
         }
         if both := [name for name, is_given in given.items() if is_given]:
-            yield (
-                f"batch_sampler excludes {', '.join(both)}: it makes whole batches in an order of "
-                "its own"
-            )
+            yield (f"batch_sampler excludes {', '.join(both)}: it returns whole batches, in order")
     elif spec.sampler is not None and spec.shuffle:
         yield "sampler excludes shuffle: let the sampler shuffle; it is given the epoch and seed"
     if spec.batch_size is None:
@@ -148,6 +145,6 @@ def _contradictions(spec: StreamSpec) -> Iterator[str]:
             yield "batch_size=None excludes drop_last: samples one by one have no incomplete batch"
         if spec.on_error == "skip":
             yield (
-                "batch_size=None excludes on_error='skip': there is no batch to leave a sample out "
-                "of, and every rank needs its steps; choose a batch_size"
+                "batch_size=None excludes on_error='skip': a skipped sample would be a missing "
+                "step, and all ranks need the same steps; choose a batch_size"
             )

@@ -63,7 +63,7 @@ class BatchBuffer:
         self._reporter = reporter
         self._prefetch_bytes = prefetch_bytes
         self._lock = threading.Lock()
-        # Used to refuse a batch that this host could never hold before it is received.
+        # Used to refuse a batch that exceeds this host's memory before it is received.
         self._memory = memory_bytes()
         self._pool = SlabPool(prefetch_bytes, self._retire)
         self._counters = ReceiverCounters(prefetch_bytes)
@@ -94,9 +94,9 @@ class BatchBuffer:
                 self._poll_peer(run.rank)
         try:
             return self._pool.take(header.total_bytes)
-        except OSError as error:  # otherwise the rank would wait for ever
+        except OSError as error:  # otherwise the rank would wait forever
             advice = (
-                " (let go of batches, or raise the limit of open files: ulimit -n)"
+                " (release batches, or raise the limit of open files: ulimit -n)"
                 if error.errno == errno.EMFILE
                 else ""
             )
@@ -190,7 +190,9 @@ class BatchBuffer:
         if size <= self._memory or not self.wants(header):
             return True
         gigabytes, memory = size / 1e9, self._memory / 1e9
-        self.refuse(header, f"it has {gigabytes:.1f} GB, and this host {memory:.1f} GB in all")
+        self.refuse(
+            header, f"it has {gigabytes:.1f} GB, and this host has {memory:.1f} GB of memory"
+        )
         return False
 
     def refuse(self, header: wire.Header, why: str) -> None:

@@ -10,7 +10,7 @@ from launcher.data.control import messages as m
 
 #: A change of pace by this factor is reported at once. Paces below _FASTEST seconds per batch count
 #: as equal: such workers are leased the maximum anyway.
-_NEWS = 2.0
+_CHANGE_FACTOR = 2.0
 _FASTEST = 0.0015
 #: Weight of the latest batch in the moving average of the pace.
 _WEIGHT = 0.2
@@ -24,10 +24,10 @@ class LeaseState:
         self._lock = threading.Lock()
         self._runs: dict[str, None] = {}
         self._held: dict[tuple[str, int], None] = {}
-        self._begun: set[tuple[str, int]] = set()
+        self._started: set[tuple[str, int]] = set()
         self._done: list[tuple[str, int]] = []
         self._seconds: dict[str, float] = {}  # by kind of concurrent work
-        self._told = 0.0
+        self._reported_pace = 0.0
 
     def define(self, run: str) -> None:
         """Record that this worker has the definition of an epoch read."""
@@ -47,25 +47,25 @@ class LeaseState:
     def revoke(self, run: str, steps: Iterable[int]) -> None:
         """Remove revoked steps, except those already started."""
         with self._lock:
-            for lease in {(run, step) for step in steps} - self._begun:
+            for lease in {(run, step) for step in steps} - self._started:
                 self._held.pop(lease, None)
 
-    def begin(self, run: str, step: int) -> bool:
+    def start(self, run: str, step: int) -> bool:
         """Mark a step as started; return False if it was revoked or is finished."""
         with self._lock:
             if (run, step) not in self._held:
                 return False
-            self._begun.add((run, step))
+            self._started.add((run, step))
             return True
 
     def finish(self, run: str, step: int) -> None:
         """Mark a step as finished: it was sent, or is no longer wanted."""
         with self._lock:
             self._held.pop((run, step), None)
-            self._begun.discard((run, step))
+            self._started.discard((run, step))
             self._done.append((run, step))
 
-    def took(self, kind: str, seconds: float) -> None:
+    def record_seconds(self, kind: str, seconds: float) -> None:
         """Record the seconds one batch took in one kind of work.
 
         The kinds are preparing and sending, which run concurrently.
@@ -82,21 +82,21 @@ class LeaseState:
     @property
     def has_changes(self) -> bool:
         """True if the pace has changed so much that the dispatcher should be notified at once."""
-        if not self._told:
+        if not self._reported_pace:
             return self.pace > 0
-        told, pace = (max(_FASTEST, seconds) for seconds in (self._told, self.pace))
-        return not told / _NEWS <= pace <= told * _NEWS
+        reported, pace = (max(_FASTEST, seconds) for seconds in (self._reported_pace, self.pace))
+        return not reported / _CHANGE_FACTOR <= pace <= reported * _CHANGE_FACTOR
 
     def registration(self) -> list[m.Message]:
         """Return the registration messages for a new connection to the dispatcher."""
         with self._lock:
             self._done.clear()
-            self._told = self.pace
+            self._reported_pace = self.pace
             return [
                 m.RegisterWorker(
                     worker=self._worker,
                     pid=self._pid,
-                    seconds=self._told,
+                    seconds=self._reported_pace,
                     holds=_by_run(self._held),
                     runs=list(self._runs),
                 )
@@ -106,18 +106,18 @@ class LeaseState:
         """Return the next heartbeat."""
         with self._lock:
             done, self._done = self._done, []
-            self._told = self.pace
-            return m.Heartbeat(seconds=self._told, done=_by_run(done))
+            self._reported_pace = self.pace
+            return m.Heartbeat(seconds=self._reported_pace, done=_by_run(done))
 
     def leave(self) -> m.Leaving:
         """Return the notice that this worker finishes only the steps it has started."""
         with self._lock:
-            return m.Leaving(keeps=_by_run(self._begun))
+            return m.Leaving(keeps=_by_run(self._started))
 
     def wait_until_sent(self, patience: float) -> None:
         """Wait at most `patience` seconds until all started steps are finished."""
         deadline = time.monotonic() + patience
-        while self._begun and time.monotonic() < deadline:
+        while self._started and time.monotonic() < deadline:
             time.sleep(0.01)
 
 

@@ -57,5 +57,5 @@ def _request_slab(header: Header, client: ReceiverClient) -> int | None:
     """Return the slab for a batch, or None if the batch is no longer wanted."""
     client.send(m.NeedSlab(run=header.run, step=header.step, size=header.payload_bytes))
     while not isinstance(answer := client.receive(), m.SlabLent):
-        pass  # a Forget message, handled by the borrower
+        pass  # a Forget message, handled by the client
     return answer.slab

@@ -16,7 +16,7 @@ from launcher.data.batches.wire import WireFrame
 from launcher.runtime import jsonl_socket
 
 #: Maximum number of flows over which one worker stripes a batch.
-MOST_FLOWS = 4
+MAX_FLOWS = 4
 #: Flows that a host's workers together need to one receiver to fill 50 Gbit/s and more.
 FLOWS_PER_HOST = 16
 #: Minimum number of bytes that justify a flow of their own.
@@ -36,10 +36,10 @@ class StripedSender:
     def __init__(self, address: tuple[str, int], token: str, *, workers: int) -> None:
         self._address = address
         self._token = token
-        self._most = max(1, min(MOST_FLOWS, FLOWS_PER_HOST // workers))
+        self._most = max(1, min(MAX_FLOWS, FLOWS_PER_HOST // workers))
         self._connections: list[socket.socket] = []
         self._is_near = False
-        self._senders = ThreadPoolExecutor(MOST_FLOWS)
+        self._senders = ThreadPoolExecutor(MAX_FLOWS)
         self._attempts = itertools.count()
 
     def send(self, frame: WireFrame) -> None:

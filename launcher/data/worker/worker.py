@@ -41,7 +41,7 @@ _HEARTBEAT_SECONDS = 1.0
 _EARLY_HEARTBEAT_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
 #: Niceness of a worker beside a trainer, so that it uses only spare CPU time (sched(7)).
-_BESIDE_TRAINER = 10
+_NICENESS = 10
 #: Seconds to send the started batches before a worker that was asked to leave exits.
 _LEAVING_SECONDS = 30.0
 
@@ -133,11 +133,11 @@ class DataWorker:
             self._leases.finish(run, step)
             return
         plan, _ = definition
-        if not self._leases.begin(run, step):
+        if not self._leases.start(run, step):
             return
         try:
             self._check_served(plan.spec.dataset)
-            prepare = self._maker(run, plan, step)
+            prepare = self._batch_function(run, plan, step)
             self._counters.begin()
             tree, arrays = prepare()
             frame = wire.WireFrame.pack(
@@ -147,12 +147,14 @@ class DataWorker:
             self._leases.finish(run, step)
             self._report(run, step, error)
             return
-        self._leases.took("prepare", self._counters.prepared())
+        self._leases.record_seconds("prepare", self._counters.prepared())
         self._outbox_has_room.acquire()
         self._outbox.put(frame)
         self._counters.handed_over()
 
-    def _maker(self, run: str, plan: BatchPlan | ShardReaderPlan, step: int) -> Callable[[], Parts]:
+    def _batch_function(
+        self, run: str, plan: BatchPlan | ShardReaderPlan, step: int
+    ) -> Callable[[], Parts]:
         """Return the function that makes the batch.
 
         One-time work, which should not count towards the pace, is done here.
@@ -162,7 +164,7 @@ class DataWorker:
             reader.find(step)
             return lambda: shard_passes.pack(reader.read(step))
         dataset = self._datasets[plan.spec.dataset]
-        return lambda: structure.take_apart(samples.load_batch(dataset, plan, step))
+        return lambda: structure.disassemble(samples.load_batch(dataset, plan, step))
 
     def _report(self, run: str, step: int, error: DataError) -> None:
         message, _, rest = str(error).partition("\n")
@@ -215,7 +217,7 @@ class DataWorker:
                 if (definition := self._runs.get(batch.run)) is None:
                     break
                 if self._deliver(frame, definition[1]):
-                    self._leases.took("send", time.perf_counter() - started)
+                    self._leases.record_seconds("send", time.perf_counter() - started)
                     break
             self._counters.sent(batch.payload_bytes)
             self._leases.finish(batch.run, batch.step)
@@ -261,10 +263,10 @@ class DataWorker:
 
 
 def _lower_priority() -> None:
-    os.nice(_BESIDE_TRAINER)
+    os.nice(_NICENESS)
     # Where the kernel groups processes by session, only the group's niceness counts.
     with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(_BESIDE_TRAINER))
+        Path("/proc/self/autogroup").write_text(str(_NICENESS))
 
 
 def main() -> int:
