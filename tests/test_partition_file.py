@@ -69,10 +69,12 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ParallelError, match=r"cuts\.json cannot be read: No such file"):
         Partition.read(tmp_path / "cuts.json")
     (tmp_path / "cuts.json").write_bytes(b"\xff")
-    with pytest.raises(ParallelError, match=r"cuts\.json is no text: .* byte 0xff"):
+    with pytest.raises(ParallelError, match=r"cuts\.json is not a text file: .* byte 0xff"):
         Partition.read(tmp_path / "cuts.json")
     (tmp_path / "cuts.json").write_text("[]")
-    with pytest.raises(ParallelError, match=r"cuts\.json: this is no file of `launcher partition`"):
+    with pytest.raises(
+        ParallelError, match=r"cuts\.json: this is not a file of `launcher partition`"
+    ):
         Partition.read(tmp_path / "cuts.json")
 
 

@@ -111,8 +111,8 @@ def is_running(pid):
         (["task:make", "--partitions", 2], "Missing option '--microbatches'"),
         (["task:make", *ASKED, "--optimize", "sped"], "'sped'"),
         (["task:make", *ASKED, "--set", "width"], "'width' is not NAME=VALUE"),
-        (["task:make", *ASKED, "--set", "width=["], "has no YAML as its value"),
-        (["task:make", *ASKED, "--out", "absent/p.json"], "absent is no folder to write to"),
+        (["task:make", *ASKED, "--set", "width=["], "is not YAML"),
+        (["task:make", *ASKED, "--out", "absent/p.json"], "absent is not a writable folder"),
         (["tusk:make", *ASKED], 'there is no module "tusk"'),
         (["task:make", *ASKED, "--memory-cap", "40GB!"], "where: memory_cap"),
         (["show"], "Missing argument 'FILE'"),
@@ -167,7 +167,7 @@ def test_the_stages_are_shown_with_what_would_change(terminal, file):
 def test_a_search_says_how_far_it_may_be_from_the_best(terminal, file):
     made_up(gap=0.012, virtual_stages=2, memory_cap=2**30, recomputed=("blocks",)).write(file)
     said = terminal("partition", "show", file).stdout
-    assert "at most 1.2 % above the best there can be" in said
+    assert "at most 1.2 % above the optimum" in said
     assert "of 1.00 GiB" in said  # and two stages of a rank together
     assert f"{300 + 280} MiB on the largest rank" in said
     assert "blocks recomputed" in said

@@ -39,18 +39,18 @@ def test_bandwidths(text):
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "40G", "40gib", "4 0", "nan", "1GiB/s"])
 def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="no number of bytes"):
+    with pytest.raises(ValueError, match="not a number of bytes"):
         parse_bytes(text)
 
 
 @pytest.mark.parametrize("text", ["0", "0GiB/s", "20us", "1GiB/m"])
 def test_what_is_no_bandwidth(text):
-    with pytest.raises(ValueError, match="no bandwidth"):
+    with pytest.raises(ValueError, match="not a bandwidth"):
         parse_bandwidth(text)
 
 
 def test_what_is_no_time():
-    with pytest.raises(ValueError, match="'20GiB' is no length of time"):
+    with pytest.raises(ValueError, match="'20GiB' is not a length of time"):
         parse_seconds("20GiB")
 
 

@@ -70,7 +70,7 @@ def test_nothing_of_the_job_is_changed(extra: dict[str, Any], place: str) -> Non
         request(extra, enable_network_isolation=True)
     (problem,) = raised.value.problems
     assert problem.what.startswith(f"{place} is set to ")
-    assert "says it otherwise" in problem.what
+    assert "sets another value" in problem.what
     assert problem.where == f"extra_request.{place}"
     assert "secret" not in problem.what
 

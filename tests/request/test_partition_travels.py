@@ -131,10 +131,10 @@ def test_a_job_without_a_file_sends_none(source: Folder) -> None:
     ("damage", "what"),
     [
         ({"version": 99}, "it is of version 99, and this Launcher reads version 1: make it again"),
-        ({"partitions": "2"}, "this is no file of `launcher partition`: partitions is '2'"),
-        ({"colour": "red"}, "this is no file of `launcher partition`: .*'colour'"),
+        ({"partitions": "2"}, "this is not a file of `launcher partition`: partitions is '2'"),
+        ({"colour": "red"}, "this is not a file of `launcher partition`: .*'colour'"),
         ({"starts": ["1", "2"]}, "^error: cuts.json: 2 starts for 2 stages"),
-        ({"schedule": "1f1b"}, '^error: cuts.json: "1f1b" is no known schedule'),
+        ({"schedule": "1f1b"}, '^error: cuts.json: "1f1b" is not a known schedule'),
         ({"microbatches": 0}, "^error: cuts.json: microbatches is 0"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -118,7 +118,7 @@ def test_the_source_of_isolated_groups_is_routed_as_the_other_channels() -> None
 
 
 def test_without_a_region_nothing_is_sent() -> None:
-    with pytest.raises(SpecError, match="must know the region"):
+    with pytest.raises(SpecError, match="needs the region"):
         build_request(spec_of(ROWS[0]), replace(PLACEMENT, region=""))
 
 
@@ -153,11 +153,11 @@ def test_the_dictionary_survives_yaml() -> None:
             "smdistributed does not name one library",
         ),
         ({"smdistributed": {"datapar": {"enabled": True}}}, 'smdistributed has no "datapar"'),
-        ({**SMDDP, "mpi": {"enabled": True}}, '"mpi" stands beside "smdistributed"'),
+        ({**SMDDP, "mpi": {"enabled": True}}, '"mpi" is given together with "smdistributed"'),
         ({**SMDDP, "horovod": {"enabled": True}}, '"horovod" is not a distribution'),
         (
             {"parameter_server": {"enabled": True}, "pytorchxla": {"enabled": True}},
-            '"pytorchxla" stands beside "parameter_server"',
+            '"pytorchxla" is given together with "parameter_server"',
         ),
         ({"parameter_server": {"enabled": False}}, '"parameter_server" is not enabled'),
         (

@@ -173,7 +173,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "precision": (
         {"distribution": DataParallel(precision="bf16")},
         {"distribution": DataParallel(precision="bfloat16")},
-        '"bfloat16" is no known precision',
+        '"bfloat16" is not a known precision',
     ),
     "modules that are computed again": (
         {"distribution": DataParallel(recomputed=("a", "b"))},
@@ -183,7 +183,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "compression of gradients": (
         {"distribution": DataParallel(compression="power_sgd")},
         {"distribution": DataParallel(compression="powersgd")},
-        '"powersgd" is no known compression',
+        '"powersgd" is not a known compression',
     ),
     "compression of shards": (
         {"distribution": DataParallel(sharded=True)},
@@ -210,22 +210,22 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "microbatches of interleaved stages": (
         cut(hosts=4, partitions=4, microbatches=4),
         cut(hosts=4, partitions=4, microbatches=3),
-        "microbatches is 3, and 4 partitions take turns with as many",
+        "microbatches is 3, fewer than the 4 partitions",
     ),
     "microbatches of virtual stages": (
         cut(hosts=4, partitions=4, virtual_stages=2, microbatches=10),
         cut(hosts=4, partitions=4, virtual_stages=2, microbatches=11),
-        "microbatches is 11, which 2 rounds of 4 stages cannot share",
+        "microbatches is 11, which cannot be divided into 2 equal rounds",
     ),
     "microbatches of virtual stages, few": (
         cut(hosts=4, partitions=4, virtual_stages=2, microbatches=4),
         cut(hosts=4, partitions=4, virtual_stages=2, microbatches=3),
-        "microbatches is 3, and 4 partitions take turns with as many",
+        "microbatches is 3, fewer than the 4 partitions",
     ),
     "microbatches of one round": (
         cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=7),
         cut(hosts=4, partitions=4, virtual_stages=2, schedule="zero_bubble", microbatches=9),
-        "microbatches is 9, which 2 rounds of 4 stages cannot share",
+        "microbatches is 9, which cannot be divided into 2 equal rounds",
     ),
     "schedule of virtual stages": (
         cut(schedule="zero_bubble", virtual_stages=2),
@@ -235,7 +235,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "zero bubble": (
         cut(hosts=4, partitions=4, schedule="zero_bubble", microbatches=8),
         cut(hosts=4, partitions=4, schedule="zero_bubble", microbatches=9),
-        "microbatches is 9, which 2 rounds of 4 stages cannot share",
+        "microbatches is 9, which cannot be divided into 2 equal rounds",
     ),
     "ranks of a cut model": (
         cut(hosts=3, partitions=6, processes_per_host=2, microbatches=6),
@@ -332,7 +332,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "objective": (
         cut(auto_partition=True, optimize="memory"),
         cut(auto_partition=True, optimize="space"),
-        '"space" is no known optimize',
+        '"space" is not a known optimize',
     ),
     "memory_cap": (
         cut(auto_partition=True, memory_cap=1),
@@ -421,7 +421,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "spot instances that lose all": (
         spot(checkpoint_s3_uri=None, allow_restart_from_scratch=True),
         spot(checkpoint_s3_uri=None),
-        "an interruption starts the job from nothing",
+        "an interruption loses all work",
     ),
     "least keep-alive": (
         {"keep_alive_period_in_seconds": 0},
@@ -527,7 +527,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "framework": (
         {"framework": "tensorflow", "framework_version": "2.12"},
         {"framework": "keras", "framework_version": "2.12"},
-        '"keras" is no known framework',
+        '"keras" is not a known framework',
     ),
     "framework_version": (
         {"framework": "pytorch", "framework_version": "2.2"},
@@ -544,7 +544,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"framework": "pytorch", "py_version": "310"},
         '"310" cannot be a py_version',
     ),
-    "registry": (registry(), registry("vpc"), "is no known training_repository_access_mode"),
+    "registry": (registry(), registry("vpc"), "is not a known training_repository_access_mode"),
     "registry in a VPC": (
         registry(),
         {**registry(), **network(0, 0)},
@@ -629,12 +629,12 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "kind of a file system": (
         mounted(file_system_type="EFS"),
         mounted(file_system_type="efs"),
-        '"efs" is no known file_system_type',
+        '"efs" is not a known file_system_type',
     ),
     "mode of a file system": (
         mounted(file_system_access_mode="rw"),
         mounted(file_system_access_mode="wr"),
-        '"wr" is no known file_system_access_mode',
+        '"wr" is not a known file_system_access_mode',
     ),
     "folder of a file system": (
         mounted(directory_path="/" + "x" * 4095),
@@ -901,7 +901,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"entry_point": "../train.sh"},
         "is not a Python file",
     ),
-    "input mode": ({"input_mode": "Pipe"}, {"input_mode": "pipe"}, "is no known input_mode"),
+    "input mode": ({"input_mode": "Pipe"}, {"input_mode": "pipe"}, "is not a known input_mode"),
     "output": ({"output_path": S3}, {"output_path": "s3://b"}, '"s3://b" is not the URI of data'),
     "code": (
         {"code_location": "file:///x"},
@@ -918,7 +918,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"inputs": {"aZ9._-" + "a" * 59: S3}},
         "cannot be the name of a channel",
     ),
-    "channel of the code": ({"inputs": {"Code": S3}}, {"inputs": {"code": S3}}, "is taken"),
+    "channel of the code": (
+        {"inputs": {"Code": S3}},
+        {"inputs": {"code": S3}},
+        "is reserved for the code",
+    ),
     "URI's length": (
         channel(s3_data=S3 + "x" * (1024 - len(S3))),
         channel(s3_data=S3 + "x" * (1025 - len(S3))),
@@ -932,7 +936,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "distribution of a channel": (
         channel(distribution="ShardedByS3Key"),
         channel(distribution="Sharded"),
-        '"Sharded" is no known distribution',
+        '"Sharded" is not a known distribution',
     ),
     "compression": (channel(compression="None"), channel(compression="Zip"), "compression"),
     "record_wrapping": (
@@ -993,7 +997,7 @@ def test_a_limit_from_both_sides(name: str) -> None:
 
 def test_spot_instances_are_kept_at_ones_own_risk() -> None:
     spec = ONE_HOST.replace(**spot(), keep_alive_period_in_seconds=600)
-    assert findings(spec) == [("spot instances are not known to be kept in a warm pool", True)]
+    assert findings(spec) == [("AWS is not documented to keep spot instances in a warm pool", True)]
 
 
 @pytest.mark.parametrize(

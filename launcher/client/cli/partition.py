@@ -45,7 +45,7 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
     `launcher partition show FILE` prints the contents of such a file.
     """
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise PlatformError(f"{path} cannot be written: {path.parent} is no folder to write to")
+        raise PlatformError(f"{path} cannot be written: {path.parent} is not a writable folder")
     with sigterm_as_ctrl_c():
         found = find(task, **asked)
     shown = str(found)  # an inconsistent partition raises here, before it is stored
@@ -54,7 +54,7 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
         print_json({"file": str(path), **described(found)})
     else:
         click.echo(shown)
-        print_message(f"\n{path} has it. A job.yaml beside it takes it with:\n")
+        print_message(f"\nThe partition is in {path}. To use it, write in a job.yaml in the same folder:\n")
         print_message(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
     return 0
 

@@ -29,7 +29,7 @@ def _value(text: str) -> tuple[str, object]:
     try:
         return name, read_value(value)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} has no YAML as its value: {error}") from error
+        raise click.BadParameter(f"the value in {text!r} is not YAML: {error}") from error
 
 
 _COUNT = click.IntRange(min=1)

@@ -90,8 +90,8 @@ def _follow(process: subprocess.Popen[str]) -> str:
 def _fault(code: int, refusal: str) -> ParallelError:
     if code == -signal.SIGKILL:
         return ParallelError(
-            "the process that profiles the model was killed (SIGKILL), as where memory is short: "
-            'the profile "estimated" takes none for weights and activations'
+            "the process that profiles the model was killed (SIGKILL), probably because memory ran "
+            'out: use the profile "estimated", which allocates no weights and no activations'
         )
     return ParallelError(
         refusal or f"the process that profiles the model ended with exit code {code}; see above"

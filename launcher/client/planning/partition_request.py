@@ -62,7 +62,7 @@ class PartitionRequest:
             )
         if self.profile not in PROFILES:
             fix = choice_fix(self.profile, PROFILES)
-            yield Problem(what=f'"{self.profile}" is no profile', where="profile", fix=fix)
+            yield Problem(what=f'"{self.profile}" is not a profile', where="profile", fix=fix)
 
     def _job(self) -> JobSpec:
         return JobSpec(

@@ -26,7 +26,7 @@ def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
     """Merge the job's `extra_request` into the request; raise SpecError with all contradictions."""
     problems = [
         Problem(
-            what=f"{dotted(path)} is set to {shown(extra)}, but the job says it otherwise",
+            what=f"{dotted(path)} is set to {shown(extra)}, but the job sets another value",
             where=spec.where(("extra_request", *path)),
             fix="extra_request only adds: remove it there, or change the job's own field",
         )

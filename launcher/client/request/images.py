@@ -37,7 +37,7 @@ def image_of(spec: JobSpec, region: str) -> str | None:
         return None
     if spec.framework is None:
         raise _refused(
-            f'framework_version is "{spec.framework_version}", and the framework is not said',
+            f'framework_version is "{spec.framework_version}", but framework is not set',
             "write framework: pytorch, or framework: tensorflow",
             where="framework_version",
         )

@@ -109,7 +109,7 @@ def _dependency_problem(dependency: Path, taken: Collection[str]) -> Problem | N
     """Check that a dependency exists, and that no other file in the bundle has its name."""
     if dependency.name in taken:
         what = f'"{dependency.name}" is in the code already'
-        fix = "rename one of them: dependencies travel under their last names"
+        fix = "rename one of them: dependencies are sent under their base names"
     elif not dependency.exists():
         what, fix = "there is no such file or folder", "check the path"
     else:

@@ -44,7 +44,7 @@ def build_hyperparameters(
 
 
 _NO_REGION = Problem(
-    what="AWS's toolkit must know the region, and the image's name does not tell it",
+    what="AWS's toolkit needs the region, which the image's name does not contain",
     where="image_uri",
     fix="name an image of ECR: ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME:TAG",
 )

@@ -199,7 +199,7 @@ class _Tree:
             return self.reading.reject(path, "the value contains itself", "remove the alias")
         around = (*around, node)
         if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
-            return self.reading.reject(path, f"{node.tag} is no plain value", "remove the tag")
+            return self.reading.reject(path, f"{node.tag} is not a plain value", "remove the tag")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, around)
         if isinstance(node, yaml.SequenceNode):

@@ -30,7 +30,7 @@ def range_problems(
 def word_problems(path: FieldPath, word: str | None, known: Iterable[str]) -> Iterator[Problem]:
     """Find a word that is not one of the known ones; None is allowed."""
     if word is not None and word not in known:
-        what = f'"{word}" is no known {path[-1]}'
+        what = f'"{word}" is not a known {path[-1]}'
         yield Problem(path=path, what=what, fix=choice_fix(word, known))
 
 

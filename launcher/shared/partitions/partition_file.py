@@ -150,7 +150,7 @@ class Partition:
         except OSError as error:
             raise ParallelError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ParallelError(f"{path} is no text: {error}") from error
+            raise ParallelError(f"{path} is not a text file: {error}") from error
         except ParallelError as error:
             raise ParallelError(f"{path}: {error}") from error
 
@@ -171,7 +171,7 @@ class Partition:
             return partition
         except _NO_FILE as error:
             raise ParallelError(
-                f"this is no file of `launcher partition`: {error}; make it again"
+                f"this is not a file of `launcher partition`: {error}; make it again"
             ) from error
 
 
@@ -203,7 +203,7 @@ def _strays(partition: Partition) -> Iterator[str]:
     left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
     for start in partition.starts:
         if start not in left:  # advances the iterator past it
-            yield f"no stage can start at {start!r}, or not behind those before it"
+            yield f"no stage can start at {start!r}, or not after the starts before it"
             return
 
 

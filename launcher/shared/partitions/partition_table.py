@@ -92,11 +92,11 @@ def largest(partition: Partition) -> int:
 def _proof(partition: Partition) -> str:
     if partition.gap:
         worse = f"{partition.gap * 100:.1f} %"
-        return f"the best that a search has found, at most {worse} above the best there can be"
+        return f"the best cuts that a search found, at most {worse} above the optimum"
     cap = "" if partition.memory_cap is None else " within the memory allowed"
     if partition.objective == "speed":
         return f"proven: no other cuts have a shorter step{cap}"
-    return "proven: with no other cuts does the largest rank need less memory"
+    return "proven: no other cuts need less memory on the largest rank"
 
 
 def _model(partition: Partition) -> Iterator[str]:

@@ -14,7 +14,7 @@ def parse_bytes(text: str) -> int:
     """Parse "40GiB", or a bare number. Raises ValueError."""
     found = _scaled(text, _BYTES)
     if found is None:
-        raise ValueError(f"{text!r} is no number of bytes")
+        raise ValueError(f"{text!r} is not a number of bytes")
     return round(found)
 
 
@@ -22,7 +22,7 @@ def parse_bandwidth(text: str) -> float:
     """Parse "12GiB/s" into bytes per second. Raises ValueError."""
     found = _scaled(text.removesuffix("/s"), _BYTES)
     if not found:
-        raise ValueError(f"{text!r} is no bandwidth")
+        raise ValueError(f"{text!r} is not a bandwidth")
     return found
 
 
@@ -30,7 +30,7 @@ def parse_seconds(text: str) -> float:
     """Parse "20us", or a bare number. Raises ValueError."""
     found = _scaled(text, _SECONDS)
     if found is None:
-        raise ValueError(f"{text!r} is no length of time")
+        raise ValueError(f"{text!r} is not a length of time")
     return found
 
 

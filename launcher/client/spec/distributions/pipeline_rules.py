@@ -65,11 +65,11 @@ def _schedule_problems(model: ParallelPart, path: FieldPath) -> Iterator[Problem
     rounds = count // partitions
     has_rounds = model.virtual_stages > 1 or model.schedule == "zero_bubble"
     if model.schedule != "simple" and rounds == 0:
-        what = f"microbatches is {count}, and {partitions} partitions take turns with as many"
+        what = f"microbatches is {count}, fewer than the {partitions} partitions"
         fix = f"use {partitions} or more, or schedule: simple"
         yield Problem(path=microbatches, about=(schedule,), what=what, fix=fix)
     if model.schedule != "simple" and has_rounds and rounds and count % rounds:
-        what = f"microbatches is {count}, which {rounds} rounds of {partitions} stages cannot share"
+        what = f"microbatches is {count}, which cannot be divided into {rounds} equal rounds"
         fix = f"use {rounds * partitions} or {(rounds + 1) * partitions}"
         yield Problem(path=microbatches, about=(schedule,), what=what, fix=fix)
 

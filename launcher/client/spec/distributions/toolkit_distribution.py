@@ -109,12 +109,14 @@ def _choice_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(path=(*_PATH, name), what=what, fix=choice_fix(name, known))
     chosen = [name for name in TOOLKIT_STRATEGIES if name in strategies]
     for name in chosen[1:]:
-        what = f'"{name}" stands beside "{chosen[0]}"'
+        what = f'"{name}" is given together with "{chosen[0]}"'
         yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
     if _library(strategies) != "modelparallel":
         for name in _STARTERS:
             if name in strategies and chosen:
-                what = f'"{name}" stands beside "{chosen[0]}", which starts its own processes'
+                what = (
+                    f'"{name}" is given together with "{chosen[0]}", which starts its own processes'
+                )
                 yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
 
 
@@ -181,7 +183,7 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[Pr
     if not unclear and len(trainers) != 1:
         yield Problem(
             path=("instance_groups",),
-            what=f"AWS's toolkit starts a distribution on one group, and {len(trainers)} train",
+            what=f"AWS's toolkit starts a distribution on one group, but {len(trainers)} train",
             fix='write "role: train" in one group, and "role: data" in the others',
         )
 
@@ -196,14 +198,13 @@ def _without_groups(strategies: Mapping[str, Any]) -> str | None:
 def _problems_beside(spec: JobSpec) -> Iterator[Problem]:
     """Find uses of features that need Launcher to start the hosts."""
     if spec.data_service is not None:
-        what = "a data service beside one of AWS's libraries: nothing of Launcher runs there"
+        what = "a data service cannot serve AWS's libraries: Launcher does not start in their jobs"
         fix = "remove it, or use data_parallel or mpi"
         yield Problem(path=("data_service",), about=(_PATH,), what=what, fix=fix)
     for path, group in groups_with_paths(spec):
         if group.command:
-            what = (
-                f'group "{group.instance_group_name}" has a command beside one of AWS\'s libraries'
-            )
+            name = group.instance_group_name
+            what = f'group "{name}" has a command, which AWS\'s toolkit does not run'
             fix = "remove it; every host runs the script there"
             yield Problem(path=(*path, "command"), about=(_PATH,), what=what, fix=fix)
 

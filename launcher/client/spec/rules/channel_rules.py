@@ -87,7 +87,7 @@ def uri_problems(uri: str, path: FieldPath) -> Iterator[Problem]:
 
 def _name_problems(name: str, path: FieldPath) -> Iterator[Problem]:
     if name == CODE_CHANNEL:
-        what = f'the channel name "{name}" is taken: the code travels in it'
+        what = f'the channel name "{name}" is reserved for the code'
         yield Problem(path=path, what=what, fix="give the channel another name")
     elif not _NAME.fullmatch(name):
         what = f'"{name}" cannot be the name of a channel'
@@ -99,7 +99,7 @@ def _choice_problems(channel: TrainingInput, path: FieldPath) -> Iterator[Proble
         value = getattr(channel, field)
         if value not in known:
             fix = choice_fix(value, (word for word in known if word))
-            yield Problem(path=(*path, field), what=f'"{value}" is no known {field}', fix=fix)
+            yield Problem(path=(*path, field), what=f'"{value}" is not a known {field}', fix=fix)
 
 
 def _manifest_problems(spec: JobSpec, channel: TrainingInput, path: FieldPath) -> Iterator[Problem]:
@@ -151,7 +151,7 @@ def _reach_problems(spec: JobSpec) -> Iterator[Problem]:
                 path=_INPUTS,
                 about=(("instance_groups",), ("data_service",)),
                 what=f'no channel goes to group "{group}", which prepares the data',
-                fix=f'add "{group}" to a channel\'s instance_groups, unless its datasets need none',
+                fix=f'add "{group}" to a channel\'s instance_groups, unless no dataset needs it',
                 is_warning=True,
             )
 

@@ -72,7 +72,7 @@ _OWN = {
 def _version_problems(spec: JobSpec) -> Iterator[Problem]:
     """Check the framework and its versions; as in SDK v2, an image_uri overrides a version."""
     if spec.framework is not None and spec.framework not in _FRAMEWORKS:
-        what = f'"{spec.framework}" is no known framework'
+        what = f'"{spec.framework}" is not a known framework'
         fix = choice_fix(spec.framework, _FRAMEWORKS)
         yield Problem(path=("framework",), what=what, fix=fix)
     for field, (form, example) in _VERSIONS.items():
@@ -105,7 +105,7 @@ def _registry_problems(spec: JobSpec) -> Iterator[Problem]:
     mode = spec.training_repository_access_mode
     provider = spec.training_repository_credentials_provider_arn
     if mode is not None and mode not in _ACCESS_MODES:
-        what = f'"{mode}" is no known training_repository_access_mode'
+        what = f'"{mode}" is not a known training_repository_access_mode'
         yield Problem(path=_ACCESS, what=what, fix=choice_fix(mode, _ACCESS_MODES))
     if mode == "Vpc" and not spec.subnets:
         what = "a registry in a VPC, but the job is in none"

@@ -33,7 +33,7 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem(
             path=_SPOT,
             about=(("checkpoint_s3_uri",), ("allow_restart_from_scratch",)),
-            what="spot instances without checkpoints: an interruption starts the job from nothing",
+            what="spot instances without checkpoints: an interruption loses all work",
             fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints; "
             "or allow_restart_from_scratch: true",
         )
@@ -50,7 +50,7 @@ def _waiting_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem(path=_MAX_WAIT, about=(_SPOT,), what=what, fix=fix)
     elif spec.max_wait < spec.max_run:
         what = f"max_wait ({spec.max_wait}) is less than max_run ({spec.max_run})"
-        fix = "max_wait counts the running too: use max_run or more"
+        fix = "max_wait includes the running time: use max_run or more"
         yield Problem(path=_MAX_WAIT, about=(_MAX_RUN,), what=what, fix=fix)
 
 

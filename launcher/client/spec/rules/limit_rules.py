@@ -190,7 +190,7 @@ def _network_problems(spec: JobSpec) -> Iterator[Problem]:
 
 def _name_problems(spec: JobSpec) -> Iterator[Problem]:
     if spec.input_mode not in INPUT_MODES:
-        what = f'"{spec.input_mode}" is no known input_mode'
+        what = f'"{spec.input_mode}" is not a known input_mode'
         yield Problem(path=("input_mode",), what=what, fix=choice_fix(spec.input_mode, INPUT_MODES))
     if spec.role is not None:
         pattern = _ROLE_ARN if spec.role.startswith("arn:") else _ROLE_NAME

@@ -84,7 +84,7 @@ def _local_and_cloud(spec: JobSpec) -> Iterator[Problem]:
         index = local.index(True)
         yield Problem(
             path=(*_GROUPS, index, "instance_type"),
-            what=f'"{spec.groups[index].instance_type}" stands beside instance types of the cloud',
+            what=f'"{spec.groups[index].instance_type}" is used together with cloud instance types',
             fix=f"use {' or '.join(LOCAL_TYPES)} for every group, or for none",
         )
 

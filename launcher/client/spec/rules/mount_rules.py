@@ -37,7 +37,7 @@ def _value_problems(channel: FileSystemInput, path: FieldPath) -> Iterator[Probl
     for field, known in _CHOICES.items():
         value = getattr(channel, field)
         if value not in known:
-            what = f'"{value}" is no known {field}'
+            what = f'"{value}" is not a known {field}'
             yield Problem(path=(*path, field), what=what, fix=choice_fix(value, known))
     folder = channel.directory_path
     if not folder.startswith("/") or len(folder) > _PATH_LIMIT or not folder.isprintable():

@@ -63,5 +63,5 @@ def _rule_problems(spec: JobSpec) -> Iterator[Problem]:
                 yield Problem(
                     path=(field, index, "RuleEvaluatorImage"),
                     what="the image of the rule depends on the region",
-                    fix='write it: sagemaker.image_uris.retrieve("debugger", REGION) says it',
+                    fix='write what sagemaker.image_uris.retrieve("debugger", REGION) returns',
                 )

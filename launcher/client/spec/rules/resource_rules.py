@@ -83,7 +83,7 @@ def _warm_pool_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem(
             path=_KEEP_ALIVE,
             about=(_SPOT,),
-            what="spot instances are not known to be kept in a warm pool",
+            what="AWS is not documented to keep spot instances in a warm pool",
             fix="remove keep_alive_period_in_seconds, or use_spot_instances",
             is_warning=True,
         )
@@ -95,7 +95,7 @@ def _alternative_problems(group: InstanceGroup, path: FieldPath) -> Iterator[Pro
         here = (*path, index)
         if name in LOCAL_TYPES or group.is_local:
             what = f'"{name}" cannot be an alternative of "{group.instance_type}"'
-            fix = "remove it: this machine always has room, and the cloud is no part of it"
+            fix = "remove it: local groups need no alternatives"
             yield Problem(path=here, what=what, fix=fix)
         elif name in seen:
             yield Problem(path=here, what=f'"{name}" is listed before', fix="keep one of them")

@@ -146,7 +146,7 @@ def _function_problems(
     if file is None:
         fix = f"write {module.replace('.', '/')}.py into source_dir, or mend the module's name"
         if spec.source_dir is None:
-            fix = 'write "source_dir: ."; without it no modules travel'
+            fix = 'write "source_dir: ."; without it, no modules are sent'
         what = f'"{reference}": there is no module "{module}" in source_dir, or it is ignored'
         yield Problem(path=path, about=(("source_dir",),), what=what, fix=fix)
         return

@@ -106,7 +106,7 @@ def are_preferred_in_one_way(request: TrainingJobRequest) -> Iterator[Violation]
         constraint = f"Member must have {_COUNT} in all preferences or in {_RESOURCES}"
         yield Violation(
             path=path,
-            what=f"{_COUNT} is not given in one way",
+            what=f"{_COUNT} is given neither in all preferences nor in {_RESOURCES} alone",
             fix=f"write {_COUNT} in every preference, or once in {_RESOURCES}",
             aws_message=constraint_message(path, preferences, constraint),
         )
@@ -119,7 +119,7 @@ def have_no_fields_of_answers(request: TrainingJobRequest) -> Iterator[Violation
             path = (_RESOURCES, name)
             yield Violation(
                 path=path,
-                what=f"{name} is AWS's answer and no part of a request",
+                what=f"{name} is part of AWS's answers, not of requests",
                 fix=f"remove {name}",
                 aws_message=constraint_message(path, value, "Member must be null"),
             )
@@ -157,7 +157,7 @@ def keep_warm_pools_to_one_type(request: TrainingJobRequest) -> Iterator[Violati
     if request.get(_SPOT):
         yield Violation(
             path=(_RESOURCES, _KEEP),
-            what="a warm pool with spot instances: AWS does not say that it keeps these",
+            what="a warm pool with spot instances, which AWS is not documented to keep",
             fix=f"remove {_KEEP} or {_SPOT}",
             aws_message=f"{_KEEP} is not supported when {_SPOT} is set to true",
             is_warning=True,

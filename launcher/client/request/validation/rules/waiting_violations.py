@@ -67,7 +67,7 @@ def lasts_as_long_as_the_job(request: TrainingJobRequest) -> Iterator[Violation]
         yield Violation(
             path=_WAIT,
             what=f"MaxWaitTimeInSeconds ({wait}) is less than MaxRuntimeInSeconds ({run})",
-            fix="waiting counts the running too: use MaxRuntimeInSeconds or more",
+            fix="the wait includes the running time: use MaxRuntimeInSeconds or more",
             aws_message=constraint_message(_WAIT, wait, constraint),
         )
 
