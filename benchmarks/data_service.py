@@ -1,14 +1,12 @@
-"""How close the data service is to the wire, and to what it promises, beside its peers.
+"""Benchmark of the data service against raw TCP, its targets and other systems.
 
 Usage: python benchmarks/data_service.py [--rounds 5] [--rows transfer,...] [--quick]
            [--peers-python PYTHON | --no-peers] [--json FILE]
 
-One run measures all sides, by turns, in about half an hour. Each line has its target; the exit code
-is 1 when one was missed. TensorFlow, gRPC and protobuf live in an environment of their own, which
-the first run makes below ~/.cache/launcher (1.7 GB, the extra `bench`), unless an interpreter that
-has them is named.
-Lines "(valid run)" compare a peer with what it is known to reach: where one of these fails, the
-run is invalid.
+One run measures all sides in turn and takes about half an hour. The exit code is 1 if a line misses
+its target. TensorFlow, gRPC and protobuf are in a separate environment, which the first run creates
+below ~/.cache/launcher (1.7 GB, the extra `bench`), unless --peers-python names an interpreter that
+has them. Lines "(valid run)" compare a peer with its known rate: if one fails, the run is invalid.
 """
 
 from __future__ import annotations

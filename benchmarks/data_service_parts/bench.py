@@ -1,4 +1,4 @@
-"""What every row gets: how long to measure, where, and with what."""
+"""Settings that every row of the benchmark gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data_service_parts.harness import Harness
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """rounds: of every side, in turns. is_quick: only to see that it works; the figures are void.
+    """rounds: measurements of each side, in turn. is_quick: a smoke run, whose figures are void.
 
     peers_python: an interpreter with TensorFlow, gRPC, protobuf and torch; None: those peers are
     not measured.
@@ -24,8 +24,8 @@ class Bench:
     harness: Harness = field(default_factory=Harness)
 
     def pick(self, usual: float, quick: float) -> float:
-        """A length or a count: the usual one, or the one of a quick run."""
+        """Return the usual value, or the one for a quick run."""
         return quick if self.is_quick else usual
 
-    def say(self, words: str) -> None:
-        print(words, file=sys.stderr, flush=True)
+    def log(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)

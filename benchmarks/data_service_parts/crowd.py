@@ -88,19 +88,19 @@ class Crowd:
 
     async def _join_worker(self, name: str, pid: int) -> None:
         line = await self._connect()
-        line.say(m.RegisterWorker(worker=name, pid=pid, seconds=_BATCH_SECONDS))
+        line.send(m.RegisterWorker(worker=name, pid=pid, seconds=_BATCH_SECONDS))
         self._keep(self._take_leases(line, name))
         self._keep(self._beat(line))
 
     async def _join_receiver(self, host: str, ranks: range, world: int) -> None:
         line = await self._connect()
-        line.say(m.RegisterReceiver(host=host, address=("127.0.0.1", 9)))
+        line.send(m.RegisterReceiver(host=host, address=("127.0.0.1", 9)))
         runs = {f"{rank}-0-crowd": rank for rank in ranks}
         for run, rank in runs.items():
             plan = BatchPlan(
                 spec=self._spec, length=_STEPS * world, epoch=0, rank=rank, world=world
             )
-            line.say(m.OpenRun(run=run, rank=rank, plan=m.encode_plan(plan)))
+            line.send(m.OpenRun(run=run, rank=rank, plan=m.encode_plan(plan)))
         self._keep(self._report(line, list(runs)))
         self._keep(self._listen(line))
 
@@ -116,7 +116,7 @@ class Crowd:
 
     async def _take_leases(self, line: _Line, worker: str) -> None:
         while True:
-            message = await line.hear()
+            message = await line.receive()
             if message["type"] == "Lease":
                 steps = message["steps"]
                 self._tally.blocks += 1
@@ -126,12 +126,12 @@ class Crowd:
 
     async def _beat(self, line: _Line) -> None:
         while True:
-            line.say(m.Heartbeat(seconds=_BATCH_SECONDS, done={}))
+            line.send(m.Heartbeat(seconds=_BATCH_SECONDS, done={}))
             await asyncio.sleep(_BEAT_SECONDS)
 
     async def _listen(self, line: _Line) -> None:
         while True:
-            message = await line.hear()
+            message = await line.receive()
             if message["type"] == "RunFailed":
                 raise ConnectionError(message["message"])
 
@@ -141,7 +141,7 @@ class Crowd:
             if reports:
                 arrived = {run: batches for run, (batches, _) in reports.items()}
                 taken = {run: steps for run, (_, steps) in reports.items() if steps}
-                line.say(m.ProgressUpdate(arrived=arrived, taken=taken))
+                line.send(m.ProgressUpdate(arrived=arrived, taken=taken))
             await asyncio.sleep(_REPORT_SECONDS)
 
 
@@ -151,11 +151,11 @@ class _Line:
     writer: asyncio.StreamWriter
     tally: Tally
 
-    def say(self, message: m.Message) -> None:
+    def send(self, message: m.Message) -> None:
         self.tally.messages += 1
         self.writer.write(jsonl_socket.encode(message.encode()))
 
-    async def hear(self) -> dict[str, Any]:
+    async def receive(self) -> dict[str, Any]:
         raw = await self.reader.readline()
         if not raw:
             raise ConnectionError("the dispatcher hung up")

@@ -1,4 +1,4 @@
-"""The other end of every consumer: opens windows in turns, and reads the processor time."""
+"""Harness of all consumers: opens their windows in turn and reads the processor time."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from data_service_parts.processes import Tree
 from table.rows import Invalid
 
 _GB = 1e9
-#: Seconds that a consumer may take between two words.
-_PATIENCE = 180.0
-#: Seconds that a look at the processor time of what waits takes, the share of a processor that
-#: waiting may use, and the seconds that refilling buffers may take.
-_LOOK, _IDLE, _SETTLE = 0.2, 0.15, 20.0
+#: Seconds that a consumer may take between two messages.
+_TIMEOUT = 180.0
+#: Seconds between two readings of the idle sides' processor time, the share of a processor that an
+#: idle side may use, and the seconds within which all sides must have refilled their buffers.
+_POLL, _IDLE, _IDLE_TIMEOUT = 0.2, 0.15, 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What one window is: it lasts `seconds`, and `least` batches.
+    """Request for one window, which lasts at least `seconds` and `least` batches.
 
-    warm: before it, so that what had piled up while others were measured is gone. held: batches
-    that the consumer keeps. verify: batches whose checksums are compared, before and after. sleep,
-    spin: seconds that a step of training waits, or keeps the interpreter to itself.
+    warm: what is read before it, to use up the batches buffered while others were measured. held:
+    batches that the consumer keeps. verify: batches whose checksums are compared, before and after.
+    sleep, spin: seconds that a training step waits, or holds the interpreter lock.
     """
 
     seconds: float = 1.5
@@ -44,9 +44,9 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """What was measured. Processor seconds are of whole trees, kernel time included.
+    """Measurements of one window. Processor seconds are of process trees, kernel time included.
 
-    trainer_programs: those of the trainer's host per GB, by the program that used them.
+    trainer_programs: processor seconds of the trainer's host per GB, by program.
     """
 
     batches: int
@@ -64,7 +64,7 @@ class Window:
 
 
 class Side(Protocol):
-    """Processes that bring batches to a consumer; `trainer` are those on the trainer's host."""
+    """Processes that deliver batches to a consumer; `trainer` are those on the trainer's host."""
 
     name: str
     trainer: Tree
@@ -78,7 +78,7 @@ class Side(Protocol):
 
 
 class Harness:
-    """Starts sides and measures them by turns."""
+    """Starts sides and measures them in turn."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -86,17 +86,17 @@ class Harness:
         self._sides: dict[str, Side] = {}
 
     def start(self, side: Side, variables: Mapping[str, str], patience: float = 90.0) -> None:
-        """Start a side; returns when its consumer is there."""
+        """Start a side; return when its consumer has connected."""
         side.start(self.variables(side, variables))
         self.await_consumer(side, patience)
 
     def variables(self, side: Side, others: Mapping[str, str]) -> dict[str, str]:
-        """What the processes of a side start with."""
+        """Return the environment variables of a side's processes."""
         host, port = self._listener.getsockname()
         return {HARNESS: f"{host}:{port}", SIDE: side.name, **others}
 
     def await_consumer(self, side: Side, patience: float = 90.0) -> None:
-        """Until the consumer of a side that was started is there."""
+        """Wait until the consumer of a started side has connected."""
         self._consumers[side.name] = self._await(side, patience)
         self._sides[side.name] = side
 
@@ -107,70 +107,72 @@ class Harness:
         side.stop()
 
     def measure(self, side: Side, order: Order) -> Window:
-        """One window of a side; raises Invalid when a batch was not what it should be."""
+        """Measure one window of a side; raise Invalid if a batch was wrong."""
         if len(self._sides) > 1:
-            self._settle()
-        self._say(side, vars(order))
-        before = self._note(side)
-        closing = self._note(side)
-        after = self._hear(side)
+            self._wait_until_idle()
+        self._send(side, vars(order))
+        before = self._read_clocks(side)
+        closing = self._read_clocks(side)
+        after = self._receive(side)
         if after["wrong"]:
             raise Invalid(f"{side.name}: {after['wrong']} batches were wrong, late or double")
         seconds = closing.moment - before.moment
-        word = closing.word
+        message = closing.message
         trainer = closing.trainer - before.trainer
-        gigabytes = word["bytes"] / _GB * seconds / word["seconds"]
+        gigabytes = message["bytes"] / _GB * seconds / message["seconds"]
         return Window(
-            batches=word["batches"],
-            seconds=word["seconds"],
-            bytes_per_second=word["bytes"] / word["seconds"],
+            batches=message["batches"],
+            seconds=message["seconds"],
+            bytes_per_second=message["bytes"] / message["seconds"],
             trainer_cpu_per_gb=sum(trainer.values()) / gigabytes,
             data_cpu_per_gb=(closing.data - before.data).total() / gigabytes,
             trainer_programs={name: used / gigabytes for name, used in trainer.items()},
-            longest_gap=word["longest_gap"],
-            median_gap=word["median_gap"],
+            longest_gap=message["longest_gap"],
+            median_gap=message["median_gap"],
         )
 
-    def ask(self, side: Side, **words: Any) -> dict[str, Any]:
-        """For consumers of other kinds: say something, and hear the answer."""
-        self._say(side, words)
-        return self._hear(side)
+    def request(self, side: Side, **words: Any) -> dict[str, Any]:
+        """Send a request to a consumer of another kind, and return its answer."""
+        self._send(side, words)
+        return self._receive(side)
 
     # ---------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Wait until all sides have refilled their buffers, at whose cost it would be measured."""
-        deadline = time.monotonic() + _SETTLE
+    def _wait_until_idle(self) -> None:
+        """Wait until all sides have refilled their buffers, which would distort the next window."""
+        deadline = time.monotonic() + _IDLE_TIMEOUT
         before = self._used()
         while time.monotonic() < deadline:
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
             now = self._used()
-            if now - before <= _IDLE * _LOOK:
+            if now - before <= _IDLE * _POLL:
                 return
             before = now
-        raise Invalid(f"a side does not come to rest: {', '.join(self._sides)}")
+        raise Invalid(f"a side does not become idle: {', '.join(self._sides)}")
 
     def _used(self) -> float:
         trees = [tree for side in self._sides.values() for tree in (side.trainer, side.data)]
         return sum(tree.cpu_seconds().total() for tree in trees)
 
-    def _note(self, side: Side) -> _Note:
-        """Hear that a window opens or closes, read the clocks, and let the consumer go on."""
-        word = self._hear(side)
-        note = _Note(word, time.perf_counter(), side.trainer.cpu_seconds(), side.data.cpu_seconds())
-        self._say(side, {})
+    def _read_clocks(self, side: Side) -> _Reading:
+        """Read the clocks when a window opens or closes, then let the consumer continue."""
+        message = self._receive(side)
+        note = _Reading(
+            message, time.perf_counter(), side.trainer.cpu_seconds(), side.data.cpu_seconds()
+        )
+        self._send(side, {})
         return note
 
-    def _say(self, side: Side, words: Mapping[str, Any]) -> None:
+    def _send(self, side: Side, words: Mapping[str, Any]) -> None:
         lines = self._consumers[side.name]
         lines.write(json.dumps(words) + "\n")
         lines.flush()
 
-    def _hear(self, side: Side) -> dict[str, Any]:
+    def _receive(self, side: Side) -> dict[str, Any]:
         try:
             line = self._consumers[side.name].readline()
         except TimeoutError as error:
-            what = f"{side.name} said nothing for {_PATIENCE:.0f} s"
+            what = f"{side.name} sent no message for {_TIMEOUT:.0f} s"
             raise Invalid(f"{what}:\n{side.output()[-2000:]}") from error
         if not line:
             raise Invalid(f"{side.name} ended:\n{side.output()[-2000:]}")
@@ -180,19 +182,19 @@ class Harness:
         deadline = time.monotonic() + patience
         while not select.select([self._listener], [], [], 0.5)[0]:
             if time.monotonic() > deadline or not side.trainer.pids():
-                raise Invalid(f"{side.name} did not come up:\n{side.output()[-2000:]}")
+                raise Invalid(f"{side.name} did not start:\n{side.output()[-2000:]}")
         connection, _ = self._listener.accept()
-        connection.settimeout(_PATIENCE)
+        connection.settimeout(_TIMEOUT)
         lines = connection.makefile("rw")
         name = json.loads(lines.readline())["side"]
         if name != side.name:
-            raise Invalid(f"{name} came up instead of {side.name}")
+            raise Invalid(f"{name} connected instead of {side.name}")
         return lines
 
 
 @dataclass(frozen=True)
-class _Note:
-    word: dict[str, Any]
+class _Reading:
+    message: dict[str, Any]
     moment: float
     trainer: Counter[str]
     data: Counter[str]

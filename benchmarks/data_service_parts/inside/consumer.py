@@ -1,8 +1,8 @@
-"""The consumer of every side: reads batches when it is told to, times a window, verifies.
+"""The consumer of every side: reads batches on request, times a window, and verifies them.
 
-It runs in the process that stands for the training script, whatever brings the batches there, and
-says to the harness when its window opens and closes, so that processor time is read at the same
-moments. Checksums are verified outside the window; inside, the ends of each batch are looked at.
+It runs in place of the training script, whatever delivers the batches, and notifies the harness
+when its window opens and closes, so that processor time is read at the same moments. Checksums are
+verified outside the window; inside, only the ends of each batch are checked.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ import variables
 from checks import Check, Payloads
 
 
-class Conversation:
-    """Lines of JSON to and from the harness."""
+class HarnessConnection:
+    """Connection to the harness, with one JSON object per line."""
 
     def __init__(self) -> None:
         address, _, port = os.environ[variables.HARNESS].rpartition(":")
         self._connection = socket.create_connection((address, int(port)))
         self._lines = self._connection.makefile("rw")
-        self.say(side=os.environ[variables.SIDE])
+        self.send(side=os.environ[variables.SIDE])
 
-    def say(self, **words: Any) -> None:
+    def send(self, **words: Any) -> None:
         self._lines.write(json.dumps(words) + "\n")
         self._lines.flush()
 
-    def hear(self) -> dict[str, Any] | None:
-        """The next word of the harness; None when it has gone."""
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next message of the harness, or None at its end."""
         line = self._lines.readline()
         return json.loads(line) if line else None
 
-    def ask(self, **words: Any) -> None:
-        """Say something, and wait until the harness has noted it."""
-        self.say(**words)
-        self.hear()
+    def send_and_wait(self, **words: Any) -> None:
+        """Send a message, and wait until the harness has handled it."""
+        self.send(**words)
+        self.receive()
 
 
 def serve(batches: Iterator[Any], check: Check | None = None) -> None:
-    """Read from these batches as the harness asks, until it hangs up.
+    """Read batches as the harness requests, until it closes the connection.
 
-    check: what they should be; by default the bytes of the payload's files.
+    check: compares them with the expected ones; by default the bytes of the payload's files.
     """
     reader = _Reader(batches, check or Payloads())
-    conversation = Conversation()
-    while (order := conversation.hear()) is not None:
+    connection = HarnessConnection()
+    while (order := connection.receive()) is not None:
         reader.verify(order["verify"])
         reader.read(seconds=order["warm_seconds"], least=order["warm_batches"], order=order)
-        conversation.ask(opens=True)
+        connection.send_and_wait(opens=True)
         gaps = reader.read(seconds=order["seconds"], least=order["least"], order=order)
-        conversation.ask(
+        connection.send_and_wait(
             closes=True,
             batches=len(gaps),
             bytes=len(gaps) * reader.size,
@@ -65,7 +65,7 @@ def serve(batches: Iterator[Any], check: Check | None = None) -> None:
             median_gap=statistics.median(gaps),
         )
         reader.verify(order["verify"])
-        conversation.say(wrong=reader.wrong)
+        connection.send(wrong=reader.wrong)
 
 
 class _Reader:
@@ -77,7 +77,7 @@ class _Reader:
         self.size = check.size
 
     def read(self, *, seconds: float, least: int, order: dict[str, Any]) -> list[float]:
-        """Read for so long, and at least so many batches; returns the times between them."""
+        """Read for some seconds and at least `least` batches; return the times between them."""
         kept: collections.deque[Any] = collections.deque(maxlen=order["held"])
         gaps: list[float] = []
         before = start = time.perf_counter()
@@ -94,14 +94,14 @@ class _Reader:
         return gaps
 
     def verify(self, count: int) -> None:
-        """Read batches whose every byte is checked."""
+        """Read `count` batches and check their checksums."""
         for _ in range(count):
             self.wrong += not self._check.is_right(next(self._batches), self._step)
             self._step += 1
 
 
 def _compute(sleep: float, spin: float) -> None:
-    """What a training step does: wait for a device, or keep the interpreter to itself."""
+    """Act as a training step: wait for a device, or hold the interpreter lock."""
     if sleep:
         time.sleep(sleep)
     end = time.perf_counter() + spin

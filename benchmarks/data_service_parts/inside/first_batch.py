@@ -9,9 +9,9 @@ import variables
 
 from launcher.data import DataLoader
 
-conversation = consumer.Conversation()
+connection = consumer.HarnessConnection()
 loader = DataLoader(os.environ[variables.DATASET], batch_size=int(os.environ[variables.BATCH]))
 next(iter(loader))
 first = time.time()
-conversation.hear()
-conversation.say(began=beginning.MOMENT, first=first)
+connection.receive()
+connection.send(began=beginning.MOMENT, first=first)

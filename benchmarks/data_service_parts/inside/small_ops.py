@@ -36,7 +36,7 @@ def run(batches, seconds, every):
 
 torch.set_num_threads(1)
 batches = iter(DataLoader("pipeline:ready", batch_size=None))
-conversation = consumer.Conversation()
+connection = consumer.HarnessConnection()
 next(batches)
-while (order := conversation.hear()) is not None:
-    conversation.say(**run(batches, order["seconds"], order["every"]))
+while (order := connection.receive()) is not None:
+    connection.send(**run(batches, order["seconds"], order["every"]))

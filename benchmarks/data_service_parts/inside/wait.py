@@ -2,6 +2,6 @@
 
 import consumer
 
-conversation = consumer.Conversation()
-while conversation.hear() is not None:
+connection = consumer.HarnessConnection()
+while connection.receive() is not None:
     pass

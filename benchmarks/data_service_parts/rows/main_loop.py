@@ -41,7 +41,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
 
 def _slow_down(bench: Bench, job: Job, settings: dict[str, str], size: int) -> Iterator[Figure]:
     def run(every: float) -> dict[str, Any]:
-        return bench.harness.ask(job, seconds=bench.pick(1.5, 0.2), every=every)
+        return bench.harness.request(job, seconds=bench.pick(1.5, 0.2), every=every)
 
     try:
         bench.harness.start(job, settings)

@@ -60,7 +60,7 @@ def _measure_size(bench: Bench, size: str) -> Windows:
     with ExitStack() as stack:
         measures = {}
         for side in sides(bench, size):
-            bench.say(f"  {size}: starting {side.name}")
+            bench.log(f"  {size}: starting {side.name}")
             stack.callback(bench.harness.stop, side)
             bench.harness.start(side, variables)
             measures[side.name] = lambda side=side: bench.harness.measure(side, order)

@@ -114,7 +114,7 @@ class Coordinator:
             emit("rank_idle", rank=rank, run=run, seconds=IDLE_AFTER)
         for late, workers in self._health.overdue(self._scheduler, self._now()):
             plan = m.decode_plan(self._plans[late.name])
-            batch = f"{plan.named(late.head)} of {plan.spec.dataset}"
+            batch = f"{plan.describe_batch(late.head)} of {plan.spec.dataset}"
             emit(
                 "batch_overdue", rank=late.rank, batch=batch, workers=workers, seconds=OVERDUE_AFTER
             )
@@ -142,8 +142,8 @@ class Coordinator:
             plan = m.decode_plan(self._plans[run])
             message = (
                 f"data workers died repeatedly while they prepared a batch of {plan.spec.dataset}, "
-                f"at or soon after {plan.named(step)}; the events worker_died in the data hosts' "
-                "logs give the causes"
+                f"at or soon after {plan.describe_batch(step)}; the events worker_died in the data "
+                "hosts' logs give the causes"
             )
             self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
 

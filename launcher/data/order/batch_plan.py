@@ -177,7 +177,7 @@ class BatchPlan:
     def check_sampler(self) -> None:
         """Call the sampler again; raises DataError when it does not return the same order."""
         if self.spec.is_sampled:
-            self._checked(sampled(self.spec, self.epoch, self.dataset_length or 0, afresh=True))
+            self._checked(sampled(self.spec, self.epoch, self.dataset_length or 0, use_cache=False))
 
     def _checked(self, order: sample_order.SampleOrder) -> sample_order.SampleOrder:
         if order.digest != self.digest:
@@ -208,8 +208,8 @@ class BatchPlan:
             return len(positions)
         return len(self.order.samples(positions))
 
-    def named(self, step: int) -> str:
-        """Describe the batch of a step for a message, without calling user code."""
+    def describe_batch(self, step: int) -> str:
+        """Describe the batch of a step for a message, without a call to user code."""
         if self.spec.is_sampled:
             kind, numbers = "positions", self.positions(step)
         else:
@@ -259,13 +259,13 @@ class BatchPlan:
 
 
 def sampled(
-    spec: StreamSpec, epoch: int, dataset_length: int, *, afresh: bool = False
+    spec: StreamSpec, epoch: int, dataset_length: int, *, use_cache: bool = True
 ) -> sample_order.SampleOrder:
-    """Return the order of an epoch from the user's function. afresh: bypass the cache."""
+    """Return the order of an epoch from the user's function, by default from its cache."""
     order = sample_order.sampled_order if spec.batch_sampler is None else sample_order.batched_order
     reference = spec.sampler or spec.batch_sampler
     assert reference is not None  # callers pass sampled streams only
-    call = order.__wrapped__ if afresh else order
+    call = order if use_cache else order.__wrapped__
     return call(reference, epoch, spec.seed, dataset_length)
 
 

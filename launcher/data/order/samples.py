@@ -110,7 +110,7 @@ def load_batch(dataset: Any, plan: BatchPlan, step: int) -> Any:
     """
     loaded, skipped = _load_samples(dataset, plan, step)
     position = plan.positions(step)[0] if plan.spec.collate_fn else 0
-    batch = make_batch(loaded, plan.spec, plan.epoch, position, lambda: plan.named(step))
+    batch = make_batch(loaded, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step))
     return batch if skipped is None else (batch, vars(skipped))
 
 
@@ -159,7 +159,7 @@ def _load_skipping_errors(dataset: Any, plan: BatchPlan, step: int) -> tuple[lis
     if not loaded:
         raise SampleError(
             f"all {skipped.count} samples of a batch of {plan.spec.dataset} raised, so nothing is "
-            f"left of it ({plan.named(step)})",
+            f"left of it ({plan.describe_batch(step)})",
             index=skipped.indices[0],
             remote_traceback=skipped.remote_traceback,
         )
@@ -175,7 +175,7 @@ def _load_with_getitems(dataset: Any, plan: BatchPlan, step: int) -> Sequence[An
         )
         given = len(loaded)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        where = f"the batch of {plan.named(step)}"
+        where = f"the batch of {plan.describe_batch(step)}"
         raise _sample_error(
             error, f"__getitems__ of {plan.spec.dataset} raised", where, None
         ) from error
@@ -208,39 +208,41 @@ def make_batch(
     spec: StreamSpec,
     epoch: int,
     position: int,
-    named: Callable[[], str],
+    describe_batch: Callable[[], str],
 ) -> Any:
     """Collate samples with the user's function, by torch's rules, or not at all.
 
     position: seeds the random numbers of the user's function, with seed and epoch (mixing samples
-    draws some). named: describes the samples for a message.
+    draws some). describe_batch: describes the samples for a message.
 
     Raises DataError when the function raises or the samples cannot be collated.
     """
     if spec.collate_fn is not None:
         function = user_code.resolve(spec.collate_fn, "collate_fn")
         seeding.seed_everything(seeding.sample_seed(spec.seed, epoch, position, purpose=b"collate"))
-        return _called(function, loaded if spec.collates else loaded[0], spec.collate_fn, named)
+        return _called(
+            function, loaded if spec.collates else loaded[0], spec.collate_fn, describe_batch
+        )
     if not spec.collates:
         return loaded[0]
     try:
         return collate(loaded)
     except DataError as error:
-        raise DataError(f"{spec.dataset}: {error} ({named()})") from error
+        raise DataError(f"{spec.dataset}: {error} ({describe_batch()})") from error
     except Exception as error:  # mismatched samples fail in many ways
         raise DataError(
             f"{spec.dataset}: samples that do not make a batch: {error_repr(error)} "
-            f"({named()})\n{latest_traceback()}"
+            f"({describe_batch()})\n{latest_traceback()}"
         ) from error
 
 
 def _called(
-    function: Callable[[Any], Any], given: Any, reference: str, named: Callable[[], str]
+    function: Callable[[Any], Any], given: Any, reference: str, describe_batch: Callable[[], str]
 ) -> Any:
     try:
         return function(given)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise DataError(
-            f"the collate_fn {reference} raised {error_repr(error)} ({named()})\n"
+            f"the collate_fn {reference} raised {error_repr(error)} ({describe_batch()})\n"
             f"{latest_traceback()}"
         ) from error

@@ -154,7 +154,9 @@ class ShardReader:
         # batches that are only read to reach a resume point.
         plan = self._plan
         position = (plan.number << 32) + plan.first + step
-        batch = samples.make_batch(found, plan.spec, plan.epoch, position, lambda: plan.named(step))
+        batch = samples.make_batch(
+            found, plan.spec, plan.epoch, position, lambda: plan.describe_batch(step)
+        )
         return structure.disassemble(batch)
 
     def _check_sharding(self, first: ShardBatch) -> None:

@@ -32,7 +32,7 @@ class ShardReaderPlan:
 
     def __post_init__(self) -> None:
         if not 0 <= self.shard < self.spec.shards or min(self.pass_index, self.first) < 0:
-            raise DataError(f"{self.named(0)} is not in {self.spec.name}")
+            raise DataError(f"{self.describe_batch(0)} is not in {self.spec.name}")
 
     @property
     def steps(self) -> int:
@@ -44,7 +44,7 @@ class ShardReaderPlan:
         """Index of this shard and pass among all of the epoch."""
         return self.shard + self.pass_index * self.spec.shards
 
-    def named(self, step: int) -> str:
+    def describe_batch(self, step: int) -> str:
         """Describe a batch for a message."""
         return f"batch {self.first + step} of shard {self.shard} of {self.spec.shards}"
 
