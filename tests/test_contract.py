@@ -145,7 +145,7 @@ def test_a_process_outside_of_a_job_has_the_defaults() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "2", '{"stages_of_a_rank": 2}'])
 def test_a_variable_that_launcher_has_not_written_is_refused(text: str) -> None:
-    with pytest.raises(ContractError, match=r"LAUNCHER_PARALLEL is .* take it out of the job's"):
+    with pytest.raises(ContractError, match=r"LAUNCHER_PARALLEL is .* remove it from the job's"):
         ParallelPart.from_environment({PARALLEL_VARIABLE: text})
 
 

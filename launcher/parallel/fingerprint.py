@@ -76,5 +76,5 @@ def _describe(value: Any) -> str:
     return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
 
 
-def _listed(words: tuple[str, ...]) -> str:
-    return ", ".join(words)
+def _listed(arguments: tuple[str, ...]) -> str:
+    return ", ".join(arguments)

@@ -116,7 +116,7 @@ def _calling_module(node: fx.Node) -> str:
     return inside[-1] if inside else ""
 
 
-class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx says Any of it
+class _Tracer(fx.Tracer):  # type: ignore[misc] # torch.fx types it as Any
     """Traces into containers as far as possible. whole: modules that are not traced into."""
 
     def __init__(self, whole: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from launcher.parallel.context import ParallelContext
 from launcher.parallel.stages import Stage, Value
 
 
-class Section(nn.Module):  # type: ignore[misc] # torch says Any of it
+class Section(nn.Module):  # type: ignore[misc] # torch types it as Any
     """A stage whose output is a flat tuple of contiguous tensors.
 
     number: among all stages. is_split: true if the backward pass computes input gradients first and

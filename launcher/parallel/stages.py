@@ -64,7 +64,7 @@ def cut(
     return list(_Cutter(model, graph, stage_of, inspection).stages(max(stage_of.values()) + 1))
 
 
-class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx says Any of it
+class StageInspection(fx.Interpreter):  # type: ignore[misc] # torch.fx types it as Any
     """Runs a model once and records the value of each node, with tensors on the meta device."""
 
     def __init__(self, model: nn.Module, graph: fx.Graph) -> None:

@@ -69,7 +69,7 @@ class Cluster:
         ]
         if missing:
             raise ContractError(
-                f"the job document gives no role to the groups {missing}; it knows {sorted(roles)}"
+                f"the job document has no role for the groups {missing}, only for {sorted(roles)}"
             )
         groups = tuple(
             Group(

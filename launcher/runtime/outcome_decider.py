@@ -117,9 +117,9 @@ class OutcomeDecider:
 
     def _failure(self, now: float) -> Failure | None:
         """Return a failure that has waited long enough for a better report, or None."""
-        asked = self.train_hosts - self._done - self._lost.keys()
-        if self._diagnosis and self._diagnosis.is_complete(asked, now):
-            return self._diagnosis.failure(asked)
+        pending_hosts = self.train_hosts - self._done - self._lost.keys()
+        if self._diagnosis and self._diagnosis.is_complete(pending_hosts, now):
+            return self._diagnosis.failure(pending_hosts)
         if failure := self._network_failure(now):
             return failure
         if self._secondary is not None and now - self._secondary[0] >= SETTLE:

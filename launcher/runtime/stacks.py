@@ -119,11 +119,11 @@ def enable_dumps(folder: Path, rank: int) -> None:
 
 def collect_dumps(folder: Path) -> list[StackDump]:
     """Return the stacks of every living rank; frozen ranks are resumed to write theirs."""
-    asked = [(path, rank, pid, _request_dump(pid)) for path, rank, pid in _dump_files(folder)]
+    requests = [(path, rank, pid, _request_dump(pid)) for path, rank, pid in _dump_files(folder)]
     deadline = time.monotonic() + _TIMEOUT
     return [
         StackDump(rank=rank, pid=pid, text=_read(path, deadline), stopped=state == "T")
-        for path, rank, pid, state in asked
+        for path, rank, pid, state in requests
         if state
     ]
 

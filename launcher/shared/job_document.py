@@ -116,7 +116,7 @@ class Ready:
     timeout: int = 600
 
 
-#: First words of a command that stand for the job's Python, wherever the image keeps it.
+#: First words of a command that mean the job's Python, wherever the image has it.
 PYTHON_WORDS = ("python", "python3")
 
 
@@ -124,7 +124,7 @@ PYTHON_WORDS = ("python", "python3")
 class CommandPart:
     """The program that each host of a command group runs.
 
-    command: its words, without a shell.
+    command: the program and its arguments; no shell is used.
     ready: None for a program that is ready as soon as it runs.
     """
 

@@ -117,6 +117,6 @@ class ParallelPart:
             return cls.from_fields(json.loads(text))
         except (ValueError, TypeError, AttributeError) as error:
             raise ContractError(
-                f"{PARALLEL_VARIABLE} is {text!r}, which is not what a job says: {error}; it is "
-                "set by Launcher, so take it out of the job's environment"
+                f"{PARALLEL_VARIABLE} is {text!r}, which is invalid ({error}): Launcher sets this "
+                "variable, so remove it from the job's environment"
             ) from error

@@ -23,7 +23,7 @@ class MlPaths:
 
     @property
     def library(self) -> Path:
-        """Launcher's job world, unpacked from the bundle; goes on PYTHONPATH."""
+        """Launcher's code for hosts, unpacked from the bundle; it is on PYTHONPATH."""
         return self.root / "lib"
 
     @property

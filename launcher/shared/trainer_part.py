@@ -11,7 +11,7 @@ from launcher.shared.parallel_part import ParallelPart
 
 
 class Launch(str, enum.Enum):
-    """The ways to start the ranks that come with Launcher; another package's has its own word."""
+    """The starters that come with Launcher; those of other packages have other names."""
 
     PYTHON = "python"
     TORCHRUN = "torchrun"
@@ -28,7 +28,7 @@ DEFAULT_HANG_TIMEOUT = 1800
 class TrainerPart:
     """The train group's script (below the code folder) or task, and how it is started.
 
-    launch: the word of the starter that runs each train host's ranks.
+    launch: the name of the starter that runs each train host's ranks.
     hang_timeout: seconds that a rank may wait in one place for others; 0 for no limit.
     mpi_options: the user's own options for mpirun.
     task: "module:function", the function that makes a Task for Launcher's own trainer; entry_point
@@ -62,7 +62,7 @@ class TrainerPart:
         parallel = self.parallel.to_fields()
         return {
             "entry_point": self.entry_point,
-            "launch": _word(self.launch),
+            "launch": _starter_name(self.launch),
             "processes_per_host": self.processes_per_host,
             "hang_timeout": self.hang_timeout,
             **({"mpi_options": list(self.mpi_options)} if self.mpi_options else {}),
@@ -76,7 +76,7 @@ class TrainerPart:
         """Read the fields of a job document."""
         return cls(
             entry_point=raw["entry_point"],
-            launch=_word(raw["launch"]),
+            launch=_starter_name(raw["launch"]),
             processes_per_host=raw["processes_per_host"],
             hang_timeout=raw.get("hang_timeout", DEFAULT_HANG_TIMEOUT),
             mpi_options=tuple(raw.get("mpi_options", ())),
@@ -86,8 +86,8 @@ class TrainerPart:
         )
 
 
-def _word(launch: str) -> str:
-    """Return the word of a way to start ranks; raise TypeError for what is not text."""
+def _starter_name(launch: str) -> str:
+    """Return the name of a starter as plain text; raise TypeError for other values."""
     if not isinstance(launch, str):
         raise TypeError(f"launch is {launch!r}")
     return launch.value if isinstance(launch, Launch) else launch

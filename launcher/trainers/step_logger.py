@@ -40,13 +40,13 @@ class StepLogger:
         reading = iter(batches)
         self._begin_interval()
         while True:
-            asked = time.perf_counter()
+            start = time.perf_counter()
             try:
                 batch = next(reading)
             except StopIteration:
                 return
             got = time.perf_counter()
-            self._waited += got - asked
+            self._waited += got - start
             if got >= self._due:
                 self._watch.start()
             self._began = self._watch.now()

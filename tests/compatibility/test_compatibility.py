@@ -346,5 +346,5 @@ def test_a_checkpoint_is_loaded_as_it_was_saved(checkpoint: Path, training: Trai
 
 def test_a_checkpoint_of_another_format_is_refused(checkpoint: Path, training: Training) -> None:
     change(checkpoint / "step-3" / "manifest.json", format=2)
-    with pytest.raises(LauncherError, match="has format 2, and this Launcher reads 1"):
+    with pytest.raises(LauncherError, match="has format 2, but this Launcher reads only 1"):
         training.load()

@@ -199,11 +199,11 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
     [
         (
             CutProblem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=250),
-            "2 stages need 400 bytes at least, and may have 250: use 4$",
+            "2 stages need at least 400 bytes per rank, but the cap is 250: use 4$",
         ),
         (
             CutProblem(chain=even(8, parameters=100), partitions=2, microbatches=4, cap=50),
-            "no number of stages would do: recompute, or shard",
+            "no number of stages is enough: recompute, or shard",
         ),
         (
             CutProblem(chain=even(2), partitions=3, microbatches=4),
@@ -215,7 +215,7 @@ def test_early_stages_hold_more_microbatches_and_get_fewer_modules() -> None:
                 partitions=2,
                 microbatches=2,
             ),
-            "the model has fewer than 1 places where it can be cut, so not 2 stages",
+            "the model cannot be cut into 2 stages, since it has fewer than 1 places",
         ),
     ],
     ids=["cap", "no number", "few modules", "no cuts"],

@@ -254,7 +254,7 @@ def test_a_model_that_is_converted_is_estimated(dtype: torch.dtype) -> None:
 
 def test_a_model_that_cannot_do_without_its_weights_is_not_estimated() -> None:
     sample = Sample(arguments={"input": torch.ones(2, 6)})
-    with pytest.raises(ParallelError, match=r"cannot be made without its weights .*'measured'"):
+    with pytest.raises(ParallelError, match=r"cannot be created without its weights .*'measured'"):
         unmaterialised(lambda: nn.Linear(6, int(torch.ones(1).sum())).double(), sample)
 
 

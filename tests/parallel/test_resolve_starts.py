@@ -177,7 +177,7 @@ def test_what_cannot_be_found_is_refused_on_all_ranks(tmp_path: Path) -> None:
     outcome = started(tmp_path, _NOTING_ERRORS, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
     assert outcome.code == 1
     assert outcome.notes[0] == outcome.notes[1]
-    assert "bytes at least, and may have 1000" in outcome.notes[0]
+    assert "bytes per rank, but the cap is 1000" in outcome.notes[0]
     assert not (tmp_path / "partition.json").exists()
 
 

@@ -380,7 +380,7 @@ def test_what_all_ranks_see_is_refused_on_all(mixed: dict[int, Any]) -> None:
     assert "the names in the state and in the model differ: ['first.0.bias'" in first["state"]
     assert "second.0 in stage 0 needs " in first["backwards"]
     assert "partition 2 does not exist: use 0 to 1" in first["partition"]
-    assert "nothing says how to cut EncoderDecoder into 2 partitions" in first["uncut"]
+    assert "EncoderDecoder has no cuts for its 2 partitions" in first["uncut"]
     assert "have created different models: first.0.bias differs" in first["models"]
     assert "have read different batches" in first["batches"]
 

@@ -209,13 +209,15 @@ def test_a_giant_is_with_a_small_stage_on_its_rank() -> None:
 @pytest.mark.parametrize("effort", [0, 10**8], ids=["led", "tried"])
 def test_a_cap_that_nothing_fits_names_the_fewest_ranks_that_would_do(effort: int) -> None:
     with pytest.raises(
-        ParallelError, match=r"2 ranks .* 800 bytes at least, and may have 500: use 4"
+        ParallelError, match=r"2 ranks .* at least 800 bytes per rank, but the cap is 500: use 4"
     ):
         search(even(16, parameters=100), four(), Objective.SPEED, cap=500, effort=effort)
-    with pytest.raises(ParallelError, match="no number of ranks would do: recompute, or shard"):
+    with pytest.raises(ParallelError, match="no number of ranks is enough: recompute, or shard"):
         search(even(16, parameters=100), four(), Objective.SPEED, cap=50, effort=effort)
 
 
 def test_more_stages_than_modules_are_refused() -> None:
-    with pytest.raises(ParallelError, match="2 places where it can be cut, so not 4 stages"):
+    with pytest.raises(
+        ParallelError, match=r"cannot be cut into 4 stages .* since it has 2 places"
+    ):
         search(even(3), four(), Objective.SPEED)

@@ -72,7 +72,7 @@ def test_a_refusal_is_an_error_with_the_process_own_words(folder, capfd):
 @pytest.mark.slow
 def test_a_model_that_does_not_fit_is_refused(folder, capfd):
     pytest.importorskip("torch")
-    with pytest.raises(ParallelError, match=r"at least, and may have 100"):
+    with pytest.raises(ParallelError, match=r"bytes per rank, but the cap is 100"):
         launcher.partition("task:make", **GIVEN, memory_cap=100)
     assert "profile of 432 parameters" in capfd.readouterr().err
 

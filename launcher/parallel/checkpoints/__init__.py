@@ -4,7 +4,7 @@
     state = State(model=pipeline, optimizers=[optimizer], loaders={"train": loader})
     step = checkpoints.load(state) or 0
     ...
-    checkpoints.save(step, state)      # written while training goes on
+    checkpoints.save(step, state)      # written while training continues
     ...
     checkpoints.close()
 

@@ -1,4 +1,4 @@
-"""The checkpoint manager: saves while training goes on, and loads complete checkpoints."""
+"""The checkpoint manager: saves while training continues, and loads complete checkpoints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Checkpoints:
         self._latest: int | None = None  # step that was saved or loaded
 
     def save(self, step: int, state: State, wait: bool = False) -> None:
-        """Copy the state to CPU memory and write it in a thread while training goes on.
+        """Copy the state to CPU memory and write it in a thread while training continues.
 
         Waits for the previous save and raises its error. A step that was just saved or loaded is
         not saved again. wait: until the files are on disk. Raises ParallelError.

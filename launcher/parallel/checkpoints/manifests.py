@@ -96,7 +96,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def find_problem(folder: Path, *, hashes: bool = True) -> str | None:
-    """Return what is wrong with a checkpoint, in words, or None if it is complete.
+    """Return the problem of a checkpoint as text, or None if it is complete.
 
     hashes: if true, also read the files and compare their hashes.
     """

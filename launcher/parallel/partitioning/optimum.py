@@ -95,14 +95,14 @@ def best(problem: CutProblem, objective: Objective) -> Cuts:
 def _infeasible(problem: CutProblem, least: float) -> str:
     if np.isinf(least):
         return (
-            f"the model has fewer than {problem.partitions - 1} places where it can be cut, so not "
-            f"{problem.partitions} stages: use fewer"
+            f"the model cannot be cut into {problem.partitions} stages, since it has fewer than "
+            f"{problem.partitions - 1} places where it can be cut: use fewer stages"
         )
     more = _least_partitions(problem)
-    mend = f"use {more}" if more else "no number of stages would do: recompute, or shard"
+    fix = f"use {more}" if more else "no number of stages is enough: recompute, or shard"
     return (
-        f"{problem.partitions} stages need {least:.0f} bytes at least, and may have "
-        f"{problem.cap:.0f}: {mend}"
+        f"{problem.partitions} stages need at least {least:.0f} bytes per rank, but the cap is "
+        f"{problem.cap:.0f}: {fix}"
     )
 
 

@@ -68,8 +68,9 @@ def search(
     simulation = Simulation(chain=chain, orders=orders)
     if orders.stages > simulation.cuts + 1:
         raise ParallelError(
-            f"the model has {simulation.cuts} places where it can be cut, so not {orders.stages} "
-            f"stages ({orders.virtual_stages} on each of {orders.ranks} ranks): use fewer"
+            f"the model cannot be cut into {orders.stages} stages ({orders.virtual_stages} on each "
+            f"of {orders.ranks} ranks), since it has {simulation.cuts} places where it can be cut: "
+            "use fewer stages"
         )
     found = _found(simulation, cap if objective is Objective.SPEED else 0.0, effort)
     if found.memory > cap:
@@ -100,10 +101,10 @@ def _infeasible(simulation: Simulation, least: float, cap: float, effort: int) -
     orders = simulation.orders
     does = "need" if _actions(simulation) <= effort else "were found to need"
     more = _least_ranks(simulation, cap, effort)
-    mend = f"use {more}" if more else "no number of ranks would do: recompute, or shard"
+    fix = f"use {more}" if more else "no number of ranks is enough: recompute, or shard"
     return (
-        f"{orders.ranks} ranks with {orders.virtual_stages} stages each {does} {least:.0f} bytes "
-        f"at least, and may have {cap:.0f}: {mend}"
+        f"{orders.ranks} ranks with {orders.virtual_stages} stages each {does} at least "
+        f"{least:.0f} bytes per rank, but the cap is {cap:.0f}: {fix}"
     )
 
 

@@ -85,7 +85,7 @@ class AllocationTracker(PassRecorder):
             self._kept.setdefault(where, (number, tensor.untyped_storage().nbytes()))
 
 
-class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
+class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch types it as Any
     """Counts the bytes of storages created under it that still exist. most: the peak."""
 
     def __init__(self) -> None:

@@ -31,12 +31,12 @@ _RUNS = 5
 class Rates:
     """Rates of a device. operations, moved: floating-point operations and bytes per second.
 
-    asked: seconds of an operation that does nothing.
+    overhead: seconds of an operation that does nothing.
     """
 
     operations: float
     moved: float
-    asked: float
+    overhead: float
 
 
 def rates(device: torch.device, dtype: torch.dtype) -> Rates:
@@ -44,11 +44,11 @@ def rates(device: torch.device, dtype: torch.dtype) -> Rates:
     one = torch.rand(_SIDE, _SIDE, device=device).to(dtype)
     source = torch.zeros(_MOVED // 4, device=device)
     target, small = torch.empty_like(source), torch.zeros(1, device=device)
-    asked = _seconds(lambda: small.add_(1), device)
+    overhead = _seconds(lambda: small.add_(1), device)
     return Rates(
         operations=2 * _SIDE**3 / _seconds(lambda: one @ one, device),
         moved=2 * _MOVED / _seconds(lambda: target.copy_(source), device),
-        asked=asked,
+        overhead=overhead,
     )
 
 
@@ -88,7 +88,7 @@ class StageEstimate(PassRecorder):
         self.back[number].append(self._operations.seconds)
 
 
-class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch says Any of it
+class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch types it as Any
     def __init__(self, rates: Rates) -> None:
         super().__init__()
         self._rates = rates
@@ -103,7 +103,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch says Any of 
             count = flop_registry.get(func.overloadpacket)
             operations = count(*args, **given, out_val=output) if count else 0
             moved = sum((taken | left).values())
-            self.seconds += self._rates.asked + max(
+            self.seconds += self._rates.overhead + max(
                 operations / self._rates.operations, moved / self._rates.moved
             )
         return output

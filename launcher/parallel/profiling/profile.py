@@ -123,8 +123,8 @@ def _warm(passes: Passes, kind: ProfileKind) -> None:
             passes.run(PassRecorder())
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise ParallelError(
-            f"what the model does depends on the values of tensors ({error}), so that it cannot "
-            "be estimated: use the profile 'measured'"
+            f"the model depends on the values of tensors ({error}) and cannot be estimated: use "
+            "the profile 'measured'"
         ) from error
 
 

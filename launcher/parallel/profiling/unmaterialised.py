@@ -30,8 +30,9 @@ def _without_storage(make: Callable[[], nn.Module]) -> nn.Module:
             return make()
     except RuntimeError as error:
         raise ParallelError(
-            f"the model cannot be made without its weights ({error}): give them their type and "
-            "place when they are made (nn.Linear(..., dtype=...)); or use the profile 'measured'"
+            f"the model cannot be created without its weights ({error}): set their dtype and "
+            "device when they are created (nn.Linear(..., dtype=...)), or use the profile "
+            "'measured'"
         ) from error
 
 

@@ -33,7 +33,7 @@ _IGNORED = {
 }
 
 
-class DistributedModel(nn.Module):  # type: ignore[misc] # torch says Any of it
+class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
     """Wraps the one model of a script, for calls and training in functions decorated with `@step`.
 
     backward_passes_per_step: steps whose gradients are summed before replicas exchange them.

@@ -13,7 +13,7 @@ from launcher.parallel.smp.smp_session import session
 from launcher.parallel.smp.states import PARTIAL, gathered
 
 
-class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch says Any of it
+class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch types it as Any
     """Wraps an optimizer of the whole model's parameters, created before the first step.
 
     Each rank updates the parameters of its own stage: the others have no gradients there.

@@ -66,8 +66,8 @@ def cuts(model: nn.Module, part: ParallelPart) -> tuple[str, ...] | Pins | None:
         return part.starts or None
     if part.partitions > 1:
         raise ParallelError(
-            f"nothing says how to cut {type(model).__name__} into {part.partitions} partitions: "
-            "make its modules in smp.partition(...), name the module at which each stage but the "
+            f"{type(model).__name__} has no cuts for its {part.partitions} partitions: create its "
+            "modules in smp.partition(...), name the module at which each stage but the "
             "first begins (smp.init(starts=[...]), or starts in the job's distribution), or leave "
             "out auto_partition=False"
         )
