@@ -54,7 +54,9 @@ def partition(task: str, path: Path, output: str, **asked: Any) -> int:
         print_json({"file": str(path), **described(found)})
     else:
         click.echo(shown)
-        print_message(f"\nThe partition is in {path}. To use it, write in a job.yaml in the same folder:\n")
+        print_message(
+            f"\nThe partition is in {path}. To use it, write in a job.yaml in the same folder:\n"
+        )
         print_message(f"distribution: {{model_parallel: {{partition_file: {path.name}}}}}")
     return 0
 
