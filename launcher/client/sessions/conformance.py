@@ -30,7 +30,16 @@ from launcher.client.spec import JobSpec
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared import TOKEN_VARIABLE
 
-__all__ = ["CLAUSES", "ClauseBroken", "SessionUnderTest", "check_session"]
+__all__ = [
+    "CLAUSES",
+    "FAIL",
+    "LINES",
+    "TASK_VARIABLE",
+    "WAIT",
+    "ClauseBroken",
+    "SessionUnderTest",
+    "check_session",
+]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
