@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from launcher.client.estimator import Estimator, PyTorch, TensorFlow
     from launcher.client.jobs.job import Job
     from launcher.client.jobs.log_line import LogLine
+    from launcher.client.planning.partition_view import Partition
     from launcher.client.planning.partitioner import partition
     from launcher.client.sessions.aws import AwsSession
     from launcher.client.sessions.aws.sdk_v2_session import Session, get_execution_role
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
         Unreachable,
         WireError,
     )
-    from launcher.shared.partitions import Partition
 
 __version__ = "0.1.0"
 
@@ -80,7 +80,7 @@ _HOMES = {
     "Job": "client.jobs.job",
     "LogLine": "client.jobs.log_line",
     "partition": "client.planning.partitioner",
-    "Partition": "shared.partitions",
+    "Partition": "client.planning.partition_view",
     "LocalSession": "client.sessions.local",
     "AwsSession": "client.sessions.aws",
     "MemorySession": "client.sessions.memory_session",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launcher.shared.partitions import Partition
+from launcher import Partition
 from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice, StagePrediction
 from launcher.shared.partitions.stage_costs import Link, ModuleCost
 

@@ -10,20 +10,22 @@ import pytest
 from cut_model import PARTITION, partition
 
 from launcher.errors import ParallelError
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     PARTITION.write(tmp_path / "cuts.json")
-    assert Partition.read(tmp_path / "cuts.json") == PARTITION
-    again = Partition.read(tmp_path / "cuts.json").to_json()
+    assert PartitionFile.read(tmp_path / "cuts.json") == PARTITION
+    again = PartitionFile.read(tmp_path / "cuts.json").to_json()
     assert again == (tmp_path / "cuts.json").read_text()
-    assert partition(memory_cap=2**40) == Partition.from_json(partition(memory_cap=2**40).to_json())
+    assert partition(memory_cap=2**40) == PartitionFile.from_json(
+        partition(memory_cap=2**40).to_json()
+    )
 
 
 def test_the_files_of_other_tests_are_of_this_version() -> None:
     kept = Path(__file__).parent / "spec" / "bad" / "partition.json"
-    assert Partition.read(kept) == PARTITION, "write it anew: PARTITION.write(...)"
+    assert PartitionFile.read(kept) == PARTITION, "write it anew: PARTITION.write(...)"
 
 
 def _changed(place: tuple[Any, ...], value: Any) -> str:
@@ -58,24 +60,24 @@ def test_what_is_not_as_it_was_written_is_named(
     place: tuple[Any, ...], value: Any, what: str
 ) -> None:
     with pytest.raises(ParallelError, match=what):
-        Partition.from_json(_changed(place, value))
+        PartitionFile.from_json(_changed(place, value))
 
 
 def test_whole_numbers_are_seconds_too() -> None:
-    assert Partition.from_json(_changed(("step",), 2)).step == 2
+    assert PartitionFile.from_json(_changed(("step",), 2)).step == 2
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ParallelError, match=r"cuts\.json cannot be read: No such file"):
-        Partition.read(tmp_path / "cuts.json")
+        PartitionFile.read(tmp_path / "cuts.json")
     (tmp_path / "cuts.json").write_bytes(b"\xff")
     with pytest.raises(ParallelError, match=r"cuts\.json is not a text file: .* byte 0xff"):
-        Partition.read(tmp_path / "cuts.json")
+        PartitionFile.read(tmp_path / "cuts.json")
     (tmp_path / "cuts.json").write_text("[]")
     with pytest.raises(
         ParallelError, match=r"cuts\.json: this is not a file of `launcher partition`"
     ):
-        Partition.read(tmp_path / "cuts.json")
+        PartitionFile.read(tmp_path / "cuts.json")
 
 
 @pytest.mark.parametrize(
@@ -84,4 +86,4 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_starts_are_modules_in_their_order(starts: tuple[str, ...]) -> None:
     text = partition(starts=starts).to_json()
     with pytest.raises(ParallelError, match=r"no stage can start at .* make it again"):
-        Partition.from_json(text)
+        PartitionFile.from_json(text)

@@ -15,7 +15,7 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
-from launcher.shared.partitions.partition_file import Partition
+from launcher.shared.partitions.partition_file import PartitionFile
 
 
 def resolve_starts(
@@ -53,7 +53,7 @@ def _starts_in_file(
     model: nn.Module, world: ParallelContext, example: Mapping[str, object]
 ) -> tuple[str, ...]:
     path = Path(os.environ.get("SM_MODULE_DIR", "."), world.job.partition_file)
-    partition = Partition.read(path)
+    partition = PartitionFile.read(path)
     _check_degrees(partition, world, path)
     here = fingerprint.compute(model, example)
     fingerprint.check(here, partition.fingerprint, path.name)
@@ -63,7 +63,7 @@ def _starts_in_file(
     return partition.starts
 
 
-def _check_degrees(partition: Partition, world: ParallelContext, path: Path) -> None:
+def _check_degrees(partition: PartitionFile, world: ParallelContext, path: Path) -> None:
     degrees = world.degrees
     for name, here in (
         ("partitions", degrees.pipeline),

@@ -29,7 +29,7 @@ from launcher.parallel.profiling.profile import ProfileKind, Sample, profile
 from launcher.parallel.profiling.unmaterialised import unmaterialised
 from launcher.parallel.recomputation import recompute
 from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import Partition
+from launcher.shared.partitions.partition_file import PartitionFile
 from launcher.shared.partitions.stage_costs import Link
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.reference import make_task
@@ -97,7 +97,7 @@ def main() -> int:
     return 0
 
 
-def answer(request: PartitionJob) -> Partition:
+def answer(request: PartitionJob) -> PartitionFile:
     """Return the best partition of a task's model. Raises ParallelError and the task's errors."""
     question = request.question
     task = make_task(request.task, request.hyperparameters)

@@ -13,7 +13,7 @@ from made_up_partition import made_up
 from small_task import write_task
 from waiting import wait_until
 
-from launcher.shared.partitions import Partition
+from launcher import Partition
 
 ASKED = ("--partitions", 2, "--microbatches", 4, "--profile", "estimated", "--bandwidth", "1GiB/s")
 #: Starts a program that goes on, says who both are, and waits.

@@ -12,7 +12,7 @@ import pytest
 from cut_model import PARTITION
 from digits_example import Example
 
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 JOB = """\
 entry_point: train.py
@@ -178,7 +178,7 @@ def test_what_a_job_found_is_the_file_of_the_next(tmp_path: Path) -> None:
     model = Path(run.summary["model_artifacts"].removeprefix("file://"))
     with tarfile.open(model.with_name("output.tar.gz")) as archive:
         archive.extract("partition.json", folder)
-    kept = Partition.read(folder / "partition.json")
+    kept = PartitionFile.read(folder / "partition.json")
     assert (kept.objective, kept.partitions, kept.microbatches) == ("memory", 2, 2)
 
     following = example.run("next.yaml")

@@ -12,7 +12,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling.profile import Profile, ProfileKind
 from launcher.shared import Objective, Schedule
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 from launcher.shared.partitions.partition_file import Fingerprint
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.stage_costs import Link, ModuleCost
@@ -21,7 +21,7 @@ from launcher.shared.partitions.timeline import simulate
 _FINGERPRINT = Fingerprint(parameters={}, calls=(), example=(), torch="")
 
 
-def decided(question: PartitionQuestion, spread: float = 0.0) -> Partition:
+def decided(question: PartitionQuestion, spread: float = 0.0) -> PartitionFile:
     draw = random.Random(3)
     modules = tuple(
         ModuleCost(
@@ -41,10 +41,10 @@ def decided(question: PartitionQuestion, spread: float = 0.0) -> Partition:
     )
     profile = Profile(kind=ProfileKind.MEASURED, device="", runs=1, modules=modules, joints=())
     made = decide(profile, _FINGERPRINT, Link(latency=0.01, bandwidth=1e4), question)
-    return Partition.from_json(made.to_json())
+    return PartitionFile.from_json(made.to_json())
 
 
-def orders_of(found: Partition) -> Orders:
+def orders_of(found: PartitionFile) -> Orders:
     return Orders(
         schedule=Schedule(found.schedule),
         ranks=found.partitions,

@@ -16,7 +16,7 @@ from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.partitioning.optimum import CutProblem, Cuts, best
 from launcher.parallel.profiling.profile import Profile, ProfileKind
 from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import Fingerprint, Partition
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 
 
@@ -129,7 +129,7 @@ def from_file(problem: CutProblem, objective: Objective) -> Cuts:
         memory_cap=None if problem.cap == float("inf") else int(problem.cap),
     )
     decided = decide(profile, _FINGERPRINT, problem.chain.link, question)
-    read = Partition.from_json(decided.to_json())
+    read = PartitionFile.from_json(decided.to_json())
     names = [each.name for each in read.modules]
     again = CutProblem(
         chain=Chain(read.modules, read.joints, read.link),

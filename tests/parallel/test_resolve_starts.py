@@ -20,7 +20,7 @@ from launcher.parallel import fingerprint
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling.profile import Sample, profile
 from launcher.shared import ParallelPart
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 from launcher.shared.partitions.stage_costs import Link
 
 _SCRIPT = """
@@ -48,7 +48,7 @@ sys.modules |= {f"launcher.parallel.{name}": None for name in ("profiling", "par
 
 
 @pytest.fixture(scope="module")
-def partition() -> Partition:
+def partition() -> PartitionFile:
     """Of the script's model, for two ranks."""
     model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))
     sample = Sample(arguments={"input": torch.zeros(4, 16)})
@@ -64,13 +64,13 @@ def started(folder: Path, script: str, part: ParallelPart, **variables: str) -> 
     return run(folder, script, ranks=2, LAUNCHER_PARALLEL=part.to_json(), **variables)
 
 
-def of_file(folder: Path, partition: Partition) -> tuple[ParallelPart, dict[str, str]]:
+def of_file(folder: Path, partition: PartitionFile) -> tuple[ParallelPart, dict[str, str]]:
     partition.write(folder / "partition.json")
     part = ParallelPart(partitions=2, microbatches=4, partition_file="partition.json")
     return part, {"SM_MODULE_DIR": str(folder)}
 
 
-def test_a_job_with_a_file_needs_no_profiler(tmp_path: Path, partition: Partition) -> None:
+def test_a_job_with_a_file_needs_no_profiler(tmp_path: Path, partition: PartitionFile) -> None:
     moved = dataclasses.replace(partition, starts=("4",))
     part, variables = of_file(tmp_path, moved)
     outcome = started(tmp_path, _WITHOUT + _SCRIPT, part, **variables)
@@ -105,7 +105,7 @@ parallel.leave()
 """
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: Partition) -> None:
+def test_a_file_of_something_else_is_refused(tmp_path: Path, partition: PartitionFile) -> None:
     part, variables = of_file(tmp_path, partition)
     other = dataclasses.replace(partition.fingerprint, example=("[8, 16] float32",), torch="2.0")
     for name, changes in {
@@ -137,7 +137,7 @@ def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
     first = started(tmp_path / "first", _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
     assert first.code == 0, first.output
-    found = Partition.read(tmp_path / "partition.json")
+    found = PartitionFile.read(tmp_path / "partition.json")
     (start,) = found.starts
     assert found.link.source == "measured"
     assert first.notes[0]["modules"][-1] == f"{int(start) - 1}.bias"
@@ -152,7 +152,7 @@ def test_rank_0_finds_the_cuts_once(tmp_path: Path) -> None:
 
 
 def test_what_was_decided_for_other_numbers_is_decided_anew(
-    tmp_path: Path, partition: Partition
+    tmp_path: Path, partition: PartitionFile
 ) -> None:
     dataclasses.replace(partition, partitions=3, starts=("1", "2")).write(
         tmp_path / "partition.json"
@@ -160,7 +160,7 @@ def test_what_was_decided_for_other_numbers_is_decided_anew(
     part = ParallelPart(partitions=2, microbatches=4, auto_partition=True)
     outcome = started(tmp_path, _SCRIPT, part, SM_OUTPUT_DATA_DIR=str(tmp_path))
     assert outcome.code == 0, outcome.output
-    found = Partition.read(tmp_path / "partition.json")
+    found = PartitionFile.read(tmp_path / "partition.json")
     assert (found.partitions, len(found.starts)) == (2, 1)
 
 
@@ -191,21 +191,21 @@ NESTED = "[" * 100_000
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "partition.json").write_text(text)
     with pytest.raises(Exception, match=r"partition\.json: .*make it again"):
-        Partition.read(tmp_path / "partition.json")
+        PartitionFile.read(tmp_path / "partition.json")
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0])
 def test_seconds_that_are_none_are_refused(
-    tmp_path: Path, partition: Partition, seconds: float
+    tmp_path: Path, partition: PartitionFile, seconds: float
 ) -> None:
     stages = (dataclasses.replace(partition.stages[0], forward=seconds), *partition.stages[1:])
     dataclasses.replace(partition, stages=stages).write(tmp_path / "partition.json")
     with pytest.raises(ParallelError, match=rf"stages\[0\]\.forward is {seconds}; make it again"):
-        Partition.read(tmp_path / "partition.json")
+        PartitionFile.read(tmp_path / "partition.json")
 
 
-def test_a_file_says_all_that_was_decided(tmp_path: Path, partition: Partition) -> None:
+def test_a_file_says_all_that_was_decided(tmp_path: Path, partition: PartitionFile) -> None:
     partition.write(tmp_path / "partition.json")
-    assert Partition.read(tmp_path / "partition.json") == partition
+    assert PartitionFile.read(tmp_path / "partition.json") == partition
     raw = json.loads((tmp_path / "partition.json").read_text())
     assert raw["starts"] == list(partition.starts)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ranks import Outcome, run
 
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 pytest.importorskip("torch")
 
@@ -511,7 +511,7 @@ def test_cuts_that_nobody_says_are_found(tmp_path: Path) -> None:
     outcome = run(tmp_path, _PREAMBLE + _UNSAID, ranks=2, SM_OUTPUT_DATA_DIR=str(tmp_path))
     _ends_well(outcome, 2)
     first, second = (outcome.notes[rank] for rank in range(2))
-    (start,) = Partition.read(tmp_path / "partition.json").starts
+    (start,) = PartitionFile.read(tmp_path / "partition.json").starts
     assert max(first["own"]) < start < max(second["own"])
     assert len(first["own"]) + len(second["own"]) == 10
     assert first["loss"] == second["loss"] > 0

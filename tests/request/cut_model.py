@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 from launcher.shared.partitions.partition_file import Fingerprint, PartitionChoice, StagePrediction
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 
-PARTITION = Partition(
+PARTITION = PartitionFile(
     task="task:make",
     fingerprint=Fingerprint(
         parameters={"0.weight": "[3, 2] float32", "2.weight": "[1, 3] float32"},
@@ -49,6 +49,6 @@ PARTITION = Partition(
 )
 
 
-def partition(**changes: Any) -> Partition:
+def partition(**changes: Any) -> PartitionFile:
     """Another one."""
     return dataclasses.replace(PARTITION, **changes)

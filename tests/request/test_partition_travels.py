@@ -19,7 +19,7 @@ from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.client.spec import JobSpec, ModelParallel
 from launcher.errors import SpecError
 from launcher.shared import JobDocument, ParallelPart
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 from launcher.shared.partitions.stage_costs import ModuleCost
 
 CODE = "s3://my-bucket/code/job-1/code/"
@@ -68,7 +68,7 @@ def test_the_file_lies_beside_the_job_document(source: Folder, platform: Platfor
     submission = sent(job(source), judge=platform.judge)
     text = submission.objects[CODE + "partition.json"].decode()
     assert text == (source.root.parent / "cuts.json").read_text()
-    assert Partition.from_json(text) == PARTITION
+    assert PartitionFile.from_json(text) == PARTITION
     assert [uri.removeprefix(CODE) for uri in submission.objects] == [
         "launch.py",
         "bundle.tar.gz",

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.client.spec import JobSpec, check
 from launcher.errors import SpecError
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 BAD = Path(__file__).parent / "bad"
 
@@ -29,8 +29,8 @@ class Folder:
         return (self.root / path).read_text()
 
     @property
-    def partition(self) -> Partition | None:
-        return Partition.read(Path(self.partition_file)) if self.partition_file else None
+    def partition(self) -> PartitionFile | None:
+        return PartitionFile.read(Path(self.partition_file)) if self.partition_file else None
 
 
 def load_and_check(path: Path) -> None:

@@ -18,7 +18,7 @@ from launcher.client.spec import (
     check,
 )
 from launcher.errors import ParallelError, Problem, SpecError
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 GROUPS = (
     InstanceGroup("data_group", "ml.c5.2xlarge", 2),
@@ -124,7 +124,7 @@ class UnreadableFiles:
         raise SpecError([self.problem])
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> PartitionFile:
         raise ParallelError("cuts.json cannot be read")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 _REPOSITORY = Path(__file__).parents[2]
 _TASK = """
@@ -64,7 +64,7 @@ def ask(folder: Path, task: str = "task:make", **question: Any) -> subprocess.Co
 def test_the_model_of_a_task_is_measured_at_its_microbatch(tmp_path: Path) -> None:
     done = ask(tmp_path, hyperparameters={"depth": 7}, replicas=2, link=None, recomputed=["3"])
     assert done.returncode == 0, done.stderr
-    found = Partition.read(tmp_path / "partition.json")
+    found = PartitionFile.read(tmp_path / "partition.json")
     assert found.task == "task:make"
     assert found.fingerprint.example == ("[4, 8] float32",)  # 32 samples, 2 replicas, 4 parts
     assert found.fingerprint.calls == tuple("01234567")
@@ -77,7 +77,7 @@ def test_the_model_of_a_task_is_measured_at_its_microbatch(tmp_path: Path) -> No
 def test_a_task_itself_can_be_estimated_and_given_a_link(tmp_path: Path) -> None:
     done = ask(tmp_path, task="task:fixed", profile="estimated", objective="memory")
     assert done.returncode == 0, done.stderr
-    found = Partition.read(tmp_path / "partition.json")
+    found = PartitionFile.read(tmp_path / "partition.json")
     assert (found.profile, found.objective, found.link.source) == ("estimated", "memory", "given")
     assert found.starts > ("1",)  # early stages have more microbatches under way
 

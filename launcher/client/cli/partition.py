@@ -13,9 +13,9 @@ from launcher.client.cli.other_commands import CommandWithSubcommands
 from launcher.client.cli.partition_options import partition_options
 from launcher.client.cli.partition_show import described, show
 from launcher.client.cli.verb_output import print_json, print_message, with_json_flag
+from launcher.client.planning.partition_view import Partition
 from launcher.client.planning.partitioner import partition as find
 from launcher.errors import PlatformError
-from launcher.shared.partitions import Partition
 
 _OTHERS = {"show": show}
 

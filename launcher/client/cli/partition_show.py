@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from launcher.client.cli.verb_output import print_json, print_message, with_json_flag
+from launcher.client.planning.drawing import timeline_svg
+from launcher.client.planning.partition_table import title
+from launcher.client.planning.partition_view import Partition
 from launcher.errors import PlatformError
-from launcher.shared.partitions import Partition
-from launcher.shared.partitions.drawing import timeline_svg
-from launcher.shared.partitions.partition_table import title
 
 
 @click.command()

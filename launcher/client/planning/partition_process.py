@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 import launcher
 from launcher.client.planning.partition_request import PartitionRequest
+from launcher.client.planning.partition_view import Partition
 from launcher.errors import ParallelError, PlatformError
 from launcher.shared import parse_event
-from launcher.shared.partitions import Partition
 
 _PROGRAM = "launcher.trainers.partition_task"
 #: Prefix of the line with the process's error message.

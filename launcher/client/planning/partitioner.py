@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from launcher.client.planning.partition_process import answer
 from launcher.client.planning.partition_request import PartitionRequest
+from launcher.client.planning.partition_view import Partition
 from launcher.errors import Problem, SpecError
-from launcher.shared.partitions import Partition
 from launcher.shared.partitions.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from launcher.shared.partitions.stage_costs import Link
 

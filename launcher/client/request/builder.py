@@ -33,7 +33,7 @@ from launcher.shared import (
     Role,
     TrainerPart,
 )
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
     return {name: json.dumps(value) for name, value in values.items()}
 
 
-def build_document(spec: JobSpec, partition: Partition | None = None) -> JobDocument:
+def build_document(spec: JobSpec, partition: PartitionFile | None = None) -> JobDocument:
     """Build the job document of a spec: the role of each group, and what it runs.
 
     partition: the content of the spec's partition_file.

@@ -22,7 +22,7 @@ from launcher.shared import (
     REDACTED,
     TOKEN_VARIABLE,
 )
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 if TYPE_CHECKING:
     from launcher.shared.training_job_types import (
@@ -59,7 +59,7 @@ def prepare(spec: JobSpec, placement: JobLocation) -> Submission:
 
 
 def _code(
-    spec: JobSpec, partition: Partition | None, uri: str
+    spec: JobSpec, partition: PartitionFile | None, uri: str
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the objects with the code of a job, by URI, and their warnings."""
     if spec.starts_toolkit:

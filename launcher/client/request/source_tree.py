@@ -12,7 +12,7 @@ from pathlib import Path
 from launcher.client.request.ignore import IgnoreRules
 from launcher.client.spec import JobSpec
 from launcher.errors import Problem, SpecError
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +68,12 @@ class SourceTree:
         return tuple(sorted(found, key=lambda file: file.path))
 
     @cached_property
-    def partition(self) -> Partition | None:
+    def partition(self) -> PartitionFile | None:
         """The content of the job's partition_file, if it has one; it is sent beside the tree.
 
         Raises ParallelError.
         """
-        return Partition.read(Path(self.partition_file)) if self.partition_file else None
+        return PartitionFile.read(Path(self.partition_file)) if self.partition_file else None
 
     @cached_property
     def _by_path(self) -> dict[str, SourceFile]:

@@ -19,7 +19,7 @@ from launcher.parallel.partitioning.decision import PartitionQuestion, decide
 from launcher.parallel.profiling import link_speed
 from launcher.parallel.profiling.profile import Sample, profile
 from launcher.shared import Objective, Schedule
-from launcher.shared.partitions.partition_file import Fingerprint, Partition
+from launcher.shared.partitions.partition_file import Fingerprint, PartitionFile
 from launcher.shared.partitions.stage_costs import Link
 
 #: The file with the decision, in the job's output folder.
@@ -34,7 +34,7 @@ def auto_partition(
     loss: Callable[[Any, Any], torch.Tensor] | None,
     target: Any,
     states: int,
-) -> Partition:
+) -> PartitionFile:
     """Return the partition of a model, the same on all ranks; all of them call it.
 
     Arguments as for `resolve_starts`. Raises ParallelError, on all ranks.
@@ -52,17 +52,17 @@ def auto_partition(
     dist.broadcast_object_list(broadcast, src=0, device=world.device)
     if isinstance(broadcast[0], ParallelError):
         raise broadcast[0]
-    return Partition.from_json(broadcast[0])
+    return PartitionFile.from_json(broadcast[0])
 
 
 def _decide(
     model: nn.Module, world: ParallelContext, sample: Sample, link: Link, states: int
-) -> Partition:
+) -> PartitionFile:
     """Decide on rank 0, or reuse an earlier decision of this job that matches."""
     here = fingerprint.compute(model, sample.arguments)
     path = Path(os.environ.get("SM_OUTPUT_DATA_DIR", "."), FILE_NAME)
     question = _question(world)
-    if path.exists() and _matches(earlier := Partition.read(path), here, question):
+    if path.exists() and _matches(earlier := PartitionFile.read(path), here, question):
         return earlier
     costs = profile(
         model, sample, device=world.device, precision=world.job.precision, states=states
@@ -77,13 +77,13 @@ def _decide(
     return partition
 
 
-def _matches(earlier: Partition, here: Fingerprint, question: PartitionQuestion) -> bool:
+def _matches(earlier: PartitionFile, here: Fingerprint, question: PartitionQuestion) -> bool:
     names = [each.name for each in dataclasses.fields(question) if each.name != "task"]
     same = all(getattr(earlier, name) == getattr(question, name) for name in names)
     return same and earlier.fingerprint == here
 
 
-def _write(partition: Partition, path: Path) -> None:
+def _write(partition: PartitionFile, path: Path) -> None:
     try:
         partition.write(path)
     except OSError as error:

@@ -16,8 +16,8 @@ from launcher.parallel.profiling.profile import Profile
 from launcher.shared import Objective, Schedule
 from launcher.shared.partitions.partition_file import (
     Fingerprint,
-    Partition,
     PartitionChoice,
+    PartitionFile,
     StagePrediction,
 )
 from launcher.shared.partitions.schedule_orders import Orders
@@ -62,12 +62,12 @@ class PartitionQuestion:
 
 def decide(
     profile: Profile, fingerprint: Fingerprint, link: Link, question: PartitionQuestion
-) -> Partition:
+) -> PartitionFile:
     """Return the best cuts of a model. Raises ParallelError where there are none."""
     chain = Chain(profile.modules, profile.joints, link)
     found = _predicted(chain, question)
     cuts = found.cuts
-    return Partition(
+    return PartitionFile(
         task=question.task,
         fingerprint=fingerprint,
         objective=question.objective.value,

@@ -5,6 +5,6 @@ Standard library only: this package is part of every job.
 
 from __future__ import annotations
 
-from launcher.shared.partitions.partition_file import Partition
+from launcher.shared.partitions.partition_file import PartitionFile
 
-__all__ = ["Partition"]
+__all__ = ["PartitionFile"]

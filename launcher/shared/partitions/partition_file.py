@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from launcher.errors import ParallelError
 from launcher.shared import SCHEDULES, Schedule
-from launcher.shared.partitions.partition_html import partition_html
-from launcher.shared.partitions.partition_text import partition_text
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost
 from launcher.shared.partitions.stage_types import misfits
 from launcher.shared.partitions.timeline import Timeline, simulate
+
+Read = TypeVar("Read", bound="PartitionFile")
 
 #: Version of the file. Readers refuse any other.
 VERSION = 1
@@ -70,7 +70,7 @@ class PartitionChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Partition:
+class PartitionFile:
     """The cuts of a model for a number of ranks, and their predicted costs.
 
     task: "module:function" that it was made from; "" for a model that was passed in.
@@ -120,12 +120,6 @@ class Partition:
         )
         return simulate(orders, self.stages)
 
-    def __str__(self) -> str:
-        return partition_text(self)
-
-    def _repr_html_(self) -> str:
-        return partition_html(self)
-
     def write(self, path: Path) -> None:
         """Write the file atomically. Raises OSError."""
         draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -143,7 +137,7 @@ class Partition:
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
-    def read(cls, path: Path) -> Partition:
+    def read(cls: type[Read], path: Path) -> Read:
         """Read a file. Raises ParallelError if it is not a partition file."""
         try:
             return cls.from_json(path.read_text())
@@ -155,7 +149,7 @@ class Partition:
             raise ParallelError(f"{path}: {error}") from error
 
     @classmethod
-    def from_json(cls, text: str) -> Partition:
+    def from_json(cls: type[Read], text: str) -> Read:
         """Parse a file's text. Raises ParallelError if it is not that of a partition file."""
         try:
             raw = json.loads(text)
@@ -198,7 +192,7 @@ def _typed(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, tuple(value) if isinstance(value, list) else value
 
 
-def _strays(partition: Partition) -> Iterator[str]:
+def _strays(partition: PartitionFile) -> Iterator[str]:
     """Yield the first start, if any, that is not a module at which a later stage can begin."""
     left = iter([each.name for each in partition.modules[1:] if each.crossing is not None])
     for start in partition.starts:

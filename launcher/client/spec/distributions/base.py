@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from launcher.client import catalogue
 from launcher.errors import FieldPath, Problem
 from launcher.shared import TrainerPart
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -89,7 +89,7 @@ class Distribution(ABC):
         """Return a copy in which every local path is absolute."""
         return self
 
-    def completed(self, partition: Partition) -> Distribution:
+    def completed(self, partition: PartitionFile) -> Distribution:
         """Return a copy with the settings of the job's partition file."""
         return self
 

@@ -17,7 +17,7 @@ from launcher.client.spec.distributions.torchrun_distribution import (
 from launcher.client.spec.spec_names import names
 from launcher.errors import FieldPath, Problem
 from launcher.shared import DEFAULT_HANG_TIMEOUT, PARTITION_FILE, ParallelPart
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -83,7 +83,7 @@ class ModelParallel(TorchrunDistribution):
         part = parallel_part(self, partitions=2, microbatches=4)
         return dataclasses.replace(part, partition_file=name)
 
-    def completed(self, partition: Partition) -> ModelParallel:
+    def completed(self, partition: PartitionFile) -> ModelParallel:
         """Return a copy with the starts of a partition and its values for settings unset here."""
         unsaid = {
             name: getattr(partition, name)

@@ -12,7 +12,7 @@ from launcher.client.spec.field_checks import range_problems, word_problems
 from launcher.client.spec.suggestions import shown
 from launcher.errors import FieldPath, ParallelError, Problem
 from launcher.shared import OBJECTIVES
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 if TYPE_CHECKING:
     from launcher.client.spec.distributions.model_parallel import ModelParallel
@@ -66,7 +66,7 @@ def find_problems_in(
         yield from (each for each in found if not each.depends_on(wrong))
 
 
-def _differences(model: ModelParallel, partition: Partition) -> Iterator[Problem]:
+def _differences(model: ModelParallel, partition: PartitionFile) -> Iterator[Problem]:
     """Find settings that differ between the job and the file."""
     for name in OF_PARTITIONS:
         said, has = getattr(model, name), getattr(partition, name)
@@ -80,7 +80,7 @@ def _differences(model: ModelParallel, partition: Partition) -> Iterator[Problem
 
 
 def _problems_of_the_whole(
-    spec: JobSpec, model: ModelParallel, partition: Partition
+    spec: JobSpec, model: ModelParallel, partition: PartitionFile
 ) -> Iterator[Problem]:
     """Find problems with the job after the settings of its file are filled in."""
     whole = dataclasses.replace(model.completed(partition), partition_file=None)

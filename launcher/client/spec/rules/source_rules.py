@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from launcher.client.spec.suggestions import choice_fix
 from launcher.errors import FieldPath, Problem
-from launcher.shared.partitions import Partition
+from launcher.shared.partitions import PartitionFile
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -33,7 +33,7 @@ class SourceFiles(Protocol):
         """Return the text of a file; only called for a path that exists."""
 
     @property
-    def partition(self) -> Partition | None:
+    def partition(self) -> PartitionFile | None:
         """The content of the job's partition_file, if it has one. Raises ParallelError."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from launcher.shared.partitions.quantities import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from launcher.shared.partitions.partition_file import Partition, PartitionChoice
+    from launcher.shared.partitions.partition_file import PartitionChoice, PartitionFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Table:
     words: frozenset[str]
 
 
-def stages(partition: Partition) -> Table:
+def stages(partition: PartitionFile) -> Table:
     """Return a row for each stage."""
     head = ("stage", "rank", "begins at", "modules", "forward", "backward", "sending")
     under_way = partition.timeline.under_way
@@ -41,7 +41,7 @@ def stages(partition: Partition) -> Table:
     return Table(head=(*head, *head_of_bytes), rows=rows, words=frozenset({"begins at"}))
 
 
-def choices(partition: Partition) -> Table:
+def choices(partition: PartitionFile) -> Table:
     """Return a row for the file's own choice and for each other one in it."""
     head = ("", "optimize", "partitions", "microbatches", "step", "per microbatch", "memory")
     mine = (partition.objective, partition.partitions, partition.microbatches)
@@ -52,7 +52,7 @@ def choices(partition: Partition) -> Table:
     return Table(head=head, rows=tuple(rows), words=frozenset({"", "optimize"}))
 
 
-def notes(partition: Partition) -> Iterator[tuple[str, str]]:
+def notes(partition: PartitionFile) -> Iterator[tuple[str, str]]:
     """Yield the notes below the stages, as label and text."""
     yield "Step", f"{step_text(partition)}, for {partition.microbatches} microbatches"
     yield "Cuts", _proof(partition)
@@ -67,7 +67,7 @@ def notes(partition: Partition) -> Iterator[tuple[str, str]]:
     yield "Link", f"{speed}, {seconds_text(partition.link.latency)} ({partition.link.source})"
 
 
-def title(partition: Partition) -> str:
+def title(partition: PartitionFile) -> str:
     """Return the title of a drawing: the model and the duration of its step."""
     each = f" x {partition.virtual_stages}" if partition.virtual_stages > 1 else ""
     return (
@@ -76,20 +76,20 @@ def title(partition: Partition) -> str:
     )
 
 
-def step_text(partition: Partition) -> str:
+def step_text(partition: PartitionFile) -> str:
     """Return a text like "312 ms ± 4.10 ms, 27 % idle"."""
     spread = f" ± {seconds_text(partition.spread)}" if partition.spread else ""
     return f"{seconds_text(partition.step)}{spread}, {partition.timeline.idle * 100:.0f} % idle"
 
 
-def largest(partition: Partition) -> int:
+def largest(partition: PartitionFile) -> int:
     """Return the bytes of the rank that needs the most."""
     count = partition.partitions
     by_rank = (partition.stages[rank::count] for rank in range(count))
     return max((sum(each.memory for each in mine) for mine in by_rank), default=0)
 
 
-def _proof(partition: Partition) -> str:
+def _proof(partition: PartitionFile) -> str:
     if partition.gap:
         worse = f"{partition.gap * 100:.1f} %"
         return f"the best cuts that a search found, at most {worse} above the optimum"
@@ -99,7 +99,7 @@ def _proof(partition: Partition) -> str:
     return "proven: no other cuts need less memory on the largest rank"
 
 
-def _model(partition: Partition) -> Iterator[str]:
+def _model(partition: PartitionFile) -> Iterator[str]:
     yield partition.task or "given in Python"
     yield f"{len(partition.modules)} modules"
     if partition.precision:

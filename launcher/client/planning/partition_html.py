@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
-from launcher.shared.partitions import partition_table
-from launcher.shared.partitions.drawing import timeline_svg
-from launcher.shared.partitions.partition_table import Table
+from launcher.client.planning import partition_table
+from launcher.client.planning.drawing import timeline_svg
+from launcher.client.planning.partition_table import Table
 
 if TYPE_CHECKING:
-    from launcher.shared.partitions.partition_file import Partition
+    from launcher.shared.partitions.partition_file import PartitionFile
 
 
-def partition_html(partition: Partition) -> str:
+def partition_html(partition: PartitionFile) -> str:
     """Return the tables and the drawing of a step."""
     drawn = timeline_svg(partition.timeline, partition_table.title(partition))
     parts = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.shared.partitions import partition_table
-from launcher.shared.partitions.partition_table import Table
+from launcher.client.planning import partition_table
+from launcher.client.planning.partition_table import Table
 
 if TYPE_CHECKING:
-    from launcher.shared.partitions.partition_file import Partition
+    from launcher.shared.partitions.partition_file import PartitionFile
 
 
-def partition_text(partition: Partition) -> str:
+def partition_text(partition: PartitionFile) -> str:
     """Return the table of its stages, the notes and the other choices."""
     labelled = [f"{label:<9}{text}" for label, text in partition_table.notes(partition)]
     blocks = [_aligned(partition_table.stages(partition)), "\n".join(labelled)]
