@@ -424,7 +424,7 @@ def _with_host(error: str, host: str) -> str:
 
 
 def _progress(opened: m.OpenRun, steps: int) -> RunProgress:
-    """Return how far the epoch read has come; raises WireError for an impossible position."""
+    """Return the progress of an epoch read; raises WireError if it is impossible."""
     taken = opened.taken + len(opened.early)
     beyond = [*opened.early, *(step for step, _ in opened.arrived)]
     possible = range(opened.taken, min(steps, taken + MAX_WINDOW))

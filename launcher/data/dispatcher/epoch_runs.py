@@ -27,7 +27,7 @@ def window_for(workers: int, ranks: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class RunProgress:
-    """The progress of an epoch read, as its receiver knows it.
+    """The progress of an epoch read, as reported by its receiver.
 
     taken: every step below it is consumed. early: steps beyond it that are consumed too. arrived:
     the workers that prepared the batches not consumed yet, by step. largest: bytes of the largest

@@ -1,12 +1,9 @@
 """Detect ranks that read one stream with conflicting settings.
 
 An epoch read constrains the reads of other ranks only while it is open: restarted ranks may read
-with another world size or with other arguments. Only its own host knows if it is still open, and
-that host's message may be late.
-
-Restarted ranks may therefore conflict with reads that are over, and a host that was cut off has not
-reported yet that its old ranks are gone. The dispatcher asks the hosts of the conflicting reads
-before it refuses the new one.
+with another world size or with other arguments. Only the read's own host can tell if it is open,
+and a host that was cut off has not yet reported that its ranks are gone. The dispatcher therefore
+asks the hosts of conflicting reads before it refuses a new one.
 """
 
 from __future__ import annotations
@@ -200,11 +197,11 @@ def _conflict_message(
     from it.
     """
     fix = differences[0].fix
-    words = ", ".join(
+    values = ", ".join(
         f"{each.what}={each.mine!r} on rank {reader.rank} and {each.theirs!r} on rank {other.rank}"
         for each in differences
         if each.fix == fix
     )
     return (
-        f"ranks read the stream {reader.plan.spec.name!r} with different settings, {words}: {fix}"
+        f"ranks read the stream {reader.plan.spec.name!r} with different settings, {values}: {fix}"
     )

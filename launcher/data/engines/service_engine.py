@@ -33,7 +33,7 @@ _DISPATCHER_VARIABLES = dict.fromkeys(
 
 
 class ServiceEngine:
-    """The data service: workers on data hosts and, if the job says so, on train hosts."""
+    """The data service: workers on data hosts and, with `local_workers`, on train hosts."""
 
     packages = ("numpy",)
 

@@ -31,7 +31,7 @@ _KIB_64 = 64 * 1024
 _MIB = 1 << 20
 #: Reuse a slab that is up to 1/_WASTE larger than needed rather than create one.
 _WASTE = 4
-#: Marks. LENT: none yet. The borrower sets the others, which are bits: TAKEN, its script has the
+#: Marks. LENT: none yet. The local peer sets the others, which are bits: TAKEN, its script has the
 #: batch; RETURNED, it no longer reads the slab; FORKED, a fork of it may still read the slab.
 LENT, TAKEN, RETURNED, FORKED = 0, 1, 2, 4
 #: Index of the mark, and of the mark as the receiver has last seen it.

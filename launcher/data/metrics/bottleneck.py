@@ -105,15 +105,15 @@ def find_bottleneck(rates: ObservedRates, group: str) -> Bottleneck:
     """Find the bottleneck. group: the name of the group that prepares data, for the text."""
     if rates.wait_share < NEGLIGIBLE:
         spare = rates.workers - max(1, math.ceil(rates.needed * _SPARE))
-        words = f"; {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
+        cause = f"; {spare} fewer {_resource(rates, spare)} would do" if spare > 0 else ""
         text = (
             f"not input-bound ({rates.wait_share:.1%} waiting for data): {group} was "
-            f"{rates.busy:.0%} busy{words}"
+            f"{rates.busy:.0%} busy{cause}"
         )
         return _bottleneck(rates, Bound.NOTHING, text, -spare if spare > 0 else 0)
-    bound, words, more = _cause(rates, group)
+    bound, cause, more = _cause(rates, group)
     return _bottleneck(
-        rates, bound, f"input-bound {rates.wait_share:.0%} of the time: {words}", more
+        rates, bound, f"input-bound {rates.wait_share:.0%} of the time: {cause}", more
     )
 
 
@@ -141,16 +141,16 @@ def _sending(rates: ObservedRates) -> tuple[Bound, str, int | None]:
     share = rates.blocked / (rates.workers * rates.total)
     rate = f"{rates.bytes_per_second / 1e6:,.0f} MB/s arrive"
     if rates.receiver_cpu > _SATURATED:
-        words = (
+        cause = (
             f"the receiver used {rates.receiver_cpu:.0%} of a CPU ({rate}); smaller samples "
             "(uint8 instead of float32), or more train hosts, would help; more workers would not"
         )
-        return Bound.RECEIVER, words, None
-    words = (
+        return Bound.RECEIVER, cause, None
+    cause = (
         f"workers spent {share:.0%} of their time on sending, not preparing ({rate}); a faster "
         "network or smaller samples (uint8 instead of float32) would help; more workers would not"
     )
-    return Bound.SENDING, words, None
+    return Bound.SENDING, cause, None
 
 
 def _more_workers(rates: ObservedRates, group: str, more: int) -> str:
@@ -187,22 +187,22 @@ def _imbalance(rates: ObservedRates, group: str) -> tuple[Bound, str, int | None
     slowest, seconds = max(rates.seconds.items(), key=lambda item: item[1])
     others = [each for host, each in rates.seconds.items() if host != slowest]
     if others and seconds > _SLOW * statistics.median(others):
-        words = (
+        cause = (
             f"a batch takes {slowest} {seconds:.3g} s, and the other hosts "
             f"{statistics.median(others):.3g} s; look at that host"
         )
-        return Bound.SLOW_HOST, words, None
+        return Bound.SLOW_HOST, cause, None
     if rates.first_waits > rates.wait / 2:
-        words = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
-        return Bound.EPOCH_STARTS, words, None
+        cause = f"mostly at the starts of epochs, where nothing was prepared ahead; {busy}"
+        return Bound.EPOCH_STARTS, cause, None
     if rates.ahead < rates.workers:
-        words = (
+        cause = (
             f"{busy}: a train host's memory holds {rates.ahead:.0f} batches ahead for "
             f"{rates.workers} workers; raise data_service.prefetch_bytes"
         )
-        return Bound.MEMORY, words, None
-    words = (
+        return Bound.MEMORY, cause, None
+    cause = (
         f"{busy}, and not held up by sending ({rates.bytes_per_second / 1e6:,.0f} MB/s arrive); "
         "some batches may take much longer than others"
     )
-    return Bound.UNKNOWN, words, None
+    return Bound.UNKNOWN, cause, None

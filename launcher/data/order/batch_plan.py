@@ -214,8 +214,8 @@ class BatchPlan:
             kind, numbers = "positions", self.positions(step)
         else:
             kind, numbers = "samples", self.sample_ids(step)
-        words = ", ".join(map(str, numbers[:8]))
-        return f"{kind} {words}{', ...' if len(numbers) > 8 else ''}"
+        text = ", ".join(map(str, numbers[:8]))
+        return f"{kind} {text}{', ...' if len(numbers) > 8 else ''}"
 
     # Resume points ------------------------------------------------------------------------
 

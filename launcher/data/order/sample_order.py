@@ -53,8 +53,8 @@ class SampleOrder:
         found: list[tuple[int, int]] = []
         for position in positions:
             rounds, batch = divmod(position, count)
-            places = range(int(self.bounds[batch]), int(self.bounds[batch + 1]))
-            found += [(rounds * len(ids) + place, int(ids[place])) for place in places]
+            indices = range(int(self.bounds[batch]), int(self.bounds[batch + 1]))
+            found += [(rounds * len(ids) + index, int(ids[index])) for index in indices]
         return found
 
 

@@ -47,12 +47,12 @@ def resolve(reference: str, what: str) -> Any:
 
 def error_text(error: BaseException) -> str:
     """Return an exception's message."""
-    return _words(lambda: str(error), error)
+    return _safe_text(lambda: str(error), error)
 
 
 def error_repr(error: BaseException) -> str:
     """Return an exception with its type, as repr gives it."""
-    return _words(lambda: repr(error), error)
+    return _safe_text(lambda: repr(error), error)
 
 
 def latest_traceback() -> str:
@@ -60,9 +60,9 @@ def latest_traceback() -> str:
     return _shortened(traceback.format_exc())
 
 
-def _words(ask: Callable[[], str], error: BaseException) -> str:
+def _safe_text(convert: Callable[[], str], error: BaseException) -> str:
     try:
-        return _shortened(ask())
+        return _shortened(convert())
     except Exception as failure:  # noqa: BLE001 - the user's code may raise anything
         return f"{type(error).__name__}, whose own text raised {type(failure).__name__}"
 

@@ -33,11 +33,11 @@ def check_memory(prefetch_bytes: int, memory: int) -> None:
 
     Slabs count towards the container's memory, not towards the size of /dev/shm.
     """
-    words = f"prefetch_bytes is {prefetch_bytes}, and this host has {memory} bytes of memory"
+    text = f"prefetch_bytes is {prefetch_bytes}, and this host has {memory} bytes of memory"
     if prefetch_bytes >= memory:
-        raise DataError(f"{words}: lower data_service.prefetch_bytes")
+        raise DataError(f"{text}: lower data_service.prefetch_bytes")
     if prefetch_bytes > _SHARE * memory:
-        emit("memory_low", why=f"{words}: little is left for the script")
+        emit("memory_low", why=f"{text}: little is left for the script")
 
 
 def check_descriptors() -> None:

@@ -121,10 +121,10 @@ class DataWorker:
         except DataError as error:
             answer = m.Length(dataset=reference, length=-1, error=str(error))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's __len__
-            words = (
+            text = (
                 f"{reference}: its length is not known: {error_repr(error)}\n{latest_traceback()}"
             )
-            answer = m.Length(dataset=reference, length=-1, error=words)
+            answer = m.Length(dataset=reference, length=-1, error=text)
         self._control.send(answer)
 
     def _prepare(self, run: str, step: int) -> None:
