@@ -100,7 +100,7 @@ def test_a_data_host_that_is_cut_off_for_a_while_changes_nothing(job: Example, c
     disturbed = Disturbed(job)
     network_links.cut(disturbed.folder, "algo-1")
     wait_until(disturbed.is_trained)
-    network_links.mend(disturbed.folder, "algo-1")
+    network_links.restore(disturbed.folder, "algo-1")
     run = disturbed.end()
 
     assert run.code == 0, run.talk
@@ -117,7 +117,7 @@ def test_a_loose_cable_changes_nothing(job: Example, calm: Run) -> None:
     while not disturbed.is_trained():
         network_links.cut(disturbed.folder, "algo-4")
         time.sleep(0.1)  # the length of the interruption
-        network_links.mend(disturbed.folder, "algo-4")
+        network_links.restore(disturbed.folder, "algo-4")
         time.sleep(0.5)
     run = disturbed.end()
     assert run.code == 0, run.talk

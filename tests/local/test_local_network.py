@@ -155,13 +155,13 @@ def test_what_is_not_installed_is_said_and_nothing_is_created(
     plain_bench.session = LocalSession(plain_bench.session.root, "network")
 
     with pytest.raises(
-        PlatformError, match=f"'network' does not work.*no {hidden} on PATH.*{mend}"
+        PlatformError, match=f"'network' does not work.*{hidden} is not on PATH.*{mend}"
     ):
         plain_bench.start("pass")
     assert plain_bench.session.list_training_jobs() == {"TrainingJobSummaries": []}
     found = obstacles()
     assert found[Isolation.PROCESS] is None
-    assert f"no {hidden} on PATH" in str(found[Isolation.NETWORK])
+    assert f"{hidden} is not on PATH" in str(found[Isolation.NETWORK])
     assert (found[Isolation.SANDBOX] is None) == (hidden == "ip")
 
 

@@ -99,7 +99,7 @@ def test_a_sandbox_that_does_not_work_is_an_error(
 
 def test_an_unknown_isolation(plain_bench: Bench) -> None:
     plain_bench.session = LocalSession(plain_bench.session.root, "docker")
-    with pytest.raises(PlatformError, match="isolation 'docker' is not known"):
+    with pytest.raises(PlatformError, match="unknown isolation 'docker'"):
         plain_bench.start("pass")
 
 

@@ -215,7 +215,10 @@ def test_source_that_is_not_there(plain_s3_bench: Bench, cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("hyperparameters", "message"),
     [
-        ({"sagemaker_submit_directory": None}, "sagemaker_program, but no sagemaker_submit_dir"),
+        (
+            {"sagemaker_submit_directory": None},
+            "sagemaker_program is set, but sagemaker_submit_dir",
+        ),
         ({"sagemaker_submit_directory": "src"}, "'src' is neither an archive in S3 nor a path"),
         ({"sagemaker_mpi_enabled": True}, "needs the toolkit's MPI"),
         (

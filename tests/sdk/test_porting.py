@@ -122,7 +122,7 @@ def test_a_distribution_that_cannot_be_is_refused(given, what, fix):
 
 
 def test_a_distribution_starts_on_a_group_of_the_job():
-    with pytest.raises(SpecError, match="'dn', which the job has not") as caught:
+    with pytest.raises(SpecError, match="'dn', but the job has no such group") as caught:
         as_groups([foreign_group("dnn")], {"mpi": ON, "instance_groups": ["dn"]})
     assert caught.value.problems[0].fix == 'did you mean "dnn"?'
 

@@ -70,7 +70,7 @@ def _stall(bench: Bench, index: int) -> float:
         usual = _await_word(job, "usual")
         network_links.cut(job, "algo-1")
         disturbed = _await_word(job, "disturbed")
-        network_links.mend(job, "algo-1")
+        network_links.restore(job, "algo-1")
     return max(0.0, disturbed - usual)
 
 

@@ -47,7 +47,7 @@ class PriceList:
         return (
             self.own.get((instance_type, region))
             or self.own.get((instance_type, None))
-            or _shipped().get(instance_type)
+            or _packaged_prices().get(instance_type)
         )
 
 
@@ -82,7 +82,7 @@ def price_fix(instance_type: str) -> str:
 
 
 @functools.cache
-def _shipped() -> Mapping[str, Price]:
+def _packaged_prices() -> Mapping[str, Price]:
     file = importlib.resources.files("launcher.client.catalogue") / "prices.csv"
     prices = (_read(row) for _, row in read_table(file.read_text(encoding="utf-8")))
     return {price.instance_type: price for price in prices}

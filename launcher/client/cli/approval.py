@@ -1,4 +1,4 @@
-"""Approval of a job that costs money: show its plan, enforce its cost limit, ask the user."""
+"""Approval of a job that costs money: show its plan, enforce its cost limit, and confirm it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_SAGEMAKER") or os.environ.get("AWS_ENDPOINT_URL")
 
 
-def ask(name: str) -> None:
+def confirm_job(name: str) -> None:
     """Ask the user at the terminal to confirm the job; return once they do.
 
     Raises SpecError without a terminal, NotSent when the user declines.

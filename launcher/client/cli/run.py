@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from launcher.client.cli.approval import approval_options, ask, cancel_on_ctrl_c
+from launcher.client.cli.approval import approval_options, cancel_on_ctrl_c, confirm_job
 from launcher.client.cli.check_output import print_findings
 from launcher.client.cli.send_job import JobSender
 from launcher.client.cli.session_options import session_of_run_option
@@ -72,5 +72,5 @@ def run(
             print_json(draft.request if upload else redacted(draft.request))
             return 0 if is_fine else SpecError.exit_code
         if launch.session.platform.bills and not yes:
-            ask(name)
+            confirm_job(name)
     return launch.answer(launch.run(draft), output)

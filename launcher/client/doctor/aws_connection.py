@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 
 _SECONDS = 3
 #: For global services, and for GetCallerIdentity where no region is configured.
@@ -24,14 +24,14 @@ class Connection:
     @property
     def region(self) -> str | None:
         """The configured region; None if there is none."""
-        with translated():
+        with translate_errors():
             region: str | None = self._session.region_name
         return region
 
     @property
     def has_credentials(self) -> bool:
         """True if boto3 finds credentials."""
-        with translated():
+        with translate_errors():
             return self._session.get_credentials() is not None
 
     def client(self, service: str, region: str | None = None) -> Any:
@@ -53,7 +53,7 @@ class Connection:
         import boto3
         import botocore.session
 
-        with translated():
+        with translate_errors():
             core = botocore.session.Session()
             if not self._ask_instance:
                 core.get_component("credential_provider").remove("iam-role")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.error_hints import BUCKET_DENIED, NO_BUCKET
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
@@ -30,7 +30,7 @@ def _buckets_of(spec: JobSpec) -> dict[str, str]:
 
 def _check_bucket(connection: Connection, bucket: str, field: str) -> CheckResult:
     try:
-        with translated():
+        with translate_errors():
             response = connection.client("s3").head_bucket(Bucket=bucket)
     except Refused as error:
         return _not_visible(bucket, field, error)

@@ -15,7 +15,7 @@ from launcher.client.doctor import (
 )
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused, Unreachable
 
@@ -63,7 +63,7 @@ def _caller(connection: Connection) -> str:
 
     def call() -> None:
         try:
-            with translated():
+            with translate_errors():
                 identity = connection.client("sts").get_caller_identity()
         except CloudError as error:
             results.put(error)

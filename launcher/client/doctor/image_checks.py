@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 from launcher.errors import CloudError, Refused
 
 _ECR = re.compile(
@@ -22,7 +22,7 @@ def check(connection: Connection, uri: str) -> CheckResult:
     if match is None:
         return _finding(Level.WARNING, f"{uri} is not checked: it is not in ECR")
     try:
-        with translated():
+        with translate_errors():
             response = connection.client("ecr", match["region"]).describe_images(
                 registryId=match["account"],
                 repositoryName=match["repository"],

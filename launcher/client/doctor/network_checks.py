@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
 
@@ -53,7 +53,7 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
 
 
 def _read(connection: Connection, spec: JobSpec) -> _Network:
-    with translated():
+    with translate_errors():
         ec2 = connection.client("ec2")
         return _Network(
             subnets=ec2.describe_subnets(SubnetIds=list(spec.subnets))["Subnets"],

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError
 
@@ -43,7 +43,7 @@ def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
 def _read(connection: Connection, wanted: set[str]) -> dict[str, int]:
     """Return the quotas with these names, as far as the account has them."""
     found: dict[str, int] = {}
-    with translated():
+    with translate_errors():
         pages = connection.client("service-quotas").get_paginator("list_service_quotas")
         for page in pages.paginate(ServiceCode="sagemaker", PaginationConfig={"PageSize": _PAGE}):
             for quota in page["Quotas"]:

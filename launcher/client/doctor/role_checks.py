@@ -9,7 +9,7 @@ from typing import Any
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.aws.caller_identity import assumed_role
-from launcher.client.sessions.aws.error_translation import translated
+from launcher.client.sessions.aws.error_translation import translate_errors
 from launcher.errors import CloudError, Refused
 
 _SAGEMAKER = "sagemaker.amazonaws.com"
@@ -32,7 +32,7 @@ def check(connection: Connection, role: str | None, caller: str) -> CheckResult:
             Level.WARNING, f"{role_name} is in another account and cannot be checked from here"
         )
     try:
-        with translated():
+        with translate_errors():
             response = connection.client("iam").get_role(RoleName=arn["name"] if arn else role_name)
     except Refused as error:
         return _not_visible(role_name + note, error)

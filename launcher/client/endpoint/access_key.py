@@ -6,7 +6,11 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from launcher.client.sessions.local.atomic_files import read_json, write_json, writing
+from launcher.client.sessions.local.atomic_files import (
+    read_json,
+    translate_write_errors,
+    write_json,
+)
 from launcher.errors import PlatformError
 
 
@@ -45,6 +49,6 @@ def load_access_key(root: Path, given: AccessKey | None = None) -> AccessKey:
     if given is None and file.exists():
         return AccessKey(**read_json(file))
     key = given or new_access_key()
-    with writing(root):
+    with translate_write_errors(root):
         write_json(file, asdict(key))  # created with mkstemp's mode: private to the user
     return key

@@ -75,7 +75,7 @@ def as_groups(groups: Sequence[GroupLike], distribution: object) -> tuple[Instan
     if absent := sorted(trains - set(known)):
         raise SpecError(
             Problem(
-                what=f"the distribution is to start on the group {name!r}, which the job has not",
+                what=f"the distribution names the group {name!r}, but the job has no such group",
                 where="distribution.instance_groups",
                 fix=choice_fix(name, known) if known else "remove it: the job has no groups",
             )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from launcher.client.sessions.aws.error_translation import no_region, translated
+from launcher.client.sessions.aws.error_translation import no_region, translate_errors
 from launcher.client.sessions.aws.response_check import reject_foreign_response
 from launcher.errors import CredentialsExpired
 
@@ -43,7 +43,7 @@ class Clients:
     def region(self) -> str:
         """The given or configured region; raises CloudError if there is none."""
         if self._region is None:
-            with translated():
+            with translate_errors():
                 # Containers and the AWS SDKs of other languages read AWS_REGION.
                 found = self._boto().region_name or os.environ.get("AWS_REGION")
             if not found:
@@ -61,7 +61,7 @@ class Clients:
     def client(self, service: str) -> Iterator[Any]:
         """Yield a service's client, and translate its errors into ours while it is used."""
         try:
-            with translated():
+            with translate_errors():
                 yield self._client(service)
         except CredentialsExpired:
             self._reset()

@@ -29,7 +29,7 @@ _RENEW = "renew them: `aws sso login`, `aws login`, or new keys with `aws config
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Run calls of boto, and translate its errors into CloudError and its subclasses.
 
     Raises Refused, Unreachable, CredentialsExpired, CapacityError, or CloudError itself.

@@ -28,7 +28,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def translate_write_errors(path: Path) -> Iterator[None]:
     """Turn an OSError while writing to a user-chosen path into a PlatformError."""
     try:
         yield

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from launcher.client.sessions.base import Progress
-from launcher.client.sessions.local.atomic_files import write_atomically, writing
+from launcher.client.sessions.local.atomic_files import translate_write_errors, write_atomically
 from launcher.errors import PlatformError
 
 _SCHEME = "file://"
@@ -35,7 +35,7 @@ def uri_of(path: Path) -> str:
 def upload(content: bytes, uri: str) -> None:
     """Store one object atomically. Raises PlatformError when it cannot be written."""
     path = path_of(uri)
-    with writing(path):
+    with translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
 

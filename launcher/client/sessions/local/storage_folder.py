@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import writing
+from launcher.client.sessions.local.atomic_files import translate_write_errors
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
 
@@ -44,7 +44,7 @@ class StorageFolder:
         Raises PlatformError when the name was ever used, or the folder cannot be written.
         """
         name = request["TrainingJobName"]
-        with writing(self._jobs):
+        with translate_write_errors(self._jobs):
             draft = self._draft(request, settings, status)
         lock = draft.take_lock()
         assert lock is not None, "no other process has this folder yet"

@@ -35,7 +35,7 @@ def join(descriptor: int, kind: Namespace) -> None:
     libc.call("setns", descriptor, int(kind))
 
 
-def keep_mounts_here() -> None:
+def make_mounts_private() -> None:
     """Hide later mounts in this mount namespace from all other namespaces."""
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
 

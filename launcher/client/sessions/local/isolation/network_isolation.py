@@ -150,7 +150,7 @@ def _enter_network(network: int) -> None:
     """Enter the host's network and show it in /sys; runs first in a host's process."""
     namespaces.join(network, Namespace.NET)
     namespaces.unshare(Namespace.MOUNTS)
-    namespaces.keep_mounts_here()
+    namespaces.make_mounts_private()
     # Where parts of the machine's /sys are masked (in a container), hosts see the machine's /sys.
     with contextlib.suppress(OSError):
         control_groups = os.open("/sys/fs/cgroup", os.O_PATH)

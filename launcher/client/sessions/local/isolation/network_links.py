@@ -18,7 +18,7 @@ from launcher.client.sessions.local.process_tree import processes_of_host
 from launcher.errors import PlatformError
 from launcher.shared.process_table import living_children
 
-__all__ = ["cut", "mend", "slow"]
+__all__ = ["cut", "restore", "slow"]
 
 
 def cut(folder: JobFolder, host: str) -> None:
@@ -26,7 +26,7 @@ def cut(folder: JobFolder, host: str) -> None:
     _change(folder, "ip", "link", "set", host, "down")
 
 
-def mend(folder: JobFolder, host: str) -> None:
+def restore(folder: JobFolder, host: str) -> None:
     """Reconnect a host that was cut off."""
     _change(folder, "ip", "link", "set", host, "up")
 

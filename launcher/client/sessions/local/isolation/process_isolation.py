@@ -26,7 +26,7 @@ def plan_start(launch_spec: HostLaunchSpec) -> StartPlan:
     root = launch_spec.tree.ml.root
     _place_channels(launch_spec)
     return StartPlan(
-        command=with_running_python([_moved(word, root) for word in launch_spec.command]),
+        command=with_running_python([_with_ml_root(word, root) for word in launch_spec.command]),
         environment={
             **launch_spec.environment,
             "HOME": str(launch_spec.tree.home),
@@ -52,6 +52,6 @@ def _place_channels(launch_spec: HostLaunchSpec) -> None:
             (hard_link_files if mount.is_own else symlink_files)(place, mount.files)
 
 
-def _moved(word: str, root: Path) -> str:
+def _with_ml_root(word: str, root: Path) -> str:
     """Replace /opt/ml in a word of the command by the host's real folder."""
     return _ML_ROOT.sub(lambda _: str(root), word)

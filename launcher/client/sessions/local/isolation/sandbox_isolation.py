@@ -120,7 +120,7 @@ def _bwrap_command(launch_spec: HostLaunchSpec, hosts_file: Path) -> list[str]:
         *("--ro-bind", "/", "/"),
         *("--dev-bind", "/dev", "/dev", "--tmpfs", str(_SHM), "--proc", "/proc"),
         *("--bind", str(launch_spec.scratch), str(_TMP)),
-        *("--tmpfs", "/opt", *_other_children_of_opt()),
+        *("--tmpfs", "/opt", *_opt_mounts()),
         *_interpreter_mounts(),
         *("--bind", str(launch_spec.tree.home), str(_HOME)),
         *("--bind", str(launch_spec.tree.ml.root), str(_INSIDE.root)),
@@ -129,7 +129,7 @@ def _bwrap_command(launch_spec: HostLaunchSpec, hosts_file: Path) -> list[str]:
     ]
 
 
-def _other_children_of_opt() -> Iterator[str]:
+def _opt_mounts() -> Iterator[str]:
     """Yield the options that keep the machine's own /opt visible (CUDA, MPI, conda)."""
     opt = _INSIDE.root.parent
     for child in sorted(opt.iterdir()) if opt.is_dir() else ():
