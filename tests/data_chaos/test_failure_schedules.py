@@ -50,9 +50,10 @@ def perform() -> Iterator[Perform]:
         assert line, f"the runner ended with {runner.wait()} in schedule {seed}"
         return dict(json.loads(line))
 
-    yield run
-    runner.terminate()
-    runner.wait(30)
+    with runner:  # closes its pipes
+        yield run
+        runner.terminate()
+        runner.wait(30)
 
 
 @pytest.fixture(scope="module")

@@ -24,12 +24,22 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def example(tmp_path: Path, images: Path) -> Example:
+    return _copied(tmp_path, images)
+
+
+@pytest.fixture(scope="module")
+def shared_example(tmp_path_factory: pytest.TempPathFactory, images: Path) -> Example:
+    """A copy for what several tests compare their runs with."""
+    return _copied(tmp_path_factory.mktemp("shared"), images)
+
+
+def _copied(place: Path, images: Path) -> Example:
     _need("torch")
-    folder = tmp_path / "digits"
+    folder = place / "digits"
     shutil.copytree(DIGITS, folder, ignore=shutil.ignore_patterns("data", "__pycache__"))
     shutil.copytree(images, folder / "data")
     (folder / "witness.py").write_text(WITNESS)
-    return Example(folder, tmp_path / "home")
+    return Example(folder, place / "home")
 
 
 def _need(package: str) -> None:

@@ -101,7 +101,10 @@ class Run:
         """model.pt out of the model.tar.gz that the job left."""
         folder = self._example.folder.parent / self.summary["name"]
         with tarfile.open(self.summary["model_artifacts"].removeprefix("file://")) as archive:
-            archive.extractall(folder)
+            content = archive.extractfile("model.pt")
+            assert content is not None
+            folder.mkdir(exist_ok=True)
+            (folder / "model.pt").write_bytes(content.read())
         return folder / "model.pt"
 
     def weights(self) -> dict[str, Any]:

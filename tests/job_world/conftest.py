@@ -80,4 +80,3 @@ def make_hosts(tmp_path: Path) -> Iterator[Callable[..., Hosts]]:
     yield make
     for hosts in made:
         hosts.kill()
-        hosts.wait()

@@ -99,6 +99,7 @@ class Hosts:
         """Start the named hosts, or all."""
         for name in hosts or self.hosts:
             host = self.hosts[name]
+            self._await_end(name)  # if it runs again
             with host.log.open("ab") as log:
                 host.process = subprocess.Popen(
                     [self.python, str(host.paths.channels / "code" / LAUNCH_SCRIPT)],
@@ -144,6 +145,12 @@ class Hosts:
         for pid in self.processes(host):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        for name in [host] if host else self.hosts:
+            self._await_end(name)
+
+    def _await_end(self, host: str) -> None:
+        if (process := self.hosts[host].process) is not None:
+            process.wait(30)
 
     def output(self) -> str:
         return "\n".join(f"--- {name}\n{host.output}" for name, host in self.hosts.items())
