@@ -93,7 +93,7 @@ def test_a_job_runs_with_it(tmp_path: Path, installed: list[str]) -> None:
 def test_hosts_without_it_say_what_they_have(tmp_path: Path) -> None:
     status, _, reason = ended(tmp_path, job(tmp_path).replace(environment={"PYTHONPATH": "/none"}))
     assert status == "Failed"
-    assert 'there is no data engine "counting" here, only launcher: install the package' in reason
+    assert 'no data engine "counting" is installed, only launcher: install the package' in reason
 
 
 def test_a_local_job_without_its_package_is_refused_before_it_starts(

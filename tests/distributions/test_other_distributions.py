@@ -102,7 +102,7 @@ def test_a_whole_job_is_started_by_its_starter(tmp_path: Path, installed: str) -
 def test_a_host_without_its_starter_says_so(tmp_path: Path, installed: str) -> None:
     status, _, reason = ended(tmp_path, str(PACKAGE))
     assert status == "Failed"
-    assert "launch: ring, and this image has no starter of that name" in reason
+    assert "launch: ring, but this image has no starter of that name" in reason
 
 
 def ended(tmp_path: Path, search_path: str) -> tuple[str, list[str], str]:

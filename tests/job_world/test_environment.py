@@ -104,7 +104,7 @@ def test_a_job_without_groups_is_one_group() -> None:
 
 
 def test_a_group_without_a_role_is_refused() -> None:
-    with pytest.raises(ContractError, match=r"no role to the groups \['dnn_group'\]"):
+    with pytest.raises(ContractError, match=r"no role for the groups \['dnn_group'\]"):
         Cluster.from_resource_config(RESOURCES, {"data_group": Role.DATA}, {})
 
 

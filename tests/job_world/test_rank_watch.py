@@ -150,7 +150,7 @@ def _connect(receiver: str) -> None:
 def test_the_first_word_of_the_data_service_may_take_as_long_as_hosts_start_apart(
     wait: Callable[[str], None], hangs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_RECEIVER_PATIENCE", 1.0)
+    monkeypatch.setattr(service, "_RECEIVER_START_TIMEOUT", 1.0)
     name = f"launcher-test-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX) as receiver:  # that hears, and says nothing
         receiver.bind(f"\0{name}")

@@ -223,7 +223,7 @@ def test_parts_of_one_batch_that_say_two_sizes_are_refused(receiving: Receiving)
     first, second, _ = frame(0).split(3, attempt=0)
     assert second.header.part is not None
     longer = replace(second.header.part, total=second.header.part.total + 1)
-    with jsonl_socket.connect(receiving.address, TOKEN, patience=5, what="test") as connection:
+    with jsonl_socket.connect(receiving.address, TOKEN, timeout=5, peer="test") as connection:
         first.send(connection)
         connection.sendall(replace(second, header=replace(second.header, part=longer)).start)
         assert connection.recv(1) == b""

@@ -61,7 +61,7 @@ class Receiver:
 
     def close(self) -> None:
         self.batches.close()
-        self._source._borrower.close()
+        self._source._client.close()
         self._connection.close()
 
     def _show(self) -> None:

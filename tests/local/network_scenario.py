@@ -112,7 +112,7 @@ def run(folder: Path) -> dict[str, object]:
         bench.wait_for_line("cable 1", name=name, hosts=2)
     network_links.cut(JobFolder(bench.job_folder("long")), "algo-2")
     bench.wait_for_line("cable 0", name="long")
-    network_links.mend(JobFolder(bench.job_folder("long")), "algo-2")
+    network_links.restore(JobFolder(bench.job_folder("long")), "algo-2")
     wait_until(lambda: bench.lines("long")["algo-2"].count("cable 1") == 2)
     bench.stop("long")
     stopped = bench.end_of("long")

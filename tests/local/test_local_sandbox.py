@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from bench import Bench, channel
-from users import REPOSITORY, as_me, as_nobody, environment_of, report_of
+from users import REPOSITORY, as_me, as_nobody, copy_botocore, environment_of, report_of
 
 from launcher.client.sessions.local import LocalSession
 from launcher.errors import PlatformError
@@ -120,6 +121,8 @@ def test_a_python_below_tmp_is_seen(sandbox_bench: Bench) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         python = Path(folder) / "venv" / "bin" / "python"
         venv.create(python.parent.parent, symlinks=True)
+        packages = sysconfig.get_path("purelib", vars={"base": str(python.parent.parent)})
+        copy_botocore(Path(packages))
         request = sandbox_bench.request("print(sys.prefix)")
         program = (
             "import json, sys; from launcher.client.sessions.local import LocalSession\n"

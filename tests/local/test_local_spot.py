@@ -180,7 +180,7 @@ def test_only_spot_instances_that_run_can_be_interrupted(plain_bench: Bench) -> 
 
     with pytest.raises(PlatformError, match=r"has no spot instances.*use_spot_instances: true"):
         plain_bench.session.interrupt_training_job(TrainingJobName="on-demand")
-    with pytest.raises(PlatformError, match="has ended already: Completed"):
+    with pytest.raises(PlatformError, match="has already ended: Completed"):
         plain_bench.session.interrupt_training_job(TrainingJobName="over")
 
 

@@ -66,13 +66,13 @@ def _readable_copy() -> Iterator[Path]:
         copy.chmod(0o755)
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "launcher", copy / "launcher", ignore=ignored)
-        _copy_botocore(copy)
+        copy_botocore(copy)
         for file in (*HERE.glob("*.py"), HERE.parent / "waiting.py"):
             shutil.copy(file, copy)
         yield copy
 
 
-def _copy_botocore(folder: Path) -> None:
+def copy_botocore(folder: Path) -> None:
     """Copy botocore, which has SageMaker's limits, with what it imports; other services stay."""
     for name in ("botocore", "dateutil", "jmespath", "six", "urllib3"):
         origin = Path(str(importlib.import_module(name).__file__))

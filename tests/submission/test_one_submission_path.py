@@ -108,5 +108,5 @@ def test_what_this_machine_lacks_is_a_warning_of_local_jobs_alone(
         distribution=Mpi(),
     )
     (warning,) = draft_job(spec, LocalSession(), "here").warnings
-    assert warning.startswith("mpirun: not on PATH, and the job's distribution is ")
+    assert warning.startswith("mpirun: not on PATH, but the job's distribution mpi needs it")
     assert draft_job(spec, MemorySession(), "elsewhere").warnings == ()

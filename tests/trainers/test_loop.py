@@ -64,7 +64,7 @@ class Mixed(nn.Module):
 
 
 # Mixed's batch norm is trained on few samples at once, as nobody would.
-@pytest.mark.filterwarnings("ignore:layers.1 and 0 other batch norms see:UserWarning")
+@pytest.mark.filterwarnings("ignore:layers.1 and 0 other batch norms compute:UserWarning")
 def test_training_goes_on_after_an_evaluation_as_if_it_had_not_been(
     make: Callable[..., Any], tmp_path: Path, way: str
 ) -> None:

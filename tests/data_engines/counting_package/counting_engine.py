@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from launcher.runtime.serve import keep_workers
-
 from launcher.data.sources import LocalSource
+from launcher.runtime.data_role import supervise_workers
 from launcher.runtime.job_host import JobHost
 
 
@@ -31,7 +30,7 @@ class CountingEngine:
         host.start_service("idle process", "counting_idle")
 
     def serve(self, host: JobHost) -> None:
-        keep_workers(host, "counting_idle", 1, {})
+        supervise_workers(host, "counting_idle", 1, {})
 
     def stop_reading(self, host: JobHost) -> None:
         host.close_service("idle process")
