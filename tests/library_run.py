@@ -7,7 +7,8 @@ script, so that neither PyTorch nor pytest is installed again.
 
     python tests/library_run.py NAME [PYTEST ARGUMENTS...]
 
-Appends a line with the date, the versions and the outcome to tests/LIBRARIES.md.
+Appends a line with the date, the versions and the outcome to tests/LIBRARIES.md, unless pytest's
+arguments make it another run.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def main(name: str, *arguments: str) -> int:
     started = time.monotonic()
     code, outcome = run_tests(python, name, arguments)
     seconds = time.monotonic() - started
-    append_record(f"{name} | {versions(python, needs[name])} | {outcome} | {seconds:.0f}")
+    if not arguments:
+        append_record(f"{name} | {versions(python, needs[name])} | {outcome} | {seconds:.0f}")
     return code
 
 
