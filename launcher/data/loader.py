@@ -186,7 +186,7 @@ class DataLoader:
         """
         return write_state(self._spec, self._resume_point, rank=self._rank, world=self._world)
 
-    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    def load_state_dict(self, state: Mapping[str, object] | Sequence[Mapping[str, object]]) -> None:
         """Make the next `for` resume where the state was taken.
 
         The number of ranks and the batch size may differ from then; the dataset, its order and the

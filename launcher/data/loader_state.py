@@ -92,7 +92,7 @@ def write_state(spec: StreamSpec, resume_point: ResumePoint, *, rank: int, world
 
 
 def read_state(
-    states: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    states: Mapping[str, object] | Sequence[Mapping[str, object]],
     spec: StreamSpec,
     *,
     rank: int,
@@ -146,7 +146,7 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
         raise DataError(f"not a state of this loader, or a damaged one: {error!r}") from error
 
 
-def _check_shards(state: Mapping[str, Any], spec: StreamSpec, world: int) -> None:
+def _check_shards(state: Mapping[str, object], spec: StreamSpec, world: int) -> None:
     for name, mine in {"world": world, **{n: getattr(spec, n) for n in _SHARDS}}.items():
         if state.get(name) != mine:
             raise DataError(
@@ -161,7 +161,7 @@ def _ranges(raw: Any) -> tuple[Range, ...]:
 
 
 def _merge(
-    states: Sequence[Mapping[str, Any]], resume_points: Sequence[ResumePoint], spec: StreamSpec
+    states: Sequence[Mapping[str, object]], resume_points: Sequence[ResumePoint], spec: StreamSpec
 ) -> ResumePoint:
     """Merge the resume points of all ranks, each of which did steps in its own order."""
     _check_all_ranks(states, resume_points)

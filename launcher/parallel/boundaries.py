@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 from torch import fx, nn
@@ -57,7 +56,7 @@ def _is_sent(node: fx.Node, values: Mapping[fx.Node, object]) -> bool:
     return node.op in ("placeholder", "output") or holds_tensors(values[node])
 
 
-def _can_be_sent(node: fx.Node, value: Any) -> bool:
+def _can_be_sent(node: fx.Node, value: object) -> bool:
     """Return whether there can be a cut between a node and its users."""
     if isinstance(value, torch.Tensor):
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
 
 import torch
 from torch import nn
@@ -70,7 +69,7 @@ def _near(name: str, names: Mapping[str, str]) -> str:
     return f", but {near[0]}" if near else ""
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     return f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"

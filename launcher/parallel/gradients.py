@@ -54,7 +54,7 @@ COMPRESSIONS = {
 
 
 def replicate(
-    model: nn.Module, world: ParallelContext, *, compression: str | None = None, **options: Any
+    model: nn.Module, world: ParallelContext, *, compression: str | None = None, **options: object
 ) -> DistributedDataParallel:
     """Move the model to this rank's device and average its gradients over all replicas.
 

@@ -173,7 +173,7 @@ def _mode() -> tuple[object, ...]:
     )
 
 
-def holds_tensors(value: Any) -> bool:
+def holds_tensors(value: object) -> bool:
     """Return whether there is a tensor anywhere in a value."""
     return any(isinstance(part, torch.Tensor) for part in tree_leaves(value))
 

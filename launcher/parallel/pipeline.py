@@ -157,7 +157,7 @@ class Pipeline:
     def step(
         self,
         *arguments: torch.Tensor,
-        target: Any = None,
+        target: object = None,
         is_last: bool = True,
         scaler: GradScaler | None = None,
     ) -> torch.Tensor:
@@ -179,7 +179,7 @@ class Pipeline:
             self._loss.divide(self.parameters(), self._world)
         return self._broadcast_loss()
 
-    def evaluate(self, *arguments: torch.Tensor, target: Any = None) -> torch.Tensor:
+    def evaluate(self, *arguments: torch.Tensor, target: object = None) -> torch.Tensor:
         """Return the mean loss of a batch, on all ranks of this replica, without gradients.
 
         Arguments as for `step`. Modules are in the mode that `train` has set.
@@ -192,7 +192,7 @@ class Pipeline:
         self,
         run: Callable[..., Any],
         arguments: tuple[torch.Tensor, ...],
-        target: Any,
+        target: object,
         scaler: GradScaler | None,
     ) -> None:
         """Send a batch through the pipeline."""

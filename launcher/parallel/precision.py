@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
@@ -39,7 +38,7 @@ def autocasting(
     return lambda: torch.autocast(device.type, dtype)
 
 
-def scaler(world: ParallelContext, **options: Any) -> ShardedGradScaler:
+def scaler(world: ParallelContext, **options: object) -> ShardedGradScaler:
     """Return a GradScaler with which all ranks skip the same steps.
 
     An inf in one stage counts for all stages. options: of torch.amp.GradScaler (init_scale,

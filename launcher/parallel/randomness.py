@@ -49,7 +49,7 @@ class Randomness:
         self._calls = Counter(earlier)
 
     def _enter(self, name: str, *, of_all: bool) -> Any:
-        def enter(module: nn.Module, arguments: Any) -> None:
+        def enter(module: nn.Module, arguments: object) -> None:
             self._outside.append(_States(of_all=of_all))
             key = (self._seed, *self._position, name, self._calls[name])
             self._calls[name] += 1

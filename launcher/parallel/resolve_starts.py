@@ -21,10 +21,10 @@ from launcher.shared.partitions.partition_file import PartitionFile
 def resolve_starts(
     model: nn.Module,
     world: ParallelContext,
-    example: Mapping[str, Any],
+    example: Mapping[str, object],
     *,
     loss: Callable[[Any, Any], torch.Tensor] | None = None,
-    target: Any = None,
+    target: object = None,
     states: int = 2,
 ) -> Sequence[str] | Pins:
     """Return the first module of each stage but the first, or the pins, as the job sets them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -64,7 +64,7 @@ class Uses:
         for unit in units:
             unit.register_forward_pre_hook(self._watch)
 
-    def _watch(self, unit: nn.Module, arguments: Any) -> None:
+    def _watch(self, unit: nn.Module, arguments: object) -> None:
         """Add hooks to a unit's parameters.
 
         Once the unit is gathered they are plain tensors, the same ones in each step.

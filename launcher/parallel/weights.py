@@ -25,7 +25,7 @@ Valid = Callable[[Any], "torch.Tensor | int"]
 Loss = Callable[[Any, Any], torch.Tensor]
 
 
-def zero_loss(output: Any) -> torch.Tensor:
+def zero_loss(output: object) -> torch.Tensor:
     """Return a loss of 0 that is connected to all outputs, so that backward reaches them."""
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return sum((leaf.sum() * 0 for leaf in leaves), torch.zeros(()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from launcher.errors import AuthenticationError, WireError
@@ -162,7 +162,7 @@ class _Server:
             self._send(member, {"ready": ready})
 
     @staticmethod
-    def _send(member: jsonl_socket.LineConnection, message: dict[str, Any]) -> None:
+    def _send(member: jsonl_socket.LineConnection, message: Mapping[str, object]) -> None:
         try:
             member.send(message)
         except OSError:

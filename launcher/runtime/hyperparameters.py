@@ -42,12 +42,12 @@ def _decode_one(text: str, declared: str | None) -> Any:
     return value
 
 
-def for_script(values: Mapping[str, Any]) -> dict[str, Any]:
+def for_script(values: Mapping[str, object]) -> dict[str, Any]:
     """Return the hyperparameters that belong to the user's script."""
     return {key: value for key, value in values.items() if not _is_of_toolkit(key)}
 
 
-def for_framework(values: Mapping[str, Any]) -> dict[str, Any]:
+def for_framework(values: Mapping[str, object]) -> dict[str, Any]:
     """Return the toolkit's parameters that it passes on to a framework."""
     return {key: value for key, value in values.items() if _is_of_toolkit(key) and key not in _KEPT}
 
@@ -56,7 +56,7 @@ def _is_of_toolkit(key: str) -> bool:
     return key.startswith(TOOLKIT_PREFIX) or key in TOOLKIT_NAMES
 
 
-def as_arguments(values: Mapping[str, Any]) -> list[str]:
+def as_arguments(values: Mapping[str, object]) -> list[str]:
     """Format command-line arguments by the rules of sagemaker-training 5.1 (mapping.to_cmd_args).
 
     Arguments are sorted by name. A one-letter name takes one dash. A dict becomes k=v,k=v, sorted
@@ -71,7 +71,7 @@ def as_arguments(values: Mapping[str, Any]) -> list[str]:
     return arguments
 
 
-def _as_argument(value: Any) -> str:
+def _as_argument(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key}={item}" for key, item in sorted(value.items()))
     return "" if value is None else str(value)

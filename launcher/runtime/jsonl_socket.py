@@ -8,7 +8,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
@@ -44,7 +44,7 @@ class LineConnection:
         self._buffer = bytearray()
         self._sending = threading.Lock()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send one message; raise OSError if the other side is gone."""
         line = encode(message)
         with self._sending:
@@ -78,7 +78,7 @@ class LineConnection:
         self._socket.close()
 
 
-def encode(message: Mapping[str, Any] | list[Any]) -> bytes:
+def encode(message: Mapping[str, object] | Sequence[object]) -> bytes:
     """Encode a message as a line."""
     return _ENCODER.encode(message).encode() + b"\n"
 

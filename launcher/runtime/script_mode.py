@@ -120,7 +120,7 @@ def _unpack(source: str, paths: MlPaths) -> Path:
 
 
 def _command(
-    environment: Environment, settings: Mapping[str, Any], code: Path, program: str
+    environment: Environment, settings: Mapping[str, object], code: Path, program: str
 ) -> list[str]:
     arguments = hyperparameters.as_arguments(environment.hyperparameters)
     cluster = environment.cluster

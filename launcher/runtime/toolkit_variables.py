@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.runtime import hyperparameters
@@ -112,7 +113,7 @@ def _facts(environment: Environment) -> dict[str, Any]:
     }
 
 
-def _training_env(environment: Environment, facts: dict[str, Any]) -> dict[str, Any]:
+def _training_env(environment: Environment, facts: Mapping[str, object]) -> dict[str, Any]:
     """Return the properties of the toolkit's Environment, by their names there."""
     renamed = {
         "hyperparameters": facts["hps"],
@@ -151,7 +152,7 @@ def _channel_folders(environment: Environment) -> dict[str, str]:
     return {name: str(environment.paths.channels / name) for name in _user_channels(environment)}
 
 
-def _encode(value: Any) -> str:
+def _encode(value: object) -> str:
     """Encode like the toolkit's mapping.to_env_vars: texts verbatim, None empty, the rest JSON."""
     if value is None:
         return ""

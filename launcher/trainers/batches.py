@@ -79,7 +79,7 @@ class ValidationBatches:
             yield (arguments, target), counted
 
 
-def size_of(arguments: Any) -> int:
+def size_of(arguments: object) -> int:
     """Return the number of samples of a batch."""
     tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
     if not tensors or not tensors[0].ndim:
@@ -90,12 +90,12 @@ def size_of(arguments: Any) -> int:
     return len(tensors[0])
 
 
-def move_to_device(tree: Any, device: torch.device) -> Any:
+def move_to_device(tree: object, device: torch.device) -> Any:
     """Move the tensors of a tree to a device."""
     return tree_map_only(torch.Tensor, lambda leaf: leaf.to(device, non_blocking=True), tree)
 
 
-def pad(tree: Any, size: int) -> Any:
+def pad(tree: object, size: int) -> Any:
     """Pad a batch to a size with copies of its last sample."""
 
     def fill(leaf: torch.Tensor) -> torch.Tensor:
@@ -104,7 +104,7 @@ def pad(tree: Any, size: int) -> Any:
     return tree_map_only(torch.Tensor, fill, tree)
 
 
-def take_first(tree: Any, count: int, of: int) -> Any:
+def take_first(tree: object, count: int, of: int) -> Any:
     """Return a batch's first `count` of `of` samples; a tensor may have several rows per sample."""
 
     def cut(leaf: torch.Tensor) -> torch.Tensor:

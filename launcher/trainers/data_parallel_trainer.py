@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -64,7 +63,7 @@ class DataParallelTrainer:
         shares = torch.tensor(weights, device=self._world.device)
         return (torch.stack(losses) * shares).sum() / shares.sum().clamp_min(1e-12)
 
-    def _weights(self, targets: Sequence[Any]) -> list[float]:
+    def _weights(self, targets: Sequence[object]) -> list[float]:
         """Weigh each batch's loss so that the mean over replicas is the mean over all elements."""
         if self._task.valid is None:
             return [1 / len(targets)] * len(targets)

@@ -25,7 +25,7 @@ class MetricAccumulator:
         #: The sum of the weights, then the sum of the weighted values of each metric.
         self._sums = torch.zeros(1 + len(self._measures), dtype=torch.float64, device=device)
 
-    def add(self, output: Any, target: Any, *, counted: int, of: int) -> None:
+    def add(self, output: object, target: object, *, counted: int, of: int) -> None:
         """Add the first `counted` of a batch's `of` samples."""
         output, target = take_first(output, counted, of), take_first(target, counted, of)
         weight = counted if self._valid is None else self._valid(target)

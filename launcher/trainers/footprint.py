@@ -112,13 +112,13 @@ def _run(
         return tensor
 
     def enter(number: int) -> Any:
-        def hook(module: nn.Module, arguments: Any) -> None:
+        def hook(module: nn.Module, arguments: object) -> None:
             kept.block = number
             inputs.append({_place(t): t.untyped_storage().nbytes() for t in _tensors(arguments)})
 
         return hook
 
-    def leave(*_: Any) -> None:
+    def leave(*_: object) -> None:
         kept.block = None
 
     hooks = [block.register_forward_pre_hook(enter(n)) for n, block in enumerate(blocks)]
@@ -140,5 +140,5 @@ def _place(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+def _tensors(tree: object) -> Iterator[torch.Tensor]:
     return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))

@@ -90,7 +90,7 @@ class PipelineTrainer:
         self._pipeline.evaluate(*arguments, target=target)
         self._counting = None
 
-    def _loss(self, output: Any, target: Any) -> torch.Tensor:
+    def _loss(self, output: object, target: object) -> torch.Tensor:
         """Compute the loss of a microbatch; in an evaluation, also add its metrics."""
         if self._counting is not None:
             self._counting.add(output, target)
@@ -98,7 +98,7 @@ class PipelineTrainer:
         self._watch.watch_backward(loss)
         return loss
 
-    def _valid(self, target: Any) -> torch.Tensor | int:
+    def _valid(self, target: object) -> torch.Tensor | int:
         assert self._task.valid is not None  # used only if the task has it
         count = self._task.valid(target)
         if self._counting is not None and not count:
@@ -126,7 +126,7 @@ class _Counting:
         self._left = counted
         self._size = size
 
-    def add(self, output: Any, target: Any) -> None:
+    def add(self, output: object, target: object) -> None:
         self._metrics.add(output, target, counted=self.skip(), of=self._size)
 
     def skip(self) -> int:

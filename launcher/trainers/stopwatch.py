@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
@@ -70,13 +69,13 @@ class Stopwatch:
         module.register_forward_pre_hook(lambda *_: self._begin())
         module.register_forward_hook(lambda _, __, output: self._on_forward_end(output))
 
-    def watch_backward(self, tree: Any) -> None:
+    def watch_backward(self, tree: object) -> None:
         """Measure the backward pass that starts at the tensors of a tree, in a measured step."""
         for leaf in tree_leaves(tree):
             if self.is_on and isinstance(leaf, torch.Tensor) and leaf.requires_grad:
                 leaf.register_hook(self._on_first_gradient)
 
-    def _on_forward_end(self, output: Any) -> None:
+    def _on_forward_end(self, output: object) -> None:
         self._end()
         self.watch_backward(output)
 

@@ -18,7 +18,7 @@ Batch = tuple[tuple[Any, ...], Any]
 Measure = Callable[[Any, Any], torch.Tensor]
 
 
-def last_is_target(batch: Any) -> Batch:
+def last_is_target(batch: object) -> Batch:
     """Split a batch so that the last item is the target: (x, y) becomes ((x,), y)."""
     if not isinstance(batch, (list, tuple)):
         raise ParallelError(

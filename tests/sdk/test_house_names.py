@@ -59,3 +59,28 @@ def test_no_docstring_opens_with_a_relative_word():
         and docstring.split()[0].strip(",.:;") in RELATIVE_WORDS
     ]
     assert openings == []
+
+
+def test_few_signatures_name_any():
+    """`Any` switches type checks off: below one function in ten, with Mapping[str, Any] counted."""
+    functions = [
+        node
+        for tree in modules().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    with_any = [node for node in functions if "Any" in signature_names(node)]
+    assert len(with_any) < len(functions) / 10
+
+
+def signature_names(function):
+    annotations = [
+        node.annotation for node in ast.walk(function.args) if isinstance(node, ast.arg)
+    ] + [function.returns]
+    return {
+        node.id
+        for annotation in annotations
+        if annotation is not None
+        for node in ast.walk(annotation)
+        if isinstance(node, ast.Name)
+    }

@@ -22,7 +22,7 @@ class CommandWithSubcommands(click.Command):
         info_name: str | None,
         args: list[str],
         parent: click.Context | None = None,
-        **more: Any,
+        **more: object,
     ) -> click.Context:
         """Create the context of the subcommand named first, or else of this command."""
         subcommand = self.subcommands.get(args[0]) if args else None

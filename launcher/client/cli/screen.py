@@ -18,7 +18,7 @@ def summary_screen(summary: Mapping[str, object]) -> str:
     return "\n".join(_lines(summary))
 
 
-def print_summary(summary: Mapping[str, Any], output: str) -> None:
+def print_summary(summary: Mapping[str, object], output: str) -> None:
     """Print a job's summary as the answer of a verb, in the form that `-o` selects."""
     if output == "json":
         print_json(summary)

@@ -42,7 +42,7 @@ def with_json_flag(verb: Callable[..., int]) -> Callable[..., None]:
 def _with_exit_code(verb: Callable[..., int]) -> Callable[..., None]:
     @click.pass_context
     @functools.wraps(verb)
-    def command(context: click.Context, /, **arguments: Any) -> None:
+    def command(context: click.Context, /, **arguments: object) -> None:
         context.color = False if os.environ.get("NO_COLOR") else context.color
         try:
             code = verb(**arguments)

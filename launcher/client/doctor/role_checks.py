@@ -73,7 +73,7 @@ def _trusts_sagemaker(statement: Mapping[str, object]) -> bool:
     )
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     """Return a list; IAM omits the list around a single item."""
     return value if isinstance(value, list) else [value]
 

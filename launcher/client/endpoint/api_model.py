@@ -27,7 +27,7 @@ def operation_model(name: str) -> OperationModel:
     return service_model().operation_model(name)
 
 
-def to_output(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def to_output(name: str, document: Mapping[str, object]) -> dict[str, Any]:
     """Return the document as an operation answers it: only its fields, with times in epoch seconds.
 
     Raises ApiError (InternalFailure) for an absent required field or a value of another type.
@@ -56,7 +56,7 @@ def _to_shape(value: Any, shape: Shape) -> Any:
     return value
 
 
-def parse_input(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def parse_input(name: str, arguments: Mapping[str, object]) -> dict[str, Any]:
     """Return the arguments that an operation defines; ignore unknown ones, as AWS does.
 
     Raises ApiError: SerializationException for a value of another type, ValidationException for
@@ -83,7 +83,7 @@ def _model_errors(value: object, shape: Shape) -> list[str]:
     return report.splitlines()
 
 
-def _known_fields(value: Any, shape: Shape) -> Any:
+def _known_fields(value: object, shape: Shape) -> Any:
     """Return the parts of a value that a shape defines, in the order in which they were sent."""
     if shape.type_name == "structure" and isinstance(value, Mapping):
         return {

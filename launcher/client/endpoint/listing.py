@@ -81,7 +81,7 @@ def _is_between(moment: float, after: float | None, before: float | None) -> boo
     return (after is None or moment > after) and (before is None or moment < before)
 
 
-def _sortable(value: Any) -> Any:
+def _sortable(value: object) -> Any:
     return value.timestamp() if isinstance(value, datetime) else value
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
@@ -146,7 +145,7 @@ def _secret(own: AccessKey, key_id: str) -> str | None:
 class _QuietHandler(MotoRequestHandler):  # type: ignore[misc]  # moto's types are not read
     """A handler without a request log; the application logs what matters."""
 
-    def log_request(self, *_: Any) -> None:
+    def log_request(self, *_: object) -> None:
         pass
 
 

@@ -38,7 +38,7 @@ class ServedEndpoint:
         """The port of the endpoint."""
         return int(self.url.rpartition(":")[2])
 
-    def client(self, service: str, region: str | None = None, **arguments: Any) -> Any:
+    def client(self, service: str, region: str | None = None, **arguments: object) -> Any:
         """Return boto3's client of a service; `arguments` go to boto3 too, such as config."""
         import boto3
 

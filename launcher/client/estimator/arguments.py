@@ -183,7 +183,7 @@ class JobArguments:
             )
         )
 
-    def set_hyperparameters(self, **hyperparameters: Any) -> None:
+    def set_hyperparameters(self, **hyperparameters: object) -> None:
         """Set hyperparameters, replacing those with the same names."""
         values = {**self.spec.hyperparameters, **hyperparameters}
         self.spec = self.spec.replace(hyperparameters=values)

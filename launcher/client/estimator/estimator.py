@@ -43,11 +43,11 @@ class Estimator(JobArguments):
 
     def fit(
         self,
-        inputs: Any = None,
+        inputs: object = None,
         wait: bool = True,
         logs: bool | str | None = True,
         job_name: str | None = None,
-        experiment_config: Mapping[str, Any] | None = None,
+        experiment_config: Mapping[str, object] | None = None,
         *,
         local: bool | None = None,
         max_cost: float | None = None,
@@ -85,7 +85,7 @@ class Estimator(JobArguments):
             job.raise_for_status()
         return job
 
-    def plan(self, inputs: Any = None) -> CostPlan:
+    def plan(self, inputs: object = None) -> CostPlan:
         """Return the job's machines and estimated cost; nothing is sent to or requested from AWS.
 
         A notebook shows the plan as a table.
@@ -94,7 +94,7 @@ class Estimator(JobArguments):
         return plan_job(spec, self._session(spec, local=None))
 
     def request(
-        self, job_name: str | None = None, inputs: Any = None, *, resolve: bool = False
+        self, job_name: str | None = None, inputs: object = None, *, resolve: bool = False
     ) -> dict[str, Any]:
         """Return the CreateTrainingJob request that `fit` would send; nothing is sent or uploaded.
 
@@ -106,7 +106,7 @@ class Estimator(JobArguments):
         session = own or aws_session(self.sagemaker_session)
         return dict(draft_job(spec, session, name, offline=not (own or resolve)).request)
 
-    def to_yaml(self, inputs: Any = None) -> str:
+    def to_yaml(self, inputs: object = None) -> str:
         """Return the job file that describes the same job to the command line."""
         return self._with_inputs(inputs).to_yaml()
 
@@ -119,7 +119,7 @@ class Estimator(JobArguments):
 
     @classmethod
     def attach(
-        cls: type[EstimatorType], training_job_name: str, sagemaker_session: Any = None
+        cls: type[EstimatorType], training_job_name: str, sagemaker_session: object = None
     ) -> EstimatorType:
         """Return an estimator for an existing job, created here or by another process.
 
@@ -134,7 +134,7 @@ class Estimator(JobArguments):
         estimator.latest_training_job = job
         return estimator
 
-    def _with_inputs(self, inputs: Any) -> JobSpec:
+    def _with_inputs(self, inputs: object) -> JobSpec:
         return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:

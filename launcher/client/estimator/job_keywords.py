@@ -88,7 +88,7 @@ class FrameworkKeywords(JobKeywords, total=False):
 
 
 def full_signature(
-    constructor: Callable[..., None], keywords: type[Mapping[str, Any]]
+    constructor: Callable[..., None], keywords: type[Mapping[str, object]]
 ) -> inspect.Signature:
     """Return a constructor's signature, in which each keyword of `keywords` is a parameter."""
     own = inspect.signature(constructor)

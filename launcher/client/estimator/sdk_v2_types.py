@@ -96,7 +96,7 @@ def _foreign_group(group: GroupLike) -> InstanceGroup:
     return InstanceGroup(group.instance_group_name, group.instance_type, group.instance_count, role)
 
 
-def as_inputs(inputs: Any) -> dict[str, TrainingInput | FileSystemInput]:
+def as_inputs(inputs: object) -> dict[str, TrainingInput | FileSystemInput]:
     """Convert the inputs of SDK v2's fit() to channels: one input, or one per channel name."""
     if inputs is None:
         return {}

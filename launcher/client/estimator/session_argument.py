@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from launcher.client.jobs.job import Job
 from launcher.client.sessions.base import PlatformSession, is_session
 from launcher.client.sessions.resolve import local_session, session_of
 
 
-def own_session(given: Any, *, local: bool) -> PlatformSession | None:
+def own_session(given: object, *, local: bool) -> PlatformSession | None:
     """Return the given session if it is one of ours, this machine's if `local`, or else None."""
     if is_session(given):
         return given
     return local_session() if local else None
 
 
-def aws_session(given: Any) -> PlatformSession:
+def aws_session(given: object) -> PlatformSession:
     """Return an AWS session that uses the boto3 session of a given `sagemaker` Session, if any."""
     from launcher.client.sessions.aws import AwsSession  # boto3 is loaded only for AWS
 
@@ -27,12 +25,12 @@ def aws_session(given: Any) -> PlatformSession:
     )
 
 
-def is_local_mode(given: Any) -> bool:
+def is_local_mode(given: object) -> bool:
     """Return whether a session of the sagemaker package is its LocalSession."""
     return bool(getattr(given, "local_mode", False))
 
 
-def find_job(name: str, given: Any) -> Job:
+def find_job(name: str, given: object) -> Job:
     """Return a job of the given session; without a session, one of this machine, or else of AWS.
 
     Raises JobNotFound if no session is given and neither of the two has the job.

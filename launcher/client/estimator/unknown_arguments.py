@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from launcher.client.estimator.job_keywords import full_signature
 from launcher.client.spec.suggestions import did_you_mean
@@ -22,7 +22,7 @@ NOT_TAKEN = {
 }
 
 
-def refusing_unknown(keywords: type[Mapping[str, Any]]) -> Callable[[Constructor], Constructor]:
+def refusing_unknown(keywords: type[Mapping[str, object]]) -> Callable[[Constructor], Constructor]:
     """Return a decorator of a constructor; an unknown argument then raises TypeError.
 
     The error names a similar argument. Unsupported arguments of SDK v2 are ignored if they are

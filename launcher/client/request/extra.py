@@ -22,7 +22,7 @@ _WHOLE = (
 )
 
 
-def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
+def add_extra(request: Mapping[str, object], spec: JobSpec) -> dict[str, Any]:
     """Merge the job's `extra_request` into the request; raise SpecError with all contradictions."""
     problems = [
         Problem(
@@ -37,7 +37,9 @@ def add_extra(request: Mapping[str, Any], spec: JobSpec) -> dict[str, Any]:
     return dict(_merged(request, spec.extra_request))
 
 
-def _contradictions(ours: Any, extra: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+def _contradictions(
+    ours: object, extra: object, path: FieldPath
+) -> Iterator[tuple[FieldPath, Any]]:
     if isinstance(ours, Mapping) and isinstance(extra, Mapping):
         for name in extra:
             if name in ours:
@@ -53,5 +55,5 @@ def _merged(ours: Any, extra: Any) -> Any:
     return [*ours, *extra] if _are_lists(ours, extra) and ours != extra else extra
 
 
-def _are_lists(ours: Any, extra: Any) -> bool:
+def _are_lists(ours: object, extra: object) -> bool:
     return isinstance(ours, list) and isinstance(extra, list)

@@ -23,7 +23,7 @@ def options_of_request(
     }
 
 
-def present(fields: Mapping[str, Any]) -> dict[str, Any]:
+def present(fields: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields whose value is neither None nor an empty list."""
     return {name: value for name, value in fields.items() if value is not None and value != []}
 

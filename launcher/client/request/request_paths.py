@@ -88,7 +88,7 @@ ELSEWHERE: Mapping[str, str] = {
 }
 
 
-def fill_paths(spec: JobSpec, made: Mapping[str, Any]) -> dict[str, Any]:
+def fill_paths(spec: JobSpec, made: Mapping[str, object]) -> dict[str, Any]:
     """Return the request's parts: the fields that the builder has made, and copies of the others.
 
     Values that are absent (None, an empty sequence, or False by default) are omitted.
@@ -102,7 +102,7 @@ def fill_paths(spec: JobSpec, made: Mapping[str, Any]) -> dict[str, Any]:
     return request
 
 
-def read_paths(description: Mapping[str, Any]) -> dict[str, Any]:
+def read_paths(description: Mapping[str, object]) -> dict[str, Any]:
     """Return the value at each field's path in a request or a job's description, where it has one.
 
     The inverse of `fill_paths` for copies; fields that the builder makes need more.
@@ -118,7 +118,7 @@ def read_path(description: Any, path: str) -> Any:
     return description
 
 
-def _copy(value: Any, default: object) -> Any:
+def _copy(value: object, default: object) -> Any:
     if value is False and default is False:
         return None
     if isinstance(value, Mapping):

@@ -92,7 +92,7 @@ def _smdistributed(spec: JobSpec, strategies: Mapping[str, Any]) -> dict[str, An
     return {**common, "sagemaker_distributed_dataparallel_custom_mpi_options": options}
 
 
-def _flags(strategies: Mapping[str, Any]) -> dict[str, bool]:
+def _flags(strategies: Mapping[str, object]) -> dict[str, bool]:
     """Build the flags of the strategies that have no other options."""
     names = {
         "torch_distributed": "sagemaker_torch_distributed_enabled",
@@ -103,7 +103,7 @@ def _flags(strategies: Mapping[str, Any]) -> dict[str, bool]:
     return {key: True for name, key in names.items() if name in strategies}
 
 
-def _model_dir(spec: JobSpec, strategies: Mapping[str, Any], uri: str) -> dict[str, str]:
+def _model_dir(spec: JobSpec, strategies: Mapping[str, object], uri: str) -> dict[str, str]:
     """Return where a TensorFlow script saves its model, unless the user sets `model_dir`."""
     if spec.framework != "tensorflow" or "model_dir" in spec.hyperparameters:
         return {}

@@ -80,7 +80,9 @@ class SessionUnderTest:
     fields: Mapping[str, Any] = field(default_factory=dict)
     patience_seconds: float = 120.0
 
-    def prepared(self, session: PlatformSession, task: str = COMPLETE, **fields: Any) -> Submission:
+    def prepared(
+        self, session: PlatformSession, task: str = COMPLETE, **fields: object
+    ) -> Submission:
         """Return a job with a task, ready to be sent; nothing is stored yet."""
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "train.py").write_text(PROGRAM, encoding="utf-8")
@@ -94,7 +96,7 @@ class SessionUnderTest:
             )
             return place_job(spec, session, new_job_name(spec)).submission
 
-    def sent(self, session: PlatformSession, task: str = COMPLETE, **fields: Any) -> str:
+    def sent(self, session: PlatformSession, task: str = COMPLETE, **fields: object) -> str:
         """Create a job with a task; return its name."""
         submission = self.prepared(session, task, **fields)
         session.check_training_job(submission.request, submission.objects.keys())

@@ -38,7 +38,7 @@ def other_session_names() -> list[str]:
     return list(dict.fromkeys(point.name for point in _entry_points() if point.name not in _OWN))
 
 
-def open_session(name: str, **options: Any) -> PlatformSession:
+def open_session(name: str, **options: object) -> PlatformSession:
     """Return a new session by its name in the registry; the options are those of its class.
 
     Raises PlatformError for an unknown name, and for an entry point that cannot be loaded or makes

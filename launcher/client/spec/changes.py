@@ -10,7 +10,7 @@ from launcher.errors import FieldPath
 
 
 def apply_changes(
-    values: dict[Any, Any],
+    values: dict[object, object],
     changes: Iterable[str],
     parse: Callable[[str], Any],
     reading: YamlReading,
@@ -30,7 +30,7 @@ def apply_changes(
 
 
 def _apply(
-    values: dict[Any, Any], change: str, parse: Callable[[str], Any]
+    values: dict[object, object], change: str, parse: Callable[[str], Any]
 ) -> tuple[FieldPath, str, str]:
     """Apply one change; return its path, the problem and the fix (both "" on success)."""
     names, equals, text = change.partition("=")
@@ -57,7 +57,7 @@ def _apply(
     return (*path, step), "", ""
 
 
-def _step(place: Any, name: str) -> str | int | None:
+def _step(place: object, name: str) -> str | int | None:
     """Return the key or list position in `place` that `name` refers to, or None."""
     if isinstance(place, dict):
         return name
@@ -69,7 +69,7 @@ def _step(place: Any, name: str) -> str | int | None:
     return None
 
 
-def _nothing_there(place: Any, name: str) -> tuple[str, str]:
+def _nothing_there(place: object, name: str) -> tuple[str, str]:
     what = f'there is nothing called "{name}" there'
     if not isinstance(place, list):
         return what, "shorten the path"

@@ -41,7 +41,7 @@ def kept_forms(spec: Any) -> dict[str, Any]:
     }
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return the value as JSON would read it back, so that round trips change nothing."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}

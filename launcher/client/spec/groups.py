@@ -50,7 +50,7 @@ class InstanceGroup:
         if isinstance(self.ready, Mapping):
             object.__setattr__(self, "ready", self._read_ready(self.ready))
 
-    def _choice(self, declared: type[enum.Enum], value: Any) -> Any:
+    def _choice(self, declared: type[enum.Enum], value: object) -> Any:
         """Convert text to an enum member; leave other values for the rules to check."""
         if not isinstance(value, str) or isinstance(value, declared):
             return value

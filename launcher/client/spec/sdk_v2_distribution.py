@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.registry import (
@@ -16,7 +15,7 @@ from launcher.client.spec.suggestions import choice_fix, did_you_mean
 from launcher.errors import Problem, SpecError
 
 
-def kind_of(written: Any) -> type[Distribution]:
+def kind_of(written: object) -> type[Distribution]:
     """Return the class of a distribution written in a document; the default if none is meant."""
     if isinstance(written, str):
         words = {written}
@@ -40,7 +39,7 @@ def fix_of_distribution(declared: type, key: str) -> str | None:
 
 
 def as_distribution(
-    distribution: Distribution | Mapping[str, Any] | None,
+    distribution: Distribution | Mapping[str, object] | None,
 ) -> Distribution | None:
     """Convert SDK v2's dictionary, such as {"torch_distributed": {"enabled": True}}, to ours.
 
@@ -62,7 +61,7 @@ def as_distribution(
     return meant[0].from_sdk_v2(strategies) if meant else None
 
 
-def _enabled(options: Any) -> bool:
+def _enabled(options: object) -> bool:
     """Return whether a strategy, or one of the libraries in it, is enabled."""
     if not isinstance(options, Mapping):
         return bool(options)
@@ -71,7 +70,7 @@ def _enabled(options: Any) -> bool:
     return any(isinstance(inner, Mapping) and inner.get("enabled") for inner in options.values())
 
 
-def _reject_unknown(strategies: Mapping[str, Any]) -> None:
+def _reject_unknown(strategies: Mapping[str, object]) -> None:
     known = [key for kind in distributions() for key in kind.sdk_v2_keys]
     for name in strategies:
         if name not in known:

@@ -64,7 +64,9 @@ class YamlReading:
         return _UNREAD
 
 
-def read_spec(declared: type[JobSpec], values: Mapping[Any, Any], reading: YamlReading) -> JobSpec:
+def read_spec(
+    declared: type[JobSpec], values: Mapping[object, object], reading: YamlReading
+) -> JobSpec:
     """Return the described job; unreadable values are left out or replaced by their defaults."""
     spec: JobSpec = _read_dataclass(declared, values, (), reading)
     return spec
@@ -87,7 +89,7 @@ def _read(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> A
     return _read_scalar(declared, value, path, reading)
 
 
-def _meant(choices: tuple[Any, ...], value: Any) -> Any:
+def _meant(choices: tuple[object, ...], value: object) -> Any:
     """Return the union member that fits the value: X of "X | None", or a kind of input."""
     if Distribution in choices:
         return kind_of(value)
@@ -95,7 +97,7 @@ def _meant(choices: tuple[Any, ...], value: Any) -> Any:
     return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
 
 
-def _read_list(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+def _read_list(declared: object, value: object, path: FieldPath, reading: YamlReading) -> Any:
     if not isinstance(value, list):
         words = value.split() if declared is str and isinstance(value, str) else [value]
         fix = f"write [{', '.join(shown(word) for word in words)}]"
@@ -104,7 +106,7 @@ def _read_list(declared: Any, value: Any, path: FieldPath, reading: YamlReading)
     return tuple(item for item in items if item is not _UNREAD)
 
 
-def _read_mapping(declared: Any, value: Any, path: FieldPath, reading: YamlReading) -> Any:
+def _read_mapping(declared: object, value: object, path: FieldPath, reading: YamlReading) -> Any:
     if not isinstance(value, Mapping):
         return reading.reject(path, f"{shown(value)} is not a mapping", "write key: value pairs")
     read = {}
@@ -144,7 +146,7 @@ def _written_out(declared: Any, value: Any, path: FieldPath) -> tuple[Any, Field
     return declared.expanded(value, path) if _is_distribution(declared) else (value, path)
 
 
-def _is_distribution(declared: Any) -> bool:
+def _is_distribution(declared: object) -> bool:
     return isinstance(declared, type) and issubclass(declared, Distribution)
 
 
@@ -164,7 +166,9 @@ def _reject_unknown_keys(
             reading.broken.update({(*path, near)} if near else ())
 
 
-def _fix_of_unknown(declared: Any, key: str, near: str | None, value: Mapping[Any, Any]) -> str:
+def _fix_of_unknown(
+    declared: object, key: str, near: str | None, value: Mapping[object, object]
+) -> str:
     parameters = value.get("hyperparameters")
     if isinstance(parameters, Mapping) and key in parameters:
         return f'did you mean "hyperparameters.{key}"?'
@@ -195,7 +199,7 @@ def written_fields(declared: Any) -> tuple[dataclasses.Field[Any], ...]:
     return tuple(part for part in dataclasses.fields(declared) if part.compare)
 
 
-def _is_required(part: dataclasses.Field[Any]) -> bool:
+def _is_required(part: dataclasses.Field[object]) -> bool:
     """Return whether a dataclass field has no default."""
     missing = dataclasses.MISSING
     return part.default is missing and part.default_factory is missing
@@ -205,13 +209,13 @@ def _noun(declared: Any) -> str:
     return str(declared.noun() if _is_distribution(declared) else _NOUNS.get(declared, "a job"))
 
 
-def _known_fields(declared: Any) -> str:
+def _known_fields(declared: object) -> str:
     if declared is DEFAULT:
         return _example(declared)
     return f"known fields: {', '.join(part.name for part in written_fields(declared))}"
 
 
-def _example(declared: Any) -> str:
+def _example(declared: object) -> str:
     if declared is DEFAULT:
         words = ", ".join(distribution_words())
         return f"write {words}, or {{{DEFAULT.word}: {{processes_per_host: 1}}}}"

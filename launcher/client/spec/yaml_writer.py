@@ -12,7 +12,7 @@ from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.yaml_reader import written_fields
 
 
-def plain_values(value: Any) -> Any:
+def plain_values(value: object) -> Any:
     """Return the value as mappings, lists, strings and numbers."""
     if isinstance(value, MetricDefinition):
         return {"Name": value.name, "Regex": value.regex}
@@ -29,13 +29,13 @@ def plain_values(value: Any) -> Any:
     return value
 
 
-def _changed_fields(value: Any) -> dict[str, Any]:
+def _changed_fields(value: object) -> dict[str, Any]:
     """Return the fields that differ from their default, including those without one."""
     fields = [(part, getattr(value, part.name)) for part in written_fields(value)]
     return {part.name: plain_values(held) for part, held in fields if held != _default(part)}
 
 
-def _default(part: dataclasses.Field[Any]) -> Any:
+def _default(part: dataclasses.Field[object]) -> Any:
     if part.default_factory is not dataclasses.MISSING:
         return part.default_factory()
     return part.default

@@ -72,7 +72,7 @@ def _collate_elements(samples: Sequence[Any]) -> Any:
     return type(first)._make(parts) if hasattr(first, "_fields") else parts
 
 
-def make_dataclass(kind: type, names: Sequence[str], values: Sequence[Any]) -> Any:
+def make_dataclass(kind: type, names: Sequence[str], values: Sequence[object]) -> Any:
     """Create an instance with these values without calling `__init__`, as copy does."""
     made: Any = object.__new__(kind)
     for name, value in zip(names, values, strict=True):
@@ -80,7 +80,7 @@ def make_dataclass(kind: type, names: Sequence[str], values: Sequence[Any]) -> A
     return made
 
 
-def _numbers(samples: Sequence[Any]) -> Array:
+def _numbers(samples: Sequence[object]) -> Array:
     array = np.asarray(samples)
     if array.dtype.kind not in "bifc" or any(_is_beyond_64_bits(sample) for sample in samples):
         raise DataError(
@@ -90,7 +90,7 @@ def _numbers(samples: Sequence[Any]) -> Array:
     return array
 
 
-def _is_beyond_64_bits(number: Any) -> bool:
+def _is_beyond_64_bits(number: object) -> bool:
     return isinstance(number, int) and not -(1 << 63) <= number < 1 << 63
 
 

@@ -40,7 +40,7 @@ _PLAIN = (float, bool, type(None))
 _KEYS = (str, bytes, int, complex, *_PLAIN)
 
 
-def disassemble(batch: Any) -> tuple[Any, list[Array]]:
+def disassemble(batch: object) -> tuple[Any, list[Array]]:
     """Disassemble a batch into its tree and its contiguous arrays; `Assembly.rebuild` inverts it.
 
     Raises DataError for anything that cannot be sent.
@@ -77,7 +77,7 @@ def _below(levels: int) -> int:
     return levels - 1
 
 
-def _disassemble_container(value: Any, arrays: list[Array], levels: int) -> Any:
+def _disassemble_container(value: object, arrays: list[Array], levels: int) -> Any:
     if isinstance(value, Mapping):
         parts = []
         for key, part in value.items():
@@ -98,13 +98,13 @@ def _disassemble_container(value: Any, arrays: list[Array], levels: int) -> Any:
 
 
 def _named(
-    kind: type, names: Sequence[str], values: Sequence[Any], arrays: list[Array], levels: int
+    kind: type, names: Sequence[str], values: Sequence[object], arrays: list[Array], levels: int
 ) -> Any:
     parts = [_disassemble(value, arrays, levels) for value in values]
     return ["class", kind.__qualname__, list(names), *parts]
 
 
-def _key(key: Any, arrays: list[Array], levels: int) -> Any:
+def _key(key: object, arrays: list[Array], levels: int) -> Any:
     if type(key) is tuple:
         return ["tuple", *[_key(part, arrays, _below(levels)) for part in key]]
     if type(key) in _KEYS or isinstance(key, np.generic):
@@ -156,7 +156,7 @@ class Assembly:
         if len(self._by_name()) < len(set(self.types)):
             raise DataError(f"types has two classes of one name; rename one: {self.types}")
 
-    def rebuild(self, tree: Any, arrays: Sequence[Array]) -> Any:
+    def rebuild(self, tree: object, arrays: Sequence[Array]) -> Any:
         """Rebuild a batch from its tree.
 
         Raises WireError for a tree that does not fit its arrays, and DataError for parts that this
@@ -167,7 +167,7 @@ class Assembly:
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise WireError(f"a batch whose tree does not fit its arrays: {error!r}") from error
 
-    def _rebuild(self, tree: Any, arrays: Sequence[Array]) -> Any:
+    def _rebuild(self, tree: object, arrays: Sequence[Array]) -> Any:
         if not isinstance(tree, list):
             if isinstance(tree, dict):
                 raise WireError("a batch whose tree holds an object")
@@ -200,7 +200,7 @@ class Assembly:
             )
         return array[()] if kind == "scalar" else array
 
-    def _instance(self, name: str, fields: list[str], values: list[Any]) -> Any:
+    def _instance(self, name: str, fields: list[str], values: Sequence[object]) -> Any:
         kind = self._by_name().get(name)
         if kind is None:
             raise DataError(

@@ -114,7 +114,7 @@ class WireFrame:
         run: str,
         step: int,
         worker: str,
-        tree: Any,
+        tree: object,
         arrays: Sequence[Array],
         *,
         checksums: bool = False,
@@ -344,7 +344,7 @@ def _cut(buffers: Iterable[memoryview], start: int, end: int) -> Iterator[memory
         offset += len(buffer)
 
 
-def _to_json(value: Any) -> bytes:
+def _to_json(value: object) -> bytes:
     return _ENCODER.encode(value).encode()
 
 

@@ -14,7 +14,7 @@ Check = Callable[[Any], bool]
 _PLAIN = frozenset({str, int, bool})
 
 
-def misfit(kind: type, values: Mapping[str, Any]) -> str | None:
+def misfit(kind: type, values: Mapping[str, object]) -> str | None:
     """Return the name of a value that does not match its field's annotation, or None."""
     checks = _checks(kind)
     for name, value in values.items():
@@ -28,7 +28,7 @@ def _checks(kind: type) -> dict[str, Check]:
     return {name: _check(annotation) for name, annotation in get_type_hints(kind).items()}
 
 
-def _check(annotation: Any) -> Check:
+def _check(annotation: object) -> Check:
     """Build the test for an annotation; this runs once for each field of each message type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
@@ -50,11 +50,11 @@ def _check(annotation: Any) -> Check:
     return lambda value: type(value) is annotation
 
 
-def _check_all(kind: Any, check: Check) -> Check:
+def _check_all(kind: object, check: Check) -> Check:
     return lambda value: type(value) is kind and all(map(check, value))
 
 
-def _check_tuple(arguments: tuple[Any, ...]) -> Check:
+def _check_tuple(arguments: tuple[object, ...]) -> Check:
     """Build the test for a tuple; JSON has no tuples, so lists are accepted in their place."""
     if arguments[-1] is Ellipsis:
         check = _check(arguments[0])

@@ -429,7 +429,7 @@ def decode_plan(raw: dict[str, Any]) -> BatchPlan | ShardReaderPlan:
         raise WireError(f"a damaged plan: {error}") from error
 
 
-def _made(kind: type[_T], values: Any) -> _T:
+def _made(kind: type[_T], values: object) -> _T:
     if not isinstance(values, dict):
         raise TypeError(f"{values!r} is no {kind.__name__}")
     if (wrong := misfit(kind, values)) is not None:

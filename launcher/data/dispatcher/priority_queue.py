@@ -26,7 +26,7 @@ class PriorityQueue(Generic[_Item]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, item: _Item, key: Any) -> None:
+    def put(self, item: _Item, key: object) -> None:
         """Insert an item, or move it to a new key."""
         number = next(self._numbers)
         self._entries[item] = number
@@ -48,5 +48,5 @@ class PriorityQueue(Generic[_Item]):
                 return entry[2]
         return None
 
-    def _is_current(self, entry: tuple[Any, int, _Item]) -> bool:
+    def _is_current(self, entry: tuple[object, int, _Item]) -> bool:
         return self._entries.get(entry[2]) == entry[1]

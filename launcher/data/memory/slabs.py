@@ -151,7 +151,7 @@ class SlabViews:
     """
 
     def __init__(
-        self, released: collections.deque[int], pinning: Pinning | None = None, owner: Any = None
+        self, released: collections.deque[int], pinning: Pinning | None = None, owner: object = None
     ) -> None:
         self.released = released
         self._pinning = pinning

@@ -41,7 +41,7 @@ def shard() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def as_current(this: CurrentShard, *, seed: int, dataset: Any) -> Iterator[None]:
+def as_current(this: CurrentShard, *, seed: int, dataset: object) -> Iterator[None]:
     """Make `shard` and torch's get_worker_info() return this shard."""
     token = _current.set(this)
     # torch has no public API to set it; its own workers assign this attribute.

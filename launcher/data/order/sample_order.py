@@ -116,7 +116,7 @@ def _called(reference: str, what: str, length: int, epoch: int, seed: int) -> An
         ) from error
 
 
-def _checked(ids: Any, reference: str, length: int) -> Ids:
+def _checked(ids: object, reference: str, length: int) -> Ids:
     array = _as_array(ids)
     if array is None or array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise DataError(

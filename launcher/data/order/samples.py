@@ -61,7 +61,7 @@ def build_dataset(reference: str) -> Any:
     return dataset
 
 
-def is_iterable(dataset: Any) -> bool:
+def is_iterable(dataset: object) -> bool:
     """Return whether a dataset can only be read from its start, like torch's IterableDataset."""
     torch_data = sys.modules.get("torch.utils.data")
     if torch_data and isinstance(dataset, torch_data.IterableDataset):
@@ -102,7 +102,7 @@ class Skipped:
         self.remote_traceback = self.remote_traceback or other.remote_traceback
 
 
-def load_batch(dataset: Any, plan: BatchPlan, step: int) -> Any:
+def load_batch(dataset: object, plan: BatchPlan, step: int) -> Any:
     """Load the batch of a step; its bytes are the same wherever and whenever it is loaded.
 
     With on_error="skip", returns a pair of the batch and the fields of a `Skipped` as a dict. Sets
@@ -117,7 +117,9 @@ def load_batch(dataset: Any, plan: BatchPlan, step: int) -> Any:
 # Loading -----------------------------------------------------------------------------------
 
 
-def _load_samples(dataset: Any, plan: BatchPlan, step: int) -> tuple[Sequence[Any], Skipped | None]:
+def _load_samples(
+    dataset: object, plan: BatchPlan, step: int
+) -> tuple[Sequence[Any], Skipped | None]:
     if plan.spec.on_error == "skip":
         return _load_skipping_errors(dataset, plan, step)
     if plan.spec.collates and _reads_batches(dataset):
@@ -148,7 +150,7 @@ def _load(dataset: Any, plan: BatchPlan, position: int, index: int) -> Any:
         ) from error
 
 
-def _load_skipping_errors(dataset: Any, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
+def _load_skipping_errors(dataset: object, plan: BatchPlan, step: int) -> tuple[list[Any], Skipped]:
     """Load the samples that do not raise; raises SampleError when all of them do."""
     loaded, skipped = [], Skipped()
     for position, index in plan.samples(step):
@@ -204,7 +206,7 @@ def _sample_error(error: BaseException, who: str, what: str, index: int | None) 
 
 
 def make_batch(
-    loaded: Sequence[Any],
+    loaded: Sequence[object],
     spec: StreamSpec,
     epoch: int,
     position: int,
@@ -237,7 +239,7 @@ def make_batch(
 
 
 def _called(
-    function: Callable[[Any], Any], given: Any, reference: str, describe_batch: Callable[[], str]
+    function: Callable[[Any], Any], given: object, reference: str, describe_batch: Callable[[], str]
 ) -> Any:
     try:
         return function(given)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -149,7 +149,7 @@ class ShardReader:
                 remote_traceback=latest_traceback(),
             ) from error
 
-    def _batch(self, found: list[Any], step: int) -> tuple[Any, list[structure.Array]]:
+    def _batch(self, found: Sequence[object], step: int) -> tuple[Any, list[structure.Array]]:
         # The random numbers of a collate_fn depend on the batch alone: it is not called for
         # batches that are only read to reach a resume point.
         plan = self._plan

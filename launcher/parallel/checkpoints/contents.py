@@ -75,7 +75,7 @@ def tied(state: State) -> dict[str, str]:
     return {other: each.names[0] for each in named(state.model) for other in each.names[1:]}
 
 
-def detached(value: Any) -> Any:
+def detached(value: object) -> Any:
     """Return a tensor detached from the graph; return any other value as it is."""
     return value.detach() if isinstance(value, torch.Tensor) else value
 

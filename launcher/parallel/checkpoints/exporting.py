@@ -74,7 +74,7 @@ def _model_in(folder: Path) -> dict[str, object]:
     return {key[len(MODEL) :]: value for key, value in tensors.items()}
 
 
-def _allocate(saved: Any) -> torch.Tensor | None:
+def _allocate(saved: object) -> torch.Tensor | None:
     if not isinstance(saved, TensorStorageMetadata):
         return None
     return torch.empty(saved.size, dtype=saved.properties.dtype)

@@ -29,7 +29,7 @@ class Writer:
     group: dist.ProcessGroup
     keep: int
 
-    def write(self, step: int, staged: dict[str, Any], tied: Mapping[str, str]) -> None:
+    def write(self, step: int, staged: Mapping[str, object], tied: Mapping[str, str]) -> None:
         """Write a checkpoint. staged: this rank's contents, in CPU memory. tied: as in a Manifest.
 
         Raises ParallelError on all ranks if one fails.
@@ -65,7 +65,7 @@ class Writer:
         if self.world.local_rank == 0:
             folders.remove(self.root, [step])
 
-    def _write_data(self, folder: Path, staged: dict[str, Any]) -> None:
+    def _write_data(self, folder: Path, staged: Mapping[str, object]) -> None:
         checkpoint.save(
             staged,
             storage_writer=checkpoint.FileSystemWriter(folder),
@@ -88,7 +88,7 @@ class Writer:
         return folders.surplus(self.root, newest=manifest.step, keep=self.keep)
 
 
-def _merged(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _merged(parts: list[Mapping[str, object]]) -> dict[str, Any]:
     return {name: value for part in parts for name, value in part.items()}
 
 

@@ -29,10 +29,10 @@ FILE_NAME = "partition.json"
 def auto_partition(
     model: nn.Module,
     world: ParallelContext,
-    example: Mapping[str, Any],
+    example: Mapping[str, object],
     *,
     loss: Callable[[Any, Any], torch.Tensor] | None,
-    target: Any,
+    target: object,
     states: int,
 ) -> PartitionFile:
     """Return the partition of a model, the same on all ranks; all of them call it.

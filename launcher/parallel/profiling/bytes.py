@@ -73,7 +73,7 @@ class AllocationTracker(PassRecorder):
         for each in tensors:
             self._made_by.setdefault(place(each), number)
 
-    def take(self, _: nn.Module, arguments: Any) -> None:
+    def take(self, _: nn.Module, arguments: object) -> None:
         """Record the inputs of a module that recomputes its activations; called before it runs."""
         for leaf in tree_leaves(arguments):
             if isinstance(leaf, torch.Tensor):

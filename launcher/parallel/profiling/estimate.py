@@ -109,7 +109,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[misc] # torch types it as 
         return output
 
 
-def _storages(tree: Any) -> dict[int, int]:
+def _storages(tree: object) -> dict[int, int]:
     """Return the bytes of a tree's tensors, by storage."""
     return {
         int(leaf.untyped_storage()._cdata): leaf.numel() * leaf.element_size()

@@ -68,7 +68,7 @@ class Passes:
             yield taken, left
 
 
-def total(output: Any) -> torch.Tensor:
+def total(output: object) -> torch.Tensor:
     """Return the sum of all that a model returns, to stand in for a loss."""
     leaves = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return torch.stack([leaf.sum() for leaf in leaves if leaf.is_floating_point()]).sum()

@@ -61,7 +61,7 @@ class Sample:
         changed = tree_map_only(torch.Tensor, change, (dict(self.arguments), self.target))
         return replace(self, arguments=changed[0], target=changed[1])
 
-    def end(self, output: Any) -> torch.Tensor:
+    def end(self, output: object) -> torch.Tensor:
         """Return the loss of an output."""
         return total(output) if self.loss is None else self.loss(output, self.target)
 

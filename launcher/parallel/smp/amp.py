@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from launcher.parallel.precision import scaler
 from launcher.parallel.smp.smp_session import session
 
 
-def GradScaler(**options: Any) -> ShardedGradScaler:  # noqa: N802 - smp's name
+def GradScaler(**options: object) -> ShardedGradScaler:  # noqa: N802 - smp's name
     """Return a scaler to use in place of torch.amp.GradScaler.
 
     options: passed to torch.amp.GradScaler, except the device.

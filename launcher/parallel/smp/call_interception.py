@@ -80,7 +80,7 @@ class ArgumentCapture:
             self._check(name, value)
         return dict(given)
 
-    def _check(self, name: str, value: Any) -> None:
+    def _check(self, name: str, value: object) -> None:
         if not isinstance(value, torch.Tensor) or not value.dim():
             what = "tensor without axes" if isinstance(value, torch.Tensor) else type(value)
             raise ParallelError(

@@ -49,7 +49,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         *,
         backward_passes_per_step: int = 1,
         average_grads_across_microbatches: bool = True,
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__()
         if unknown := set(options) - _IGNORED:
@@ -77,11 +77,11 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
 
     # Steps ------------------------------------------------------------------------------------
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """Call the model, within a step."""
         return self._current_interceptor("called").call(args, kwargs)
 
-    def backward(self, tensors: Any, grad_tensors: Any = None) -> None:
+    def backward(self, tensors: object, grad_tensors: object = None) -> None:
         """Replace torch.autograd.backward; the pipeline runs its backward pass when it is due."""
         self._current_interceptor("trained").backward(tensors, grad_tensors)
 
@@ -241,7 +241,7 @@ class DistributedModel(nn.Module):  # type: ignore[misc] # torch types it as Any
         found = gathered(self.local_state_dict(), session().world)
         return {name: found[name] for name in self._names}
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+    def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> None:
         """Load a state of the whole model, or one that `local_state_dict` returned.
 
         All ranks of a replica call it. Raises ParallelError for other names, if strict.

@@ -24,7 +24,7 @@ class DistributedOptimizer(torch.optim.Optimizer):  # type: ignore[misc] # torch
         optimizer: torch.optim.Optimizer,
         static_loss_scale: float = 1.0,
         dynamic_loss_scale: bool = False,
-        **options: Any,
+        **options: object,
     ) -> None:
         if static_loss_scale != 1.0 or dynamic_loss_scale or options:
             raise ParallelError(

@@ -48,7 +48,7 @@ class StepOutput:
         return f"StepOutput({self.outputs!r})"
 
 
-def broadcast_outputs(returned: Sequence[Any], world: ParallelContext) -> list[Any]:
+def broadcast_outputs(returned: Sequence[object], world: ParallelContext) -> list[Any]:
     """Return the last stage's return values of all microbatches on all ranks of the replica."""
     found = [tree_map_only(torch.Tensor, lambda tensor: tensor.detach(), each) for each in returned]
     if world.degrees.pipeline == 1:
@@ -75,7 +75,7 @@ def merge(name: str, returned: Sequence[object]) -> object:
     return tree_unflatten([_merged(name, values) for values in zip(*flat, strict=True)], spec)
 
 
-def _merged(name: str, values: tuple[Any, ...]) -> Any:
+def _merged(name: str, values: tuple[object, ...]) -> Any:
     first, *others = values
     if isinstance(first, torch.Tensor):
         return StepOutput(values)

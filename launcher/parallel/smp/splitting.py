@@ -26,7 +26,7 @@ class Splitting:
     axes: Mapping[str, int]
 
     def microbatches(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], count: int
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], count: int
     ) -> list[inspect.BoundArguments]:
         """Return the arguments of each microbatch. Raises ParallelError if one cannot be split."""
         bound = self.signature.bind(*args, **kwargs)
@@ -42,7 +42,7 @@ class Splitting:
         return inspect.BoundArguments(self.signature, found)
 
     def _part(self, value: Any, name: str, axis: int, number: int, count: int) -> Any:
-        def part(inner: Any) -> Any:
+        def part(inner: object) -> Any:
             return self._part(inner, name, axis, number, count)
 
         if isinstance(value, torch.Tensor):

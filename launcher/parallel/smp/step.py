@@ -136,7 +136,7 @@ class _Step:
             f"{self._name} does not call the model: a step needs exactly one model call"
         )
 
-    def _loss(self, output: Any, microbatch: int) -> torch.Tensor:
+    def _loss(self, output: object, microbatch: int) -> torch.Tensor:
         interceptor = OutputReplay(self._name, output, training=self._training)
         self._returned[microbatch] = self._run(microbatch, interceptor)
         if not self._training:

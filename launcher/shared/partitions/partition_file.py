@@ -201,7 +201,7 @@ def _strays(partition: PartitionFile) -> Iterator[str]:
             return
 
 
-def _laid_out(value: Any) -> str:
+def _laid_out(value: object) -> str:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], dict):
         return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in value) + "\n  ]"
     return json.dumps(value)

@@ -22,7 +22,7 @@ def _types(kind: type) -> Mapping[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _misfits(declared: Any, value: Any, place: str) -> Iterator[str]:
+def _misfits(declared: object, value: object, place: str) -> Iterator[str]:
     origin, arguments = typing.get_origin(declared), typing.get_args(declared)
     if origin is tuple and isinstance(value, tuple):
         for number, each in enumerate(value):

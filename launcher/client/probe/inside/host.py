@@ -83,5 +83,5 @@ def _write_marker_files(root: Path, host: str) -> None:
         (folder / f"of-{host}.txt").write_text(host)
 
 
-def _write(path: Path, answers: Any) -> None:
+def _write(path: Path, answers: object) -> None:
     path.write_text(json.dumps(answers, indent=2, sort_keys=True, default=str))

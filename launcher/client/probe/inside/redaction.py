@@ -11,7 +11,7 @@ _SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _ACCOUNT = re.compile(r"(?<!\d)\d{12}(?!\d)")
 
 
-def redacted(value: Any, name: str = "") -> Any:
+def redacted(value: object, name: str = "") -> Any:
     """Return the value with secrets removed; `name` is its key, which may mark it as a secret."""
     if _SECRET.search(name):
         return REDACTED

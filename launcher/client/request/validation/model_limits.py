@@ -41,7 +41,7 @@ class WrongType(Violation):
     """A value of the wrong type, which prevents checking the rules between fields."""
 
 
-def find_violations_of(shape: Shape, value: Any, path: FieldPath = ()) -> Iterator[Violation]:
+def find_violations_of(shape: Shape, value: object, path: FieldPath = ()) -> Iterator[Violation]:
     """Find everything in a value that its shape does not allow, in the order of the value."""
     expected, word = _TYPES.get(shape.type_name, (object, ""))
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
@@ -88,7 +88,7 @@ def _member_violations(shape: Shape, value: Any, path: FieldPath) -> Iterator[Vi
             yield _unknown_field(shape, name, item, path)
 
 
-def _unknown_field(shape: Shape, name: Any, item: Any, path: FieldPath) -> Violation:
+def _unknown_field(shape: Shape, name: object, item: object, path: FieldPath) -> Violation:
     """Report an unknown field; boto3 sends none, so a newer field needs a newer boto3."""
     near = did_you_mean(str(name), shape.members)
     hint = f'did you mean "{near}"? Else ' if near else ""

@@ -175,7 +175,7 @@ class _Report(BaseSubscriber):  # type: ignore[misc]  # boto3 has no types
         self.done = 0
         self._next = 0.0
 
-    def on_progress(self, bytes_transferred: int, **_: Any) -> None:
+    def on_progress(self, bytes_transferred: int, **_: object) -> None:
         with self._lock:  # several threads transfer
             self.done += bytes_transferred
             if time.monotonic() < self._next:

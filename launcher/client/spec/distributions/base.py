@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from launcher.client import catalogue
 from launcher.errors import FieldPath, Problem
@@ -67,7 +67,7 @@ class Distribution(ABC):
         return {self.word: fields}
 
     @classmethod
-    def from_sdk_v2(cls, strategies: Mapping[str, Any]) -> Distribution:
+    def from_sdk_v2(cls, strategies: Mapping[str, object]) -> Distribution:
         """Convert SDK v2's strategies, of which at least one is among `sdk_v2_keys`."""
         return cls()
 

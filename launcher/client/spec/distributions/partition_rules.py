@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Set
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from launcher.client.spec.distributions import pipeline_rules
 from launcher.client.spec.field_checks import range_problems, word_problems
@@ -93,7 +93,7 @@ def _name(model: ModelParallel) -> str:
     return PurePath(model.partition_file or "").name
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return shown(list(value) if isinstance(value, tuple) else value)
 
 

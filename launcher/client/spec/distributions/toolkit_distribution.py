@@ -79,7 +79,7 @@ class Toolkit(Distribution):
         return fields["strategies"]
 
     @classmethod
-    def from_sdk_v2(cls, strategies: Mapping[str, Any]) -> Toolkit:
+    def from_sdk_v2(cls, strategies: Mapping[str, object]) -> Toolkit:
         """Take SDK v2's strategies, which the rules check with the rest of the job."""
         return cls(strategies=strategies)
 
@@ -101,7 +101,7 @@ class Toolkit(Distribution):
         return
 
 
-def _choice_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
+def _choice_problems(strategies: Mapping[str, object]) -> Iterator[Problem]:
     known = (*TOOLKIT_STRATEGIES, *_STARTERS)
     for name in strategies:
         if name not in known:
@@ -120,7 +120,7 @@ def _choice_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
 
 
-def _library_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
+def _library_problems(strategies: Mapping[str, object]) -> Iterator[Problem]:
     if "smdistributed" not in strategies:
         return
     path = (*_PATH, "smdistributed")
@@ -141,7 +141,7 @@ def _library_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(path=(*path, name), what=what, fix=fix)
 
 
-def _value_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
+def _value_problems(strategies: Mapping[str, object]) -> Iterator[Problem]:
     """Check the known options of each strategy; unknown ones are left to the library."""
     for path, options in _options(strategies):
         if not isinstance(options, Mapping) or options.get("enabled") is not True:
@@ -159,7 +159,7 @@ def _value_problems(strategies: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(path=(*path, field), what=what, fix=f"write {noun}")
 
 
-def _options(strategies: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
+def _options(strategies: Mapping[str, object]) -> Iterator[tuple[FieldPath, Any]]:
     for name, options in strategies.items():
         if name != "smdistributed":
             yield (*_PATH, name), options
@@ -167,7 +167,7 @@ def _options(strategies: Mapping[str, Any]) -> Iterator[tuple[FieldPath, Any]]:
             yield from (((*_PATH, name, library), each) for library, each in options.items())
 
 
-def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[Problem]:
+def _group_problems(spec: JobSpec, strategies: Mapping[str, object]) -> Iterator[Problem]:
     if not spec.instance_groups:
         return
     if (lone := _without_groups(strategies)) is not None:
@@ -188,7 +188,7 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, Any]) -> Iterator[Pr
         )
 
 
-def _without_groups(strategies: Mapping[str, Any]) -> str | None:
+def _without_groups(strategies: Mapping[str, object]) -> str | None:
     """Return the strategy that AWS's toolkit cannot start on a single group, or None."""
     if "torch_distributed" in strategies:
         return "torch_distributed"
@@ -209,6 +209,6 @@ def _problems_beside(spec: JobSpec) -> Iterator[Problem]:
             yield Problem(path=(*path, "command"), about=(_PATH,), what=what, fix=fix)
 
 
-def _library(strategies: Mapping[str, Any]) -> str | None:
+def _library(strategies: Mapping[str, object]) -> str | None:
     libraries = strategies.get("smdistributed")
     return next(iter(libraries), None) if isinstance(libraries, Mapping) else None
