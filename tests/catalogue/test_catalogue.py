@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from launcher.client import catalogue
 
-FAMILIES = {"c5", "c6i", "c7i", "m5", "g4dn", "g5", "g6", "p3", "p4d", "p5", "trn1"}
+FAMILIES = {"c5", "c6i", "c7i", "m4", "m5", "g4dn", "g5", "g6", "p3", "p4d", "p5", "trn1"}
 LOCAL = {"local", "local_gpu"}
 #: AWS has retired these from EC2, so moto does not describe them any more.
 RETIRED = {"ml.p3.2xlarge", "ml.p3.8xlarge", "ml.p3.16xlarge"}
