@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ModelParallel,
         Mpi,
         Ready,
+        ShuffleConfig,
         Toolkit,
         TrainingInput,
     )
@@ -69,6 +70,7 @@ _HOMES = {
     "CapacityRetry": "client.spec",
     "Ready": "client.spec",
     "TrainingInput": "client.spec",
+    "ShuffleConfig": "client.spec",
     "FileSystemInput": "client.spec",
     "DataParallel": "client.spec",
     "ModelParallel": "client.spec",
@@ -120,6 +122,7 @@ __all__ = [
     "CapacityRetry",
     "Ready",
     "TrainingInput",
+    "ShuffleConfig",
     "FileSystemInput",
     "DataParallel",
     "ModelParallel",

@@ -327,6 +327,8 @@ MUTANTS = (
     # code
     _set("is not a Python file", entry_point="train.sh"),
     _set("is outside source_dir", entry_point="../train.py"),
+    _set("is in S3, and is no archive", source_dir="s3://bucket/code"),
+    _set("to which nothing is added", source_dir="s3://bucket/code.tar.gz", dependencies=("lib",)),
     _set("there is no file", entry_point="absent.py"),
     _task("is given beside entry_point", entry_point="train.py"),
     _task("runs under torchrun, and distribution is none", distribution=None),

@@ -10,7 +10,7 @@ from programs_elsewhere import run_in
 
 from launcher.client.request.images import find_image, image_of
 from launcher.client.sessions.job_location import place_offline
-from launcher.client.spec import DataService, InstanceGroup, JobSpec
+from launcher.client.spec import DataService, InstanceGroup, JobSpec, Toolkit
 from launcher.errors import SpecError
 
 WANTED = [
@@ -82,11 +82,15 @@ import logging, sys
 print("sagemaker.config INFO - not applying defaults")
 print("no region config", file=sys.stderr)
 logging.getLogger("sagemaker").error("a traceback")
-def retrieve(framework, region, version, py_version, instance_type, image_scope):
+def retrieve(
+    framework, region, version, py_version, instance_type, image_scope, container_version="",
+    distribution=None,
+):
     print("defaulting")
     if version == "9":
         raise ValueError("Unsupported version: 9.\\n  Supported: 1")
-    return f"{framework}:{version}-{py_version}/{instance_type}/{region}/{image_scope}"
+    family = f"{framework}{container_version}"
+    return f"{family}:{version}-{py_version}/{instance_type}/{region}/{image_scope}"
 """
 
 
@@ -162,6 +166,37 @@ CPU, GPU = InstanceGroup("data", "ml.c5.xlarge"), InstanceGroup("train", "ml.g5.
 def test_the_group_that_decides_for_all(package, groups, decides):
     service = DataService(datasets=("pipeline:f",)) if len(groups) > 1 else None
     assert f"/{decides}/" in image_of(job(*groups, data_service=service), "eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("version", "instance_type", "family"),
+    [
+        ("2.5.1", "ml.p4d.24xlarge", "pytorch-smpcu124"),
+        ("2.2.0", "ml.p4d.24xlarge", "pytorch-smpcu121"),
+        ("2.0.1", "ml.p5.48xlarge", "pytorch-smpcu121"),
+        ("2.0.1", "ml.p4d.24xlarge", "pytorch-smpcu118"),
+    ],
+)
+def test_the_model_parallel_library_has_images_of_its_own(package, version, instance_type, family):
+    strategies = {
+        "smdistributed": {"modelparallel": {"enabled": True}},
+        "torch_distributed": {"enabled": True},
+    }
+    spec = job(
+        InstanceGroup("train", instance_type),
+        framework_version=version,
+        distribution=Toolkit(strategies=strategies),
+    )
+    assert image_of(spec, "eu-west-1").startswith(f"{family}:{version}-")
+
+
+def test_the_data_parallel_library_is_in_the_frameworks_images(package):
+    strategies = {
+        "smdistributed": {"dataparallel": {"enabled": True}},
+        "torch_distributed": {"enabled": True},
+    }
+    spec = job(GPU, distribution=Toolkit(strategies=strategies))
+    assert image_of(spec, "eu-west-1").startswith("pytorch:2.2-")
 
 
 def test_a_job_without_a_version_has_no_image_of_a_framework():

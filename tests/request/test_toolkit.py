@@ -15,7 +15,7 @@ from source_folder import Folder
 from launcher.client.estimator.sdk_v2_types import as_groups
 from launcher.client.request import JobLocation, build_request
 from launcher.client.request.prepared import prepare
-from launcher.client.spec import InstanceGroup, JobSpec, Toolkit, TrainingInput
+from launcher.client.spec import DataParallel, InstanceGroup, JobSpec, Toolkit, TrainingInput
 from launcher.client.spec.rules import examine
 from launcher.client.spec.sdk_v2_distribution import as_distribution
 from launcher.errors import SpecError
@@ -105,6 +105,29 @@ def test_the_source_travels_flat_and_alone(source: Folder) -> None:
         assert archive.getnames() == ["lib/model.py", "train.py"]
 
 
+ARCHIVE = "s3://bucket/mine/sourcedir.tar.gz"
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_source_in_s3_is_named_and_nothing_is_uploaded(isolated: bool) -> None:
+    spec = JobSpec(
+        entry_point="train.py",
+        source_dir=ARCHIVE,
+        distribution=Toolkit(strategies=SMDDP),
+        enable_network_isolation=isolated,
+        **MACHINES["all"],
+    )
+    submission = prepare(spec, PLACEMENT)
+    directory = json.loads(submission.request["HyperParameters"]["sagemaker_submit_directory"])
+    assert submission.objects == {}
+    if not isolated:
+        assert directory == ARCHIVE
+        return
+    (channel,) = submission.request["InputDataConfig"]
+    assert directory == "/opt/ml/input/data/code/sourcedir.tar.gz"
+    assert channel["DataSource"]["S3DataSource"]["S3Uri"] == ARCHIVE
+
+
 def test_the_source_of_isolated_groups_is_routed_as_the_other_channels() -> None:
     spec = spec_of(
         {"distribution": SMDDP, "groups": "one of two", "framework": None, "isolated": True}
@@ -122,6 +145,25 @@ def test_without_a_region_nothing_is_sent() -> None:
         build_request(spec_of(ROWS[0]), replace(PLACEMENT, region=""))
 
 
+# Beside torchrun -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machines", MACHINES)
+def test_the_data_parallel_library_starts_under_torchrun(machines: str) -> None:
+    spec = spec_of(
+        {
+            "distribution": {**SMDDP, "torch_distributed": {"enabled": True}},
+            "groups": machines,
+            "framework": "pytorch",
+            "isolated": False,
+        }
+    )
+    assert errors(spec) == []
+    sent = build_request(spec, PLACEMENT)["HyperParameters"]
+    assert sent["sagemaker_torch_distributed_enabled"] == "true"
+    assert sent["sagemaker_distributed_dataparallel_enabled"] == "true"
+
+
 # SDK v2's dictionaries -------------------------------------------------------------------------
 
 
@@ -134,6 +176,16 @@ def test_the_group_of_sdk_v2s_dictionary_is_the_one_it_starts_on() -> None:
     )
     hyperparameters = build_request(spec, PLACEMENT)["HyperParameters"]
     assert hyperparameters["sagemaker_distribution_instance_groups"] == '["dnn_group"]'
+
+
+def test_ddp_with_options_for_mpirun_is_the_library_that_sdk_v2_starts() -> None:
+    options = {"enabled": True, "custom_mpi_options": "-verbose"}
+    assert as_distribution({"pytorchddp": options}) == Toolkit(
+        strategies={"smdistributed": {"dataparallel": options}}
+    )
+    assert as_distribution({"pytorchddp": {"enabled": True}}) == DataParallel()
+    with pytest.raises(SpecError, match="pytorchddp and smdistributed"):
+        as_distribution({"pytorchddp": options, **SMDDP})
 
 
 def test_the_dictionary_survives_yaml() -> None:

@@ -42,11 +42,9 @@ def constructor_arguments(
         "instance_groups": groups,
         "distribution": document and distribution_from(document.trainer),
         "data_service": document and document.data and _data_service_of(document.data),
-        "hyperparameters": {
-            name: _decoded(value)
-            for name, value in options.get("hyperparameters", {}).items()
-            if not name.startswith(TOOLKIT_PREFIX)
-        },
+        "hyperparameters": _described_hyperparameters(
+            options.get("hyperparameters", {}), is_script=document is not None
+        ),
         "environment": {
             name: value
             for name, value in options.get("environment", {}).items()
@@ -57,6 +55,13 @@ def constructor_arguments(
         "disable_output_compression": options.get("disable_output_compression") == "NONE",
         "allow_restart_from_scratch": is_spot and "checkpoint_s3_uri" not in options,
     }
+
+
+def _described_hyperparameters(sent: Mapping[str, str], *, is_script: bool) -> dict[str, Any]:
+    """Return the user's hyperparameters: decoded for a script, texts as sent for other programs."""
+    is_script = is_script or any(name.startswith(TOOLKIT_PREFIX) for name in sent)
+    own = {name: text for name, text in sent.items() if not name.startswith(TOOLKIT_PREFIX)}
+    return {name: _decoded(text) if is_script else text for name, text in own.items()}
 
 
 def _decoded(value: str) -> Any:

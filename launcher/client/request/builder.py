@@ -89,7 +89,8 @@ def _hyperparameters(spec: JobSpec, placement: JobLocation) -> dict[str, str]:
         output_uri=placement.output_uri,
     )
     values = {**spec.hyperparameters, **toolkits}
-    return {name: json.dumps(value) for name, value in values.items()}
+    encode = json.dumps if spec.runs_script else str  # as SDK v2
+    return {name: encode(value) for name, value in values.items()}
 
 
 def build_document(spec: JobSpec, partition: PartitionFile | None = None) -> JobDocument:

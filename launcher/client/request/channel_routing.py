@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launcher.client.request.request_options import present
-from launcher.client.request.toolkit import SOURCE_FILE
+from launcher.client.request.toolkit import source_uri
 from launcher.client.spec import FileSystemInput, JobSpec, TrainingInput
 from launcher.shared import CODE_CHANNEL
 
@@ -40,7 +40,7 @@ def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
         channels[CODE_CHANNEL] = TrainingInput(code_uri, input_mode="File")
     elif spec.starts_toolkit and spec.enable_network_isolation:
         mode = None if spec.input_mode == "File" else "File"
-        channels[CODE_CHANNEL] = TrainingInput(code_uri + SOURCE_FILE, input_mode=mode)
+        channels[CODE_CHANNEL] = TrainingInput(source_uri(spec, code_uri), input_mode=mode)
     return channels
 
 

@@ -13,11 +13,11 @@ import importlib.util
 import io
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.client import catalogue
-from launcher.client.spec import InstanceGroup, JobSpec
+from launcher.client.spec import InstanceGroup, JobSpec, Toolkit
 from launcher.client.spec.roles import assign_roles
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
@@ -26,6 +26,8 @@ _MODULES = ("sagemaker.core.image_uris", "sagemaker.image_uris")
 _PACKAGE = "sagemaker"
 #: Instance families with accelerators, for types that are not in the catalogue yet.
 _ACCELERATED = re.compile(r"ml\.(g|p|trn)\d")
+#: CUDA of the images of the model parallel library, by a part of PyTorch's version.
+_SMP_CUDA = {"2.5": "cu124", "2.1": "cu121", "2.2": "cu121", "2.3": "cu121", "2.4": "cu121"}
 
 
 def image_of(spec: JobSpec, region: str) -> str | None:
@@ -47,13 +49,23 @@ def image_of(spec: JobSpec, region: str) -> str | None:
         spec.py_version,
         _deciding_group(spec).instance_type,
         region,
+        libraries=spec.distribution.strategies if isinstance(spec.distribution, Toolkit) else None,
     )
 
 
 def find_image(
-    framework: str, version: str, py_version: str | None, instance_type: str, region: str
+    framework: str,
+    version: str,
+    py_version: str | None,
+    instance_type: str,
+    region: str,
+    *,
+    libraries: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the URI of a framework's training image, which depends on the type's accelerators.
+
+    libraries: AWS's own libraries, as SDK v2 writes them; version 2 of the model parallel library
+    has images of its own.
 
     Raises SpecError if there is no such image, or if the package is not installed.
     """
@@ -62,12 +74,12 @@ def find_image(
         try:
             return str(
                 retrieve(
-                    framework=framework,
                     region=region,
                     version=version,
                     py_version=py_version,
                     instance_type=instance_type,
                     image_scope="training",
+                    **_image_family(framework, version, instance_type, libraries or {}),
                 )
             )
         except (
@@ -84,6 +96,27 @@ def find_image(
                 "image_uri",
                 where="framework_version",
             ) from error
+
+
+def _image_family(
+    framework: str, version: str, instance_type: str, libraries: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments that choose between a framework's images and those of AWS's library.
+
+    Source: get_training_image_uri in image_uris.py of sagemaker 2.257.0.
+    """
+    if "torch_distributed" not in libraries:
+        return {"framework": framework}
+    if "modelparallel" not in libraries.get("smdistributed", {}):
+        return {"framework": framework}
+    cuda = next((cuda for part, cuda in _SMP_CUDA.items() if part in version), "cu118")
+    if cuda == "cu118" and "p5" in instance_type:
+        cuda = "cu121"
+    return {
+        "framework": "pytorch-smp",
+        "container_version": cuda,
+        "distribution": libraries,
+    }
 
 
 def _retriever() -> Callable[..., Any]:

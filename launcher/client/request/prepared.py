@@ -62,6 +62,8 @@ def _code(
     spec: JobSpec, partition: PartitionFile | None, uri: str
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the objects with the code of a job, by URI, and their warnings."""
+    if spec.starts_toolkit and spec.has_remote_source:
+        return {}, ()
     if spec.starts_toolkit:
         source = build_source(spec)
         return {uri + SOURCE_FILE: source.content}, source.warnings

@@ -8,6 +8,9 @@ from typing import Any
 from launcher.client.spec import JobSpec
 from launcher.shared import MlPaths
 
+#: The first versions of AWS's images that report metrics over time (SDK v2's constructors).
+_WITH_METRICS = {"pytorch": (1, 3), "tensorflow": (1, 15)}
+
 
 def options_of_request(
     spec: JobSpec, output_uri: str, checkpoint_uri: str | None
@@ -19,8 +22,18 @@ def options_of_request(
         "checkpoint_local_path": None if checkpoint_uri is None else local,
         "tags": [{"Key": key, "Value": value} for key, value in spec.tags.items()],
         "experiment_config": dict(spec.experiment_config) if spec.experiment_config else None,
+        "enable_sagemaker_metrics": _metrics_over_time(spec),
         **_observation(spec, {"S3OutputPath": output_uri}),
     }
+
+
+def _metrics_over_time(spec: JobSpec) -> bool | None:
+    """Return whether SageMaker keeps the metrics over time: for AWS's own images, as in SDK v2."""
+    oldest = _WITH_METRICS.get(spec.framework or "")
+    if spec.enable_sagemaker_metrics is not None or spec.framework_version is None or not oldest:
+        return spec.enable_sagemaker_metrics
+    version = tuple(int(part) for part in spec.framework_version.split(".")[:2])
+    return True if version >= oldest else None
 
 
 def present(fields: Mapping[str, object]) -> dict[str, Any]:

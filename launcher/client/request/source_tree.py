@@ -33,6 +33,7 @@ class SourceTree:
     """
 
     def __init__(self, spec: JobSpec) -> None:
+        self.remote = spec.source_dir if spec.has_remote_source else None
         self.folder = None if spec.source_dir is None else Path(spec.source_dir)
         self.script = Path(spec.entry_point)
         self.dependencies = tuple(map(Path, spec.dependencies))
@@ -51,8 +52,11 @@ class SourceTree:
     def files(self) -> tuple[SourceFile, ...]:
         """Every file that is sent, sorted by path.
 
-        Raises SpecError listing all links that leave the folder and all unusable dependencies.
+        Raises SpecError listing all links that leave the folder and all unusable dependencies, and
+        for a source in S3 that nobody has fetched.
         """
+        if self.remote is not None:
+            raise SpecError([_not_fetched(self.remote)])
         problems: list[Problem] = []
         found = list(_walk(self.folder, "", problems) if self.folder else _single(self.script))
         for dependency in self.dependencies:
@@ -78,6 +82,14 @@ class SourceTree:
     @cached_property
     def _by_path(self) -> dict[str, SourceFile]:
         return {file.path: file for file in self.files}
+
+
+def _not_fetched(uri: str) -> Problem:
+    return Problem(
+        what=f"the source {uri} is in S3, and was not fetched to be packed with Launcher",
+        where="source_dir",
+        fix="let AWS be asked for it: --resolve, in Python resolve=True; or give a folder",
+    )
 
 
 def _single(file: Path) -> Iterator[SourceFile]:

@@ -54,7 +54,12 @@ def _submit_directory(spec: JobSpec, code_uri: str) -> str:
     """Return the location of the source: a channel for isolated hosts, which cannot download it."""
     if spec.enable_network_isolation:
         return str(MlPaths().channels / CODE_CHANNEL / SOURCE_FILE)
-    return code_uri + SOURCE_FILE
+    return source_uri(spec, code_uri)
+
+
+def source_uri(spec: JobSpec, code_uri: str) -> str:
+    """Return the URI of the source's archive, which may have been in S3 before."""
+    return str(spec.source_dir) if spec.has_remote_source else code_uri + SOURCE_FILE
 
 
 def _scope(spec: JobSpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.metric_definition import MetricDefinition
 from launcher.client.spec.roles import infer_roles
 from launcher.client.spec.rules import SourceFiles, check
-from launcher.client.spec.training_inputs import FileSystemInput, TrainingInput
+from launcher.client.spec.training_inputs import FileSystemInput, ShuffleConfig, TrainingInput
 from launcher.shared import Ready
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "CapacityRetry",
     "Ready",
     "TrainingInput",
+    "ShuffleConfig",
     "FileSystemInput",
     "Distribution",
     "DataParallel",

@@ -35,6 +35,7 @@ class JobSpec:
     entry_point: str = ""
     #: Instead of a script: "module:function" in `source_dir` that returns a Task for our trainer.
     task: str | None = None
+    #: A folder, or the s3:// URI of a tar.gz of one.
     source_dir: str | None = None
     #: Files and folders sent beside the source, each under its base name.
     dependencies: Sequence[str] = ()
@@ -146,13 +147,23 @@ class JobSpec:
     @property
     def starts_launcher(self) -> bool:
         """True if Launcher runs in the container: the job has code, and AWS's toolkit no part."""
-        return bool(self.entry_point or self.task) and not self.starts_toolkit
+        return self.runs_script and not self.starts_toolkit
 
     @property
     def starts_toolkit(self) -> bool:
         """True if AWS's toolkit starts the job's processes."""
         # Before the rules have seen it, the distribution may be of any type.
         return not getattr(self.distribution, "runs_launcher", True)
+
+    @property
+    def runs_script(self) -> bool:
+        """True if the job has a script or task, whose arguments are decoded from JSON."""
+        return bool(self.entry_point or self.task)
+
+    @property
+    def has_remote_source(self) -> bool:
+        """True if the source is an archive in S3 instead of a folder."""
+        return (self.source_dir or "").startswith("s3://")
 
     @property
     def s3_inputs(self) -> Mapping[str, TrainingInput]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 FILE_SCHEME = "file://"
+S3_SCHEME = "s3://"
 
 
 def anchored(spec: JobSpec, folder: Path) -> JobSpec:
@@ -43,6 +44,6 @@ def _uri(uri: str, folder: Path) -> str:
 
 
 def _path(path: str, folder: Path) -> str:
-    if not path:
+    if not path or path.startswith(S3_SCHEME):
         return path
     return os.path.abspath(folder / path)  # noqa: PTH100  Path.resolve would follow links

@@ -52,6 +52,7 @@ def as_distribution(
     strategies = {name: options for name, options in distribution.items() if _enabled(options)}
     strategies.pop("instance_groups", None)
     _reject_unknown(strategies)
+    strategies = _with_library_of_ddp(strategies)
     meant = [kind for kind in distributions() if strategies.keys() & set(kind.sdk_v2_keys)]
     meant = [kind for kind in meant if not kind.runs_launcher] or meant
     if len(meant) > 1:
@@ -59,6 +60,22 @@ def as_distribution(
             f"two distributions at once: {' and '.join(strategies)}", "keep one of them"
         )
     return meant[0].from_sdk_v2(strategies) if meant else None
+
+
+def _with_library_of_ddp(strategies: dict[str, object]) -> dict[str, object]:
+    """Turn a `pytorchddp` with options for mpirun into the library that SDK v2 starts for it.
+
+    Without such options torchrun starts the same script, in any image.
+    """
+    options = strategies.get("pytorchddp")
+    if not isinstance(options, Mapping) or not options.get("custom_mpi_options"):
+        return strategies
+    others = {name: given for name, given in strategies.items() if name != "pytorchddp"}
+    if "smdistributed" in others:
+        raise _distribution_error(
+            "two distributions at once: pytorchddp and smdistributed", "keep one of them"
+        )
+    return {**others, "smdistributed": {"dataparallel": dict(options)}}
 
 
 def _enabled(options: object) -> bool:

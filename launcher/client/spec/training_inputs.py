@@ -9,6 +9,13 @@ from launcher.client.spec.spec_names import names
 
 
 @dataclass(frozen=True)
+class ShuffleConfig:
+    """The seed with which SageMaker shuffles a channel's objects, as SDK v2 writes it."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
 class TrainingInput:
     """One S3 or local channel, with the arguments of the SageMaker SDK's TrainingInput.
 
@@ -16,7 +23,8 @@ class TrainingInput:
     distribution: FullyReplicated (every host gets all) or ShardedByS3Key (one host per object).
     instance_groups: the groups that get the channel, or their names; empty means every group.
     input_mode: File, FastFile or Pipe; None means the job's input mode.
-    shuffle_config: the seed with which SageMaker shuffles the channel's objects.
+    shuffle_config: the seed with which SageMaker shuffles the channel's objects, or a ShuffleConfig
+        of this package or of `sagemaker`; kept as the seed.
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html
     """
 
@@ -30,9 +38,11 @@ class TrainingInput:
     input_mode: str | None = None
     attribute_names: Sequence[str] = ()
     target_attribute_name: str | None = None
-    shuffle_config: int | None = None
+    shuffle_config: int | ShuffleConfig | None = None
 
     def __post_init__(self) -> None:
+        seed = getattr(self.shuffle_config, "seed", self.shuffle_config)
+        object.__setattr__(self, "shuffle_config", seed)
         object.__setattr__(self, "instance_groups", names(self.instance_groups))
         object.__setattr__(self, "attribute_names", names(self.attribute_names))
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 _PATH = ("distribution",)
 _LIBRARIES = ("dataparallel", "modelparallel")
-#: Strategies that may accompany AWS's model parallel library, to start its processes.
+#: Strategies that may accompany a library of smdistributed, to start its processes.
 _STARTERS = ("mpi", "torch_distributed")
+_STARTERS_OF = {"modelparallel": _STARTERS, "dataparallel": ("torch_distributed",)}
 #: Keys of AWS's own libraries in SDK v2's `distribution`.
 TOOLKIT_STRATEGIES = (
     "smdistributed",
@@ -111,13 +112,11 @@ def _choice_problems(strategies: Mapping[str, object]) -> Iterator[Problem]:
     for name in chosen[1:]:
         what = f'"{name}" is given together with "{chosen[0]}"'
         yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
-    if _library(strategies) != "modelparallel":
-        for name in _STARTERS:
-            if name in strategies and chosen:
-                what = (
-                    f'"{name}" is given together with "{chosen[0]}", which starts its own processes'
-                )
-                yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
+    allowed = _STARTERS_OF.get(_library(strategies) or "", ())
+    for name in _STARTERS:
+        if name in strategies and chosen and name not in allowed:
+            what = f'"{name}" is given together with "{chosen[0]}", which starts its own processes'
+            yield Problem(path=(*_PATH, name), what=what, fix="keep one of them")
 
 
 def _library_problems(strategies: Mapping[str, object]) -> Iterator[Problem]:
@@ -190,7 +189,7 @@ def _group_problems(spec: JobSpec, strategies: Mapping[str, object]) -> Iterator
 
 def _without_groups(strategies: Mapping[str, object]) -> str | None:
     """Return the strategy that AWS's toolkit cannot start on a single group, or None."""
-    if "torch_distributed" in strategies:
+    if "torch_distributed" in strategies and _library(strategies) != "dataparallel":
         return "torch_distributed"
     return next((name for name in TOOLKIT_STRATEGIES[1:] if name in strategies), None)
 

@@ -39,6 +39,7 @@ class SourceFiles(Protocol):
 
 def find_problems_of_names(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the names of scripts and functions that do not depend on the files."""
+    yield from _remote_source_problems(spec)
     yield from _entry_point_problems(spec)
     if spec.task is not None:
         yield from _reference_problems(spec.task, _TASK)
@@ -54,6 +55,8 @@ def find_problems_in(
     spec: JobSpec, files: SourceFiles, *, known: Iterable[Problem]
 ) -> Iterator[Problem]:
     """Find problems with the files, skipping names that are `known` to be wrong."""
+    if spec.has_remote_source:
+        return
     wrong = {problem.path for problem in known if not problem.is_warning}
     if _ENTRY_POINT not in wrong and spec.entry_point:
         yield from _script_problems(spec, files)
@@ -62,6 +65,21 @@ def find_problems_in(
     for index, reference in enumerate(_references(spec)):
         if not wrong & {(*_DATASETS, index), _DATASETS, ("data_service",), _ENTRY_POINT}:
             yield from _function_problems(spec, files, reference, (*_DATASETS, index))
+
+
+def _remote_source_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Check an archive in S3: its name, and that nothing is to be packed beside it."""
+    path = ("source_dir",)
+    if not spec.has_remote_source:
+        return
+    if not str(spec.source_dir).endswith(".tar.gz"):
+        what = f'source_dir "{spec.source_dir}" is in S3, and is no archive'
+        fix = "name a tar.gz of the folder: s3://BUCKET/PREFIX/sourcedir.tar.gz"
+        yield Problem(path=path, what=what, fix=fix)
+    if spec.dependencies:
+        what = "dependencies are given beside a source_dir in S3, to which nothing is added"
+        fix = "pack them into the archive, or give the folder itself as source_dir"
+        yield Problem(path=("dependencies",), about=(path,), what=what, fix=fix)
 
 
 def _reference_problems(reference: str, path: FieldPath) -> Iterator[Problem]:
