@@ -176,7 +176,21 @@ def test_another_default_bucket(front, past):
     assert front.count("GetCallerIdentity") == 0
 
 
+def test_the_default_bucket_has_a_prefix():
+    session = AwsSession(default_bucket="of-the-team", default_bucket_prefix="/vision/")
+    assert session.default_location() == "s3://of-the-team/vision"
+
+
 def test_other_buckets_are_never_made(session, past):
     with pytest.raises(Refused, match="create the bucket"):
         session.upload(b"content", "s3://not-there/a")
     assert past("s3").list_buckets()["Buckets"] == []
+
+
+def test_the_default_bucket_comes_from_a_file_of_defaults(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    file = tmp_path / "config.yaml"
+    file.write_text("default_bucket: of-the-file\ndefault_bucket_prefix: vision\n")
+    assert AwsSession().default_location() == "s3://of-the-file/vision"
+    given = AwsSession(default_bucket="of-the-team", default_bucket_prefix="own")
+    assert given.default_location() == "s3://of-the-team/own"

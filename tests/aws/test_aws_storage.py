@@ -1,11 +1,16 @@
 """Objects in S3: stored whole, copied where the same bytes are, fetched without half files."""
 
 import hashlib
+import io
+import tarfile
+from pathlib import Path
 
 import pytest
 from front import Cut, Refuse
 
-from launcher import Refused, Session, SpecError
+from launcher import JobSpec, Refused, Session, SpecError
+from launcher.client.request.source_tree import SourceTree
+from launcher.client.sessions.remote_source import with_fetched_source
 from launcher.client.submit import send
 
 BUCKET = "of-the-team"
@@ -146,3 +151,68 @@ def test_a_folder_of_a_notebook_is_stored_whole(aws, tmp_path):
     }
     with pytest.raises(SpecError, match="there is nothing at"):
         session.upload_data(tmp_path / "absent")
+
+
+def test_data_is_stored_below_the_prefix_of_the_default_bucket(aws, tmp_path):
+    (tmp_path / "a.txt").touch()
+    session = Session(default_bucket_prefix="team")
+    home = f"s3://{session.default_bucket()}"
+    assert session.default_location() == f"{home}/team"
+    assert session.upload_data(tmp_path / "a.txt") == f"{home}/team/data/a.txt"
+    bucket = session.default_bucket()
+    assert session.upload_data(tmp_path / "a.txt", bucket) == f"{home}/data/a.txt"
+
+
+class Unpacked:
+    """An archive of source in S3."""
+
+    def __init__(self, session):
+        self.session, self.uri = session, f"s3://{session.default_bucket()}/mine/source.tar.gz"
+
+    def store(self, *members):
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+            for member, content in members:
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+        self.session.upload(packed.getvalue(), self.uri)
+
+    def spec(self):
+        return JobSpec(entry_point="train.py", source_dir=self.uri, instance_type="local")
+
+
+def test_a_source_in_s3_is_fetched_once_for_its_content(aws, tmp_path):
+    archive = Unpacked(Session())
+    archive.store((tarfile.TarInfo("train.py"), b"print(1)"), (tarfile.TarInfo("lib/a.py"), b""))
+    first = with_fetched_source(archive.spec(), archive.session, tmp_path)
+    again = with_fetched_source(archive.spec(), archive.session, tmp_path)
+    assert first == again
+    assert {file.path for file in SourceTree(first).files} == {"train.py", "lib/a.py"}
+    assert [folder.name for folder in tmp_path.iterdir()] == [Path(first.source_dir).name]
+
+
+def link(name):
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, "/etc/hosts"
+    return member
+
+
+@pytest.mark.parametrize(
+    ("member", "says"),
+    [
+        (tarfile.TarInfo("../train.py"), "is outside of it"),
+        (tarfile.TarInfo("/train.py"), "is outside of it"),
+        (link("train.py"), "is neither a file nor a folder"),
+    ],
+)
+def test_a_source_that_leaves_its_folder_is_refused(aws, tmp_path, member, says):
+    archive = Unpacked(Session())
+    archive.store((member, b""))
+    with pytest.raises(SpecError, match=says):
+        with_fetched_source(archive.spec(), archive.session, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_in_s3_that_was_not_fetched_says_what_to_do(aws, tmp_path):
+    with pytest.raises(SpecError, match="--resolve"):
+        _ = SourceTree(Unpacked(Session()).spec()).files

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from launcher import Estimator, FileSystemInput, PyTorch, SpecError, TensorFlow, TrainingInput
+from launcher import (
+    Estimator,
+    FileSystemInput,
+    PyTorch,
+    ShuffleConfig,
+    SpecError,
+    TensorFlow,
+    TrainingInput,
+)
+from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.unknown_arguments import NOT_TAKEN
 
 IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/image:1"
@@ -330,3 +339,53 @@ INPUTS = {
 @pytest.mark.parametrize("kind", INPUTS)
 def test_inputs_have_the_arguments_of_v2_in_its_order(kind: Any) -> None:
     assert list(inspect.signature(kind).parameters) == INPUTS[kind].split()
+
+
+def test_a_shuffle_config_is_kept_as_its_seed() -> None:
+    for given in (ShuffleConfig(7), SimpleNamespace(seed=7), 7):
+        assert TrainingInput(S3, shuffle_config=given).shuffle_config == 7
+
+
+TYPED = {"text": "reg:squarederror", "number": 50, "flag": True, "list": [1, "a"]}
+
+
+def test_hyperparameters_of_a_program_are_plain_texts() -> None:
+    """As SDK v2's Estimator without a script, whose image decodes nothing."""
+    machines = {"instance_type": "ml.c5.xlarge", "instance_count": 1}
+    places = {"role": ROLE, "output_path": "s3://my-bucket/output"}
+    program = Estimator(IMAGE, hyperparameters=TYPED, **machines, **places).request("job-1")
+    assert program["HyperParameters"] == {
+        "text": "reg:squarederror",
+        "number": "50",
+        "flag": "True",
+        "list": "[1, 'a']",
+    }
+    described = constructor_arguments(program, None)["hyperparameters"]
+    again = Estimator(IMAGE, hyperparameters=described, **machines, **places).request("job-1")
+    assert again == program
+
+
+def test_metrics_over_time_are_kept_for_images_that_report_them(folder) -> None:
+    path = "EnableSageMakerMetricsTimeSeries"
+    new = request(framework="pytorch", framework_version="2.2")
+    assert new["AlgorithmSpecification"][path] is True
+    old = request(framework="pytorch", framework_version="1.2")
+    assert path not in old["AlgorithmSpecification"]
+    off = request(framework="tensorflow", framework_version="2.14", enable_sagemaker_metrics=False)
+    assert off["AlgorithmSpecification"][path] is False
+
+
+def test_the_mode_of_a_single_input_is_the_jobs(folder) -> None:
+    made = Estimator(
+        IMAGE,
+        ROLE,
+        1,
+        "ml.c5.xlarge",
+        entry_point="train.py",
+        output_path="s3://my-bucket/output",
+    )
+    mode = "FastFile"
+    lone, named = (TrainingInput(S3, input_mode=mode), {"a": TrainingInput(S3, input_mode=mode)})
+    algorithm = made.request("job-1", lone)["AlgorithmSpecification"]
+    assert algorithm["TrainingInputMode"] == mode
+    assert made.request("job-1", named)["AlgorithmSpecification"]["TrainingInputMode"] == "File"

@@ -121,6 +121,7 @@ def test_a_notebook_ports_by_changing_the_import(folder):
         ],
         distribution=DataParallel(),
         data_service=DataService(datasets=["pipeline:train_set"]),
+        enable_sagemaker_metrics=True,  # the default for a framework_version
         **PLACES,
     )
     routed = TrainingInput("s3://my-bucket/x", instance_groups=["a"])

@@ -37,7 +37,7 @@ class JobSender:
         draft = draft_job(spec, self.session, name, offline=self.is_offline)
         print_warnings(draft.warnings)
         if self.session.platform.bills:
-            show_plan(plan_job(spec, self.session, draft.location), self.max_cost)
+            show_plan(plan_job(draft.spec, self.session, draft.location), self.max_cost)
         return draft
 
     def run(self, first: JobDraft) -> Job:

@@ -32,6 +32,9 @@ class Verb:
 VERBS = {
     "init": Verb(home="init:init", line="Write a first job, ready to run."),
     "check": Verb(home="check:check", line="Report what works here and what does not."),
+    "config": Verb(
+        home="config:config", line="Show the defaults of jobs for AWS, and where each comes from."
+    ),
     "partition": Verb(
         home="partition:partition", line="Find the best pipeline cuts for a task's model."
     ),

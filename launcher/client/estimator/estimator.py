@@ -135,7 +135,12 @@ class Estimator(JobArguments):
         return estimator
 
     def _with_inputs(self, inputs: object) -> JobSpec:
-        return anchored(self.spec.replace(inputs=as_inputs(inputs)), Path.cwd())
+        channels = as_inputs(inputs)
+        spec = self.spec.replace(inputs=channels)
+        lone = None if isinstance(inputs, Mapping) else next(iter(channels.values()), None)
+        if mode := getattr(lone, "input_mode", None):  # the job's own too, as in SDK v2
+            spec = spec.replace(input_mode=mode)
+        return anchored(spec, Path.cwd())
 
     def _session(self, spec: JobSpec, local: bool | None) -> PlatformSession:
         return self._own_session(spec, local) or aws_session(self.sagemaker_session)
@@ -157,5 +162,5 @@ def _send(
     for warning in draft.warnings:
         warnings.warn(warning, stacklevel=stacklevel)
     if max_cost is not None and session.platform.bills:
-        enforce_max_cost(plan_job(spec, session), max_cost, "max_cost")
+        enforce_max_cost(plan_job(draft.spec, session), max_cost, "max_cost")
     return draft.send()

@@ -22,6 +22,7 @@ def aws_session(given: object) -> PlatformSession:
         getattr(given, "boto_region_name", None),
         boto_session=getattr(given, "boto_session", None),
         default_bucket=getattr(given, "_default_bucket_name_override", None),
+        default_bucket_prefix=getattr(given, "default_bucket_prefix", None),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from launcher.client.request.builder import JobLocation
 from launcher.client.request.prepared import Submission, prepare
 from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.completed_spec import completed
 from launcher.client.sessions.job_location import place, place_offline
 from launcher.client.spec import JobSpec
 
@@ -51,12 +52,13 @@ class PlacedJob:
 def place_job(
     spec: JobSpec, session: PlatformSession, name: str, *, offline: bool = False
 ) -> PlacedJob:
-    """Check a spec and build what a session needs to run it under a name.
+    """Complete a spec from the files of defaults, check it, and build what a session needs.
 
     offline: do not call the session, which is SageMaker's; the spec must then name everything.
 
     Raises SpecError with every problem.
     """
+    spec = completed(spec, None if offline else session)
     location = place_offline(spec, name) if offline else place(spec, session, name)
     return PlacedJob(
         spec=spec,

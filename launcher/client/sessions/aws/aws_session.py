@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from launcher.client.sessions.aws.clients import Clients
 from launcher.client.sessions.aws.create_job import Creation
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
+from launcher.client.sessions.default_values import DefaultValue, read_defaults
 from launcher.client.sessions.s3_uris import bucket_and_key, is_s3
 from launcher.errors import Problem, SpecError
 
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     )
 
 
+def _value(defaults: Mapping[str, DefaultValue], name: str) -> str | None:
+    return str(defaults[name].value) if name in defaults else None
+
+
 def _print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -52,6 +57,7 @@ class AwsSession:
     boto_session: a boto3.Session, for other credentials than the default ones.
     default_bucket: for code and output of jobs that name no location; default
         sagemaker-REGION-ACCOUNT. It is created when the first job needs it.
+    default_bucket_prefix: prefix below which such jobs store both, in the default bucket.
     notify: called with the reason when a call takes long; default: print on stderr.
 
     Every method raises CloudError: Refused, Unreachable or CredentialsExpired.
@@ -63,10 +69,14 @@ class AwsSession:
         *,
         boto_session: boto3.Session | None = None,
         default_bucket: str | None = None,
+        default_bucket_prefix: str | None = None,
         notify: Callable[[str], None] = _print_to_stderr,
     ) -> None:
         self._clients = Clients(region, boto_session)
-        self._bucket_name = default_bucket
+        defaults = read_defaults()
+        self._bucket_name = default_bucket or _value(defaults, "default_bucket")
+        prefix = default_bucket_prefix or _value(defaults, "default_bucket_prefix")
+        self.default_bucket_prefix = prefix
         self._notify = notify
         self._account: str | None = None
         self._bucket: DefaultBucket | None = None
@@ -100,8 +110,9 @@ class AwsSession:
         return caller_identity.role_arn(self._clients, role, notify=self._notify)
 
     def default_location(self) -> str:
-        """Return the s3:// URI of the default bucket."""
-        return f"s3://{self._default_bucket.name}"
+        """Return the s3:// URI of the default bucket, with its prefix if there is one."""
+        prefix = (self.default_bucket_prefix or "").strip("/")
+        return f"s3://{self._default_bucket.name}/{prefix}".rstrip("/")
 
     def default_image(self, spec: JobSpec) -> str | None:
         """Return AWS's own image for the job's framework_version; None for a job without one."""

@@ -22,9 +22,16 @@ class Session(AwsSession):
     """An AwsSession with the data methods of SDK v2's `sagemaker.Session`."""
 
     def __init__(
-        self, boto_session: boto3.Session | None = None, default_bucket: str | None = None
+        self,
+        boto_session: boto3.Session | None = None,
+        default_bucket: str | None = None,
+        default_bucket_prefix: str | None = None,
     ) -> None:
-        super().__init__(boto_session=boto_session, default_bucket=default_bucket)
+        super().__init__(
+            boto_session=boto_session,
+            default_bucket=default_bucket,
+            default_bucket_prefix=default_bucket_prefix,
+        )
 
     @property
     def boto_region_name(self) -> str:
@@ -45,10 +52,15 @@ class Session(AwsSession):
     ) -> str:
         """Store a file, or a folder with everything below it; return the URI of what was stored.
 
+        In the default bucket, its prefix comes before `key_prefix`.
+
         Raises SpecError when `path` does not exist.
         """
         origin = Path(path)
-        place = f"s3://{bucket or self.default_bucket()}/{key_prefix.strip('/')}".rstrip("/")
+        if bucket is None:
+            self.default_bucket()  # creates it
+        home = self.default_location() if bucket is None else f"s3://{bucket}"
+        place = f"{home}/{key_prefix.strip('/')}".rstrip("/")
         root = origin if origin.is_dir() else origin.parent
 
         def store(file: Path) -> None:

@@ -1,0 +1,56 @@
+"""Completion of a job before it is sent: defaults from files, and source that is in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.client import catalogue
+from launcher.client.sessions.base import PlatformSession
+from launcher.client.sessions.default_values import DefaultValue, read_defaults
+from launcher.client.sessions.remote_source import sources_folder, with_fetched_source
+from launcher.client.spec import JobSpec
+
+#: Another field of the job that takes the place of one with a default.
+_INSTEAD = {"image_uri": ("algorithm_arn", "framework_version")}
+_OF_SESSIONS = ("default_bucket", "default_bucket_prefix")
+
+
+def completed(spec: JobSpec, session: PlatformSession | None) -> JobSpec:
+    """Return the job as a session sends it; None: as SageMaker would, without asking it.
+
+    Defaults are for SageMaker: a local job is what its description says.
+
+    Raises SpecError for a bad file of defaults and an unusable source.
+    """
+    if session is None or session.platform.uri_scheme == "s3":
+        spec = with_defaults(spec, read_defaults())
+    return spec if session is None else with_fetched_source(spec, session, sources_folder())
+
+
+def with_defaults(spec: JobSpec, defaults: Mapping[str, DefaultValue]) -> JobSpec:
+    """Return the job with the defaults of the fields that it leaves open; tags are merged."""
+    applied = {name: defaults[name].value for name in applied_defaults(spec, defaults)}
+    if "tags" in applied:
+        applied["tags"] = {**applied["tags"], **spec.tags}
+    return spec.replace(**applied) if applied else spec
+
+
+def applied_defaults(spec: JobSpec, defaults: Mapping[str, DefaultValue]) -> tuple[str, ...]:
+    """Return the fields of a job that get their default."""
+    return tuple(name for name in defaults if name not in _OF_SESSIONS and _is_open(spec, name))
+
+
+def _is_open(spec: JobSpec, name: str) -> bool:
+    if name == "tags":
+        return True
+    if name == "volume_kms_key" and _has_local_storage(spec):
+        return False
+    fields: tuple[Any, ...] = (name, *_INSTEAD.get(name, ()))
+    return not any(getattr(spec, field) for field in fields)
+
+
+def _has_local_storage(spec: JobSpec) -> bool:
+    """Return whether hosts have NVMe disks, to which SageMaker attaches no volume with a key."""
+    known = (catalogue.find(group.instance_type) for group in spec.groups)
+    return any(each is not None and each.has_local_storage for each in known)

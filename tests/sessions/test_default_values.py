@@ -1,0 +1,208 @@
+"""Defaults from files: Launcher's own and SDK v2's, and the jobs that get them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from launcher.client.cli.config import config
+from launcher.client.sessions.completed_spec import applied_defaults, completed, with_defaults
+from launcher.client.sessions.default_values import defaults_files, read_defaults
+from launcher.client.sessions.local import LocalSession
+from launcher.client.spec import JobSpec
+from launcher.errors import SpecError
+
+ROLE = "arn:aws:iam::111122223333:role/Training"
+V2 = {
+    "SchemaVersion": "1.0",
+    "SageMaker": {
+        "PythonSDK": {
+            "Modules": {
+                "Session": {"DefaultS3Bucket": "v2-bucket", "DefaultS3ObjectKeyPrefix": "v2"}
+            }
+        },
+        "TrainingJob": {
+            "RoleArn": "arn:v2",
+            "VpcConfig": {"Subnets": ["subnet-1"], "SecurityGroupIds": ["sg-1"]},
+            "OutputDataConfig": {"KmsKeyId": "out-key"},
+            "ResourceConfig": {"VolumeKmsKeyId": "disk-key"},
+            "EnableNetworkIsolation": True,
+            "EnableInterContainerTrafficEncryption": True,
+            "Environment": {"A": "1"},
+            "Tags": [{"Key": "team", "Value": "v2"}],
+        },
+        "ProcessingJob": {"RoleArn": "arn:other"},
+    },
+}
+Write = Callable[[str, Any], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write one of the files by its name; all are below this folder."""
+    places = {
+        "own": tmp_path / "home" / "config.yaml",
+        "user": tmp_path / "user" / "sagemaker" / "config.yaml",
+        "admin": tmp_path / "admin" / "sagemaker" / "config.yaml",
+    }
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path / "admin"))
+    for kind in ("USER", "ADMIN"):
+        monkeypatch.delenv(f"SAGEMAKER_{kind}_CONFIG_OVERRIDE", raising=False)
+
+    def to(name: str, content: Any) -> Path:
+        place = places[name]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return place
+
+    return to
+
+
+def values() -> dict[str, Any]:
+    return {name: default.value for name, default in read_defaults().items()}
+
+
+def test_without_files_nothing_has_a_default(write: Write) -> None:
+    assert values() == {}
+
+
+def test_the_first_file_that_has_a_value_wins(write: Write) -> None:
+    own = write("own", {"role": ROLE})
+    user = write("user", V2)
+    admin_job = {"RoleArn": "arn:admin", "ProfilerConfig": {"DisableProfiler": True}}
+    write("admin", {"SchemaVersion": "1.0", "SageMaker": {"TrainingJob": admin_job}})
+    defaults = read_defaults()
+    assert (defaults["role"].value, defaults["role"].file) == (ROLE, own)
+    assert (defaults["subnets"].value, defaults["subnets"].file) == (["subnet-1"], user)
+    assert defaults["subnets"].key == "SageMaker.TrainingJob.VpcConfig.Subnets"
+    assert defaults["disable_profiler"].value is True
+    assert values()["tags"] == {"team": "v2"}
+
+
+def test_a_file_that_is_named_takes_the_place_of_the_usual_one(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("user", V2)
+    other = tmp_path / "other"
+    other.mkdir()
+    named = {"SchemaVersion": "1.0", "SageMaker": {"TrainingJob": {"RoleArn": "arn:named"}}}
+    (other / "config.yaml").write_text(yaml.safe_dump(named))
+    monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(other))  # a folder, as in v2
+    assert values() == {"role": "arn:named"}
+    monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", "s3://bucket/config.yaml")
+    with pytest.raises(SpecError, match="there is no such file of defaults"):
+        read_defaults()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("own", {"rol": "x"}, 'did you mean "role"'),
+        ("own", {"role": 7}, "7 is not text"),
+        ("own", {"subnets": "subnet-1"}, "is not a list of texts"),
+        ("own", {"enable_network_isolation": "yes"}, "is not true or false"),
+        ("own", {"tags": {"a": 1}}, "is not a mapping of texts"),
+        ("own", "- a", "is no mapping"),
+        ("own", "a: [", "cannot be read"),
+        ("user", {"SchemaVersion": "2.0"}, "write SchemaVersion: '1.0'"),
+        ("user", {**V2, "SageMaker": {"TrainingJob": {"Tags": "x"}}}, "a mapping of texts"),
+    ],
+)
+def test_a_bad_file_says_what_and_where(write: Write, name: str, content: Any, says: str) -> None:
+    place = write(name, content)
+    with pytest.raises(SpecError, match=says) as refused:
+        read_defaults()
+    assert str(place) in str(refused.value)
+
+
+def test_every_problem_of_all_files_is_told_at_once(write: Write) -> None:
+    write("own", {"rol": "x", "role": 7})
+    write("admin", {"SchemaVersion": "9"})
+    with pytest.raises(SpecError) as refused:
+        read_defaults()
+    assert len(refused.value.problems) == 3
+
+
+# Jobs ------------------------------------------------------------------------------------------
+
+
+def job(**fields: Any) -> JobSpec:
+    machines = {"instance_type": "ml.c5.xlarge", "instance_count": 1}
+    return JobSpec(entry_point="train.py", **{**machines, **fields})
+
+
+def test_a_job_gets_what_it_leaves_open(write: Write) -> None:
+    write("user", V2)
+    assert with_defaults(job(), read_defaults()) == job(
+        role="arn:v2",
+        subnets=("subnet-1",),
+        security_group_ids=("sg-1",),
+        output_kms_key="out-key",
+        volume_kms_key="disk-key",
+        enable_network_isolation=True,
+        encrypt_inter_container_traffic=True,
+        environment={"A": "1"},
+        tags={"team": "v2"},
+    )
+
+
+def test_what_a_job_says_is_kept_and_tags_are_merged(write: Write) -> None:
+    write("user", V2)
+    own = job(role=ROLE, environment={"B": "2"}, tags={"team": "own", "cost": "7"})
+    made = with_defaults(own, read_defaults())
+    assert (made.role, made.environment) == (ROLE, {"B": "2"})
+    assert made.tags == {"team": "own", "cost": "7"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"algorithm_arn": "mine", "entry_point": ""}, "image_uri"),
+        ({"framework": "pytorch", "framework_version": "2.2"}, "image_uri"),
+        ({"instance_type": "ml.g5.xlarge"}, "volume_kms_key"),
+    ],
+)
+def test_a_default_that_does_not_go_with_the_job_is_left_out(
+    write: Write, fields: dict[str, Any], name: str
+) -> None:
+    write("own", {"image_uri": "image:1", "volume_kms_key": "key"})
+    assert name not in applied_defaults(JobSpec(**{**vars_of(job()), **fields}), read_defaults())
+
+
+def vars_of(spec: JobSpec) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in ("entry_point", "instance_type")}
+
+
+def test_only_jobs_for_aws_get_defaults(write: Write, tmp_path: Path) -> None:
+    write("own", {"role": ROLE})
+    assert completed(job(), None).role == ROLE
+    assert completed(job(), LocalSession(tmp_path)).role is None
+
+
+# launcher config -------------------------------------------------------------------------------
+
+
+def test_launcher_config_shows_each_value_and_its_file(write: Write, tmp_path: Path) -> None:
+    own = write("own", {"role": ROLE, "tags": {"team": "vision"}})
+    answer = json.loads(CliRunner().invoke(config, ["-o", "json"]).stdout)
+    rows = {row["field"]: row for row in answer["values"]}
+    assert rows["role"] == {"field": "role", "value": ROLE, "source": f"{own}: role"}
+    assert rows["subnets"]["source"] == "no default"
+    assert [file["file"] for file in answer["files"]] == [str(f.path) for f in defaults_files()]
+
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text("entry_point: train.py\ninstance_type: local\ntags: {cost: '7'}\n")
+    answer = json.loads(CliRunner().invoke(config, [str(job_file), "-o", "json"]).stdout)
+    rows = {row["field"]: row for row in answer["values"]}
+    assert rows["tags"]["value"] == {"team": "vision", "cost": "7"}
+    assert rows["tags"]["source"] == f"{job_file}, {own}: tags"
+    assert rows["role"]["source"] == f"{own}: role"
+    assert rows["subnets"]["source"] == "the job leaves it open"
