@@ -14,9 +14,10 @@ import runpy
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from launcher.errors import LauncherError
 from launcher.runtime import gloo_threads, rank_watch, stacks
@@ -35,10 +36,25 @@ def main() -> int:
     script, *arguments = sys.argv[1:]
     folder = Path(script).parent
     os.chdir(folder)
+    if script.endswith(".sh"):
+        _become_shell(script, arguments)
     library = sys.path[0]  # python -m puts its working folder first: ours
     sys.path[:1] = [library, str(folder)]
     sys.argv = [script, *arguments]
     return run(lambda: runpy.run_path(script, run_name="__main__"))
+
+
+def _become_shell(script: str, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by a shell script: of its own interpreter, or else of /bin/sh.
+
+    The host reads the exit code; the script writes no report.
+    """
+    command = [script, *arguments]
+    with contextlib.suppress(OSError):
+        Path(script).chmod(0o755)  # as AWS's toolkit does; archives may lose the mode
+    with contextlib.suppress(OSError):  # no "#!" line
+        os.execv(script, command)
+    os.execv("/bin/sh", ["/bin/sh", *command])
 
 
 def run(program: Callable[[], object]) -> int:

@@ -325,7 +325,12 @@ MUTANTS = (
         allow_restart_from_scratch=False,
     ),
     # code
-    _set("is not a Python file", entry_point="train.sh"),
+    _set("is not a Python file", entry_point="train.txt"),
+    _set(
+        "is a shell script beside a distribution",
+        entry_point="train.sh",
+        distribution=DataParallel(),
+    ),
     _set("is outside source_dir", entry_point="../train.py"),
     _set("is in S3, and is no archive", source_dir="s3://bucket/code"),
     _set("to which nothing is added", source_dir="s3://bucket/code.tar.gz", dependencies=("lib",)),

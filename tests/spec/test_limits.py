@@ -898,7 +898,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "script of its own": (
         {"entry_point": "../train.py"},
-        {"entry_point": "../train.sh"},
+        {"entry_point": "../train.txt"},
         "is not a Python file",
     ),
     "input mode": ({"input_mode": "Pipe"}, {"input_mode": "pipe"}, "is not a known input_mode"),

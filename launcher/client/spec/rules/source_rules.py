@@ -112,7 +112,11 @@ def _entry_point_problems(spec: JobSpec) -> Iterator[Problem]:
             if spec.distribution is not None and spec.distribution.runs_tasks:
                 fix += ', or "task: module:function"'
             yield Problem(path=_ENTRY_POINT, what='"entry_point" is missing', fix=fix)
-    elif script.suffix != ".py":
+    elif script.suffix == ".sh" and spec.distribution is not None and spec.starts_launcher:
+        what = f'entry_point "{spec.entry_point}" is a shell script beside a distribution'
+        fix = "remove the distribution and start it in the script, or name a script in Python"
+        yield Problem(path=_ENTRY_POINT, about=(("distribution",),), what=what, fix=fix)
+    elif script.suffix not in (".py", ".sh"):
         what = f'entry_point "{spec.entry_point}" is not a Python file'
         yield Problem(path=_ENTRY_POINT, what=what, fix="name a script that ends in .py")
     elif spec.source_dir is not None and _leaves_its_folder(script):
@@ -147,7 +151,9 @@ def _script_problems(spec: JobSpec, files: SourceFiles) -> Iterator[Problem]:
             what=f'there is no file "{spec.entry_point}" in {place}, or it is ignored',
             fix="check the name, .gitignore and .launcherignore",
         )
-    elif isinstance(parsed := _parse(files.read_text(spec.script)), SyntaxError):
+        return
+    parsed = _parse(files.read_text(spec.script)) if spec.script.endswith(".py") else None
+    if isinstance(parsed, SyntaxError):
         yield Problem(
             path=_ENTRY_POINT,
             what=f"{spec.script}, line {parsed.lineno}, is not valid Python here: {parsed.msg}",
