@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from launcher.client.cli.config import config
+from launcher.client.doctor import examine
 from launcher.client.sessions.completed_spec import applied_defaults, completed, with_defaults
 from launcher.client.sessions.default_values import defaults_files, read_defaults
 from launcher.client.sessions.local import LocalSession
@@ -206,3 +207,21 @@ def test_launcher_config_shows_each_value_and_its_file(write: Write, tmp_path: P
     assert rows["tags"]["source"] == f"{job_file}, {own}: tags"
     assert rows["role"]["source"] == f"{own}: role"
     assert rows["subnets"]["source"] == "the job leaves it open"
+
+
+def test_launcher_check_takes_a_job_for_aws_with_its_defaults(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    (tmp_path / "train.py").touch()
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(
+        "entry_point: train.py\ninstance_type: ml.c5.xlarge\ninstance_count: 1\n"
+        "output_path: s3://bucket/out\nimage_uri: image:1\n"
+    )
+    lacking = [f.where for f in examine(job_file, cloud=True).findings if f.where == "role"]
+    write("own", {"role": ROLE})
+    found = [f.where for f in examine(job_file, cloud=True).findings if f.where == "role"]
+    assert (len(lacking), found) == (1, [])

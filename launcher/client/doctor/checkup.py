@@ -9,6 +9,8 @@ from pathlib import Path
 from launcher.client.doctor import cloud_checks as aws
 from launcher.client.doctor import job_file_checks, machine_checks, package_checks
 from launcher.client.doctor.check_result import CheckResult, Checkup, Level
+from launcher.client.sessions.completed_spec import with_defaults
+from launcher.client.sessions.default_values import read_defaults
 from launcher.client.sessions.resolve import aws_session, local_session
 from launcher.client.spec import JobSpec
 
@@ -26,11 +28,13 @@ def run_checks(
 
 def check_aws(spec: JobSpec) -> Iterator[CheckResult]:
     """Check a job for AWS: the caller's identity, and the resources that the job names."""
-    return aws.check(spec, use_instance_role=True)
+    return aws.check(with_defaults(spec, read_defaults()), use_instance_role=True)
 
 
 def _findings(job_file: Path | None, changes: Iterable[str], cloud: bool) -> Iterator[CheckResult]:
     spec, read_findings = job_file_checks.read(job_file, changes) if job_file else (None, ())
+    if cloud and spec:
+        spec = with_defaults(spec, read_defaults())
     machine_findings = [
         machine_checks.check_python(),
         *package_checks.check(spec),
