@@ -22,10 +22,9 @@ class EpochRecorder:
     """Counts the steps and the waits of one pass, and logs them at its end."""
 
     def __init__(self, plan: BatchPlan | ShardPlan, counters: StreamCounters) -> None:
-        self.plan = plan
-        self._progress: Any = (
-            ShardProgress(plan) if isinstance(plan, ShardPlan) else LoaderProgress(plan)
-        )
+        #: True once the script has asked for a batch.
+        self.has_begun = False
+        self.restart(plan)
         self._clock = counters.begin()
         self._counters = counters
         self._skipped = Skipped()
@@ -33,6 +32,13 @@ class EpochRecorder:
         self.waits_since: float | None = None
         self._unflushed: list[tuple[int | ShardBatch, float, float]] = []  # not counted yet
         self._next_flush = 0.0
+
+    def restart(self, plan: BatchPlan | ShardPlan) -> None:
+        """Account for another plan instead; no batch has been returned yet."""
+        self.plan = plan
+        self._progress: Any = (
+            ShardProgress(plan) if isinstance(plan, ShardPlan) else LoaderProgress(plan)
+        )
 
     def record(self, step: int | ShardBatch, skipped: dict[str, Any] | None) -> None:
         """Record a batch that is returned to the script. step: as yielded by the source."""

@@ -15,6 +15,8 @@ from weakref import WeakMethod, finalize
 from launcher.data.batches import structure
 from launcher.data.engines.base import BatchSource
 from launcher.data.epoch_recorder import EpochRecorder
+from launcher.data.gradient_state import EpochEnd, entered
+from launcher.data.loader_attributes import LoaderAttributes
 from launcher.data.loader_state import State, read_state, write_state
 from launcher.data.memory.pinning import open_pinning
 from launcher.data.metrics.counters import StreamCounters, stream_totals
@@ -26,7 +28,7 @@ from launcher.data.sources import open_source
 from launcher.errors import DataError
 
 
-class DataLoader:
+class DataLoader(LoaderAttributes):
     """Batches of a dataset, prepared on the data group when the job has one, else in-process.
 
     The batches are the same, bit for bit and in the same order, in both cases and with any number
@@ -159,13 +161,9 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         plan = self._plan(self._next)
-        if self._batches is not None:
-            self._batches.close()
-        self._next = ResumePoint(epoch=plan.epoch + 1)
         self._latest = EpochRecorder(plan, self._counters)
-        assert self._source is not None  # made with the plan
-        self._batches = self._source.batches(plan)
-        return self._read(self._latest, self._batches)
+        self._begin(plan)
+        return self._read(self._latest)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next `for` read this epoch.
@@ -209,24 +207,68 @@ class DataLoader:
         return (self._latest and self._latest.progress.resume_point) or self._next
 
     def _plan(self, resume_point: ResumePoint) -> BatchPlan | ShardPlan:
+        dataset = self._described()
+        length, rank, world = dataset.length, self._rank, self._world
+        if dataset.iterable:
+            return plan_shards(self._spec, length, resume_point, rank=rank, world=world)
+        assert length is not None  # map-style datasets have a length
+        return make_plan(self._spec, length, resume_point, rank=rank, world=world)
+
+    def _described(self) -> Description:
+        """Open the source and describe the dataset, once."""
         self._check_process()
         if self._source is None:
             self._source = open_source(self._pinning)
             finalize(self, self._source.close).atexit = False
         if self._dataset is None:
             self._dataset = self._source.describe(self._spec.dataset)
-        length, rank, world = self._dataset.length, self._rank, self._world
-        if self._dataset.iterable:
-            return plan_shards(self._spec, length, resume_point, rank=rank, world=world)
-        assert length is not None  # map-style datasets have a length
-        return make_plan(self._spec, length, resume_point, rank=rank, world=world)
+        return self._dataset
+
+    def _dataset_length(self) -> int:
+        """Return the dataset's `len()`; raises TypeError when it has none."""
+        if (length := self._described().length) is None:
+            raise TypeError(f"{self._spec.dataset} is iterable and has no __len__")
+        return length
+
+    def _follow_epoch(self, epoch: int) -> None:
+        """Make the next `for` read this epoch, without ending the current one.
+
+        An iterator that has not returned a batch yet reads this epoch, too. Frameworks call it
+        through `sampler.set_epoch`, some of them after `iter()`.
+        """
+        epoch = _whole("an epoch", epoch)
+        if self._latest is None or self._latest.has_begun:
+            if epoch != self._next.epoch:
+                self._next = ResumePoint(epoch=epoch)
+        elif epoch != self._latest.plan.epoch:
+            self._latest.restart(plan := self._plan(ResumePoint(epoch=epoch)))
+            self._begin(plan)
+
+    def _begin(self, plan: BatchPlan | ShardPlan) -> None:
+        """Request the batches of a plan; the epoch after it is the next one."""
+        if self._batches is not None:
+            self._batches.close()
+        self._next = ResumePoint(epoch=plan.epoch + 1)
+        assert self._source is not None  # made with the plan
+        self._batches = self._source.batches(plan)
 
     def _report(self, figures: Mapping[str, float]) -> None:
         if self._source is not None:
             self._source.report(self._spec.name, figures)
 
-    def _read(
-        self, recorder: EpochRecorder, batches: Generator[Any, None, None]
+    def _read(self, recorder: EpochRecorder) -> Generator[Any, None, None]:
+        if self._latest is not recorder or self._batches is None:
+            self._refuse()
+        recorder.has_begun = True
+        batches = self._batches
+        with entered(recorder.plan) as end:
+            yield from self._read_batches(recorder, batches, end)
+
+    def _read_batches(
+        self,
+        recorder: EpochRecorder,
+        batches: Generator[Any, None, None],
+        end: EpochEnd | None,
     ) -> Generator[Any, None, None]:
         try:
             for number in itertools.count():
@@ -245,6 +287,8 @@ class DataLoader:
                 recorder.record(step, skipped)
                 if number == 0 and isinstance(recorder.plan, BatchPlan):
                     self._prepare_next(recorder.plan)
+                if end is not None:
+                    end.reach(number)
                 yield batch
                 del batch
             recorder.progress.end()
