@@ -140,6 +140,7 @@ class DataLoader(LoaderAttributes):
             stream_totals(self._spec.name), lambda figures: (send := report()) and send(figures)
         )
         self._next = ResumePoint(epoch=0)  # where the next `for` starts
+        self._start = self._next  # where the latest one started
         self._latest: EpochRecorder | None = None
         self._batches: Generator[Any, None, None] | None = None  # of `_latest`
 
@@ -160,7 +161,9 @@ class DataLoader(LoaderAttributes):
         return plan.length
 
     def __iter__(self) -> Iterator[Any]:
-        plan = self._plan(self._next)
+        if self._latest is None or self._latest.has_begun:  # else its epoch has not been read
+            self._start = self._next
+        plan = self._plan(self._start)
         self._latest = EpochRecorder(plan, self._counters)
         self._begin(plan)
         return self._read(self._latest)
@@ -241,7 +244,8 @@ class DataLoader(LoaderAttributes):
             if epoch != self._next.epoch:
                 self._next = ResumePoint(epoch=epoch)
         elif epoch != self._latest.plan.epoch:
-            self._latest.restart(plan := self._plan(ResumePoint(epoch=epoch)))
+            self._start = ResumePoint(epoch=epoch)
+            self._latest.restart(plan := self._plan(self._start))
             self._begin(plan)
 
     def _begin(self, plan: BatchPlan | ShardPlan) -> None:

@@ -13,6 +13,10 @@ from launcher.errors import DataError
 class LoaderAttributes(ABC):
     """Attributes of torch's DataLoader that frameworks read, for a loader to inherit."""
 
+    #: As those of a torch DataLoader without worker processes.
+    num_workers: int = 0
+    prefetch_factor: int | None = None
+
     _spec: StreamSpec
 
     @property

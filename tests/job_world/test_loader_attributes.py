@@ -103,6 +103,15 @@ def test_a_look_at_some_batches_loses_no_epoch(module: str) -> None:
     assert labels(reading) == second
 
 
+def test_an_iterator_that_returned_nothing_has_read_no_epoch(module: str) -> None:
+    """Lightning calls iter() once only to see whether it works."""
+    first, second = epochs(module, 2)
+    reading = loader(module, shuffle=True)
+    iter(reading)
+    assert len(reading.dataset) == 103
+    assert [labels(iter(reading)), labels(reading)] == [first, second]
+
+
 def test_a_resume_point_stays_when_its_epoch_is_set(module: str) -> None:
     _, second = epochs(module, 2)
     before, after = loader(module, shuffle=True), loader(module, shuffle=True)
