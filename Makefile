@@ -4,12 +4,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+FRAMEWORKS := .venv/.frameworks
 # Tests wait more than they compute: twice as many processes as cores (make test WORKERS=8).
 WORKERS ?= 4
 BENCHMARKS := $(wildcard benchmarks/*.py)
 DIGITS := examples/digits
 
-.PHONY: help demo test test-full coverage matrix soak check mutants bench
+.PHONY: help demo test test-full frameworks coverage matrix soak check mutants bench
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +18,7 @@ help:
 	@echo "make test       run the tests (minutes)"
 	@echo "make test-full  run all tests, the slow and the destructive ones too"
 	@echo "                LIB=awscli: the tests of one library (pyproject.toml has the list) in its own environment"
+	@echo "make frameworks run the tests with Lightning, Accelerate and Hugging Face's Trainer (installs them)"
 	@echo "make coverage   run the tests and report the lines and branches that they reach, by room"
 	@echo "make matrix     ruff, mypy and the tests on each Python 3.10 to 3.13 that this machine has"
 	@echo "make soak       a job under load for 20 minutes: nothing of its data processes grows"
@@ -38,6 +40,9 @@ ifdef LIB
 else
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow or not slow"
 endif
+
+frameworks: $(FRAMEWORKS)
+	$(BIN)/python -m pytest -n 2 tests/frameworks
 
 coverage: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= $(TESTS)
@@ -75,3 +80,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  -c constraints.txt -e '.[torch,examples,test,dev]'
 	@touch $(READY)
+
+# Apart from the rest, because they are 200 MB that a user of `make demo` does not need.
+$(FRAMEWORKS): $(READY)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
+	  -c constraints.txt -e '.[torch,examples,frameworks,test,dev]'
+	@touch $(FRAMEWORKS)
