@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator
+from types import ModuleType
 
 from launcher.data.order.batch_plan import BatchPlan
 from launcher.data.order.shards import ShardPlan
@@ -43,6 +45,21 @@ def _remainder(plan: BatchPlan | ShardPlan) -> int:
     return plan.last_size * plan.world - plan.pads
 
 
+def _check_ranks(accelerate: ModuleType, plan: BatchPlan | ShardPlan) -> None:
+    """Warn if Accelerate trains each rank on its own, as it does by default without a GPU."""
+    if (
+        plan.world > 1
+        and accelerate.is_initialized()
+        and accelerate.PartialState().num_processes == 1
+    ):
+        warnings.warn(
+            f"{plan.world} ranks read {plan.spec.name}, and Accelerate trains one model in "
+            "each: without a GPU, write Accelerator(cpu=True), or with Hugging Face's "
+            "Trainer TrainingArguments(use_cpu=True)",
+            stacklevel=2,
+        )
+
+
 @contextlib.contextmanager
 def entered(plan: BatchPlan | ShardPlan) -> Iterator[EpochEnd | None]:
     """Enter a reading of an epoch into Accelerate's state; None when Accelerate is not loaded."""
@@ -50,6 +67,7 @@ def entered(plan: BatchPlan | ShardPlan) -> Iterator[EpochEnd | None]:
     if accelerate is None:
         yield None
         return
+    _check_ranks(accelerate, plan)
     state, end = accelerate.GradientState(), EpochEnd(plan)
     state._add_dataloader(end)
     try:

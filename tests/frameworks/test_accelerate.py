@@ -73,6 +73,13 @@ def test_skipping_batches_names_the_way_to_resume(make_loader: MakeLoader) -> No
         list(accelerate.skip_first_batches(make_loader(), 3))
 
 
+def test_ranks_that_train_apart_are_warned(make_loader: MakeLoader) -> None:
+    loader = make_loader(rank=0, world_size=2)
+    accelerate.Accelerator(cpu=True)
+    with pytest.warns(UserWarning, match=r"2 ranks .* Accelerator\(cpu=True\)"):
+        next(iter(loader))
+
+
 GATHERS = """
 import sys
 from accelerate import Accelerator

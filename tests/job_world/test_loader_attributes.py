@@ -143,6 +143,11 @@ class GradientState:
         self.loaders.remove(loader)
 
 
+def load_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = SimpleNamespace(GradientState=GradientState, is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "accelerate.state", state)
+
+
 @pytest.mark.parametrize(
     ("arguments", "remainder"),
     [
@@ -156,9 +161,7 @@ class GradientState:
 def test_accelerate_is_told_the_last_step_and_its_padding(
     module: str, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], remainder: int
 ) -> None:
-    monkeypatch.setitem(
-        sys.modules, "accelerate.state", SimpleNamespace(GradientState=GradientState)
-    )
+    load_accelerate(monkeypatch)
     reading = loader(module, **arguments)
     ends = []
     for _ in reading:
@@ -172,9 +175,7 @@ def test_accelerate_is_told_the_last_step_and_its_padding(
 def test_accelerate_is_told_when_reading_is_abandoned(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        sys.modules, "accelerate.state", SimpleNamespace(GradientState=GradientState)
-    )
+    load_accelerate(monkeypatch)
     batches = iter(loader(module))
     next(batches)
     assert len(GradientState.loaders) == 1

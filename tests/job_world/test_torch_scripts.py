@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +49,14 @@ def ported(kind: str) -> str:
     lines = zip(before.splitlines(), after.splitlines(), strict=True)
     assert sum(old != new for old, new in lines) == 3
     return after
+
+
+@pytest.mark.parametrize("kind", PORTS)
+def test_the_script_runs_with_torch_before_it_is_changed(kind: str) -> None:
+    script = SCRIPTS / kind / "train_before.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "epoch" in done.stdout
 
 
 @pytest.mark.parametrize("kind", PORTS)
