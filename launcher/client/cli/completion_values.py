@@ -23,12 +23,12 @@ _MOST_ENTRIES = 2000
 
 def jobs(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the jobs on this machine that match, newest first."""
-    from launcher.client.sessions.local.storage_folder import (  # only when needed
-        StorageFolder,
+    from launcher.client.sessions.local.job_root import (  # only when needed
+        JobRoot,
         default_root,
     )
 
-    names = StorageFolder(default_root()).newest_names()
+    names = JobRoot(default_root()).newest_names()
     return [name for name in names if name.startswith(incomplete)]
 
 

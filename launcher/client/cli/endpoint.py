@@ -10,7 +10,7 @@ import click
 
 from launcher.client.cli.shared_options import local_host_options
 from launcher.client.cli.verb_output import print_json, print_message, with_output_option
-from launcher.client.sessions.local.storage_folder import default_root
+from launcher.client.sessions.local.job_root import default_root
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions.local.atomic_files import nearest_existing, write_obstacle
 from launcher.client.sessions.local.isolation import Isolation, obstacles
-from launcher.client.sessions.local.storage_folder import ROOT_VARIABLE, default_root
+from launcher.client.sessions.local.job_root import ROOT_VARIABLE, default_root
 
 #: Required by pyproject.toml, and in a job's image too.
 _OLDEST_PYTHON = (3, 10)

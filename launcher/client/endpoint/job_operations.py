@@ -20,7 +20,7 @@ from launcher.client.sessions.local import LocalSession
 from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.job_description import job_arn
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.storage_folder import StorageFolder
+from launcher.client.sessions.local.job_root import JobRoot
 from launcher.errors import JobNotFound, PlatformError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Jobs:
     ) -> None:
         self._account = account
         self._open_session = open_session
-        self._store = StorageFolder(root)
+        self._store = JobRoot(root)
         self.registry = JobRegistry(root / "endpoint")
         self._lock = threading.Lock()
         self._reserved_names: set[str] = set()

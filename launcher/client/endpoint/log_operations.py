@@ -20,7 +20,7 @@ from launcher.client.sessions.aws.cloudwatch_logs import GROUP
 from launcher.client.sessions.base import LogEvent
 from launcher.client.sessions.local.host_logs import log_streams, read_log
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.storage_folder import StorageFolder
+from launcher.client.sessions.local.job_root import JobRoot
 from launcher.errors import JobNotFound
 
 #: Lines published at once: more than `read_log` reads at once, so that no line is read twice.
@@ -33,7 +33,7 @@ class Logs:
     """Publishes the lines of hosts as /aws/sagemaker/TrainingJobs, <job>/algo-N-<epoch>."""
 
     def __init__(self, root: Path, registry: JobRegistry, account: str) -> None:
-        self._store = StorageFolder(root)
+        self._store = JobRoot(root)
         self._registry = registry
         self._account = account
         self._lock = threading.Lock()

@@ -23,10 +23,10 @@ from launcher.client.sessions.local.fetching import fetch_channels
 from launcher.client.sessions.local.host_environment import host_environment
 from launcher.client.sessions.local.host_logs import new_log_files
 from launcher.client.sessions.local.host_network import HostNetwork
-from launcher.client.sessions.local.host_plan import LocalHost, hosts_of
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.local_hosts import LocalHost, hosts_of
 from launcher.client.sessions.local.local_uris import checkpoint_place
 from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
 from launcher.client.sessions.local.process_tree import kill_until_none

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.s3_uris import is_s3
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.host_network import HostNetwork
-from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.job_folder import Settings
+from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.process_tree import HOST_VARIABLE
 from launcher.shared import (
     ADDRESSES_VARIABLE,

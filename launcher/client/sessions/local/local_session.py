@@ -17,10 +17,10 @@ from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
+from launcher.client.sessions.local.job_root import JobRoot, default_root
 from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
 from launcher.client.sessions.local.start import start_platform
-from launcher.client.sessions.local.storage_folder import StorageFolder, default_root
 from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure
@@ -72,7 +72,7 @@ class LocalSession:
         self._stop_grace_seconds = stop_grace_seconds
         self._host_failure = _host_failure(host_failure)
         self._platform_environment = dict(platform_environment or {})
-        self._store = StorageFolder(self.root)
+        self._jobs = JobRoot(self.root)
         self.region = region
         self.account = account
 
@@ -126,7 +126,7 @@ class LocalSession:
         )
         if self._isolation is None and settings.isolation is Isolation.PROCESS:
             status["LocalNotes"] = [why_not_sandboxed()]
-        folder, lock = self._store.create(request, settings, status)
+        folder, lock = self._jobs.create(request, settings, status)
         try:
             start_platform(folder, lock, self._platform_environment)
         finally:
@@ -135,7 +135,7 @@ class LocalSession:
 
     def describe_training_job(self, *, TrainingJobName: str) -> TrainingJobDescription:  # noqa: N803 (AWS)
         """Return the DescribeTrainingJob document; raise JobNotFound for an unknown name."""
-        return job_description.to_description(_status(self._store.find(TrainingJobName)))
+        return job_description.to_description(_status(self._jobs.find(TrainingJobName)))
 
     def place_notes(self, description: TrainingJobDescription) -> list[str]:
         """Return the isolation of a described job, then its differences from AWS."""
@@ -144,7 +144,7 @@ class LocalSession:
 
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
         """Ask a job to stop; do nothing if it has ended."""
-        folder = self._store.find(TrainingJobName)
+        folder = self._jobs.find(TrainingJobName)
         if not job_description.is_terminal(reconciled_status(folder)):
             folder.stop.touch()
 
@@ -154,7 +154,7 @@ class LocalSession:
         Raises PlatformError for a job without spot instances, and for one that is ending or has
         ended.
         """
-        folder = self._store.find(TrainingJobName)
+        folder = self._jobs.find(TrainingJobName)
         status = _status(folder)
         if not folder.request().get("EnableManagedSpotTraining"):
             raise PlatformError(
@@ -194,7 +194,7 @@ class LocalSession:
 
     def _summaries(self, name_part: str) -> Iterator[TrainingJobSummary]:
         """Yield the jobs whose names contain a text; files of others are not read."""
-        for folder in self._store.all():
+        for folder in self._jobs.all():
             if name_part in folder.name:
                 with contextlib.suppress(PlatformError):  # one damaged job must not hide the others
                     yield job_description.to_summary(_status(folder))
@@ -220,7 +220,7 @@ class LocalSession:
 
     def log_streams(self, job_name: str) -> list[LogStream]:
         """Return the job's streams, by host in numeric order and then by age."""
-        return host_logs.log_streams(self._store.find(job_name))
+        return host_logs.log_streams(self._jobs.find(job_name))
 
     @property
     def log_delay_seconds(self) -> float:
@@ -231,7 +231,7 @@ class LocalSession:
         self, job_name: str, stream: str, position: str | None = None, limit: int = 10_000
     ) -> tuple[list[LogEvent], str]:
         """Return complete lines after a position, at most `limit`, and the position after them."""
-        return host_logs.read_log(self._store.find(job_name), stream, position, limit)
+        return host_logs.read_log(self._jobs.find(job_name), stream, position, limit)
 
 
 def _host_failure(value: str) -> HostFailure:

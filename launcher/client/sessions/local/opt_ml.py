@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.atomic_files import write_json
 from launcher.client.sessions.local.channel_mounts import ChannelMount
-from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.shared import MlPaths
 
 if TYPE_CHECKING:

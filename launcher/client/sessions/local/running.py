@@ -7,8 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.isolation import StartPlan
+from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.local.process_tree import describe_exit, processes_of_host
 from launcher.errors import PlatformError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.client.sessions.local.channel_mounts import ChannelMount
-from launcher.client.sessions.local.host_plan import LocalHost
+from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
 
 

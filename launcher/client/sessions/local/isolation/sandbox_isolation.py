@@ -15,13 +15,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from launcher.client.sessions.local.host_plan import LocalHost
 from launcher.client.sessions.local.isolation.host_launch_spec import (
     HostLaunchSpec,
     StartPlan,
     hard_link_files,
     with_running_python,
 )
+from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.shared import DEFAULT_ML_ROOT, MlPaths
 

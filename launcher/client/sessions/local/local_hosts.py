@@ -1,4 +1,4 @@
-"""The hosts of a request: algo-1..N, in the order of its groups."""
+"""The hosts of a local job: algo-1..N, numbered in the order of the request's groups."""
 
 from __future__ import annotations
 

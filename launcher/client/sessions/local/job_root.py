@@ -1,4 +1,4 @@
-"""All local jobs below one root folder: ~/.launcher, or $LAUNCHER_HOME."""
+"""Root folder of all local jobs, ~/.launcher or $LAUNCHER_HOME: create, find and list them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def default_root() -> Path:
 
 
 @dataclass(frozen=True)
-class StorageFolder:
-    """The jobs below a root folder; a job exists with all its files, or not at all."""
+class JobRoot:
+    """Folders of the jobs below one root; a job has all its files from the start, or no folder."""
 
     root: Path
 
