@@ -4,7 +4,7 @@ import pytest
 from test_following_watch import Stage
 
 from launcher import Job
-from launcher.client.sessions.local.local_platform import THIS_MACHINE
+from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.errors import JobStopped
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from launcher import Job
 from launcher.client.jobs.bill import bill
-from launcher.client.sessions.local.local_platform import THIS_MACHINE
+from launcher.client.sessions.local.this_machine import THIS_MACHINE
 
 DESCRIBED: dict[str, Any] = {
     "TrainingJobArn": "arn:aws:sagemaker:us-east-1:111122223333:training-job/digits-1",

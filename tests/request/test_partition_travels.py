@@ -15,7 +15,7 @@ from launcher.client.request import JobLocation
 from launcher.client.request.prepared import Submission, prepare
 from launcher.client.sessions.aws.sagemaker_platform import SAGEMAKER
 from launcher.client.sessions.base import Platform
-from launcher.client.sessions.local.local_platform import THIS_MACHINE
+from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.client.spec import JobSpec, ModelParallel
 from launcher.errors import SpecError
 from launcher.shared import JobDocument, ParallelPart

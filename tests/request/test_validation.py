@@ -13,7 +13,7 @@ from request_mutants import ELEVEN
 from launcher.client.request import JobLocation
 from launcher.client.request.prepared import prepare
 from launcher.client.request.validation import aws_answer, find_violations
-from launcher.client.sessions.local.local_platform import THIS_MACHINE
+from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.errors import SpecError, dotted
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -18,9 +18,9 @@ from launcher.client.sessions.local.isolation import Isolation, choose_isolation
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job_root import JobRoot, default_root
-from launcher.client.sessions.local.local_platform import THIS_MACHINE
 from launcher.client.sessions.local.orphan_cleanup import current_boot, reconciled_status
-from launcher.client.sessions.local.start import start_platform
+from launcher.client.sessions.local.platform_start import start_platform
+from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.client.sessions.newest_jobs import newest_jobs
 from launcher.errors import PlatformError
 from launcher.shared import HostFailure

@@ -11,7 +11,7 @@ from launcher.client.sessions.local.checks.input_checks import check_inputs
 from launcher.client.sessions.local.checks.job_checks import check_groups, check_job, not_done
 from launcher.client.sessions.local.checks.unsupported_fields import check_fields
 from launcher.client.sessions.local.isolation import Isolation
-from launcher.client.sessions.local.local_platform import THIS_MACHINE
+from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.errors import PlatformError, Problem, RequestRefused
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from launcher.client.sessions.local.interpreter import module_command, module_en
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.errors import PlatformError
 
-_MODULE = "launcher.client.sessions.local.platform"
+_MODULE = "launcher.client.sessions.local.platform_process"
 
 
 def start_platform(folder: JobFolder, lock: int, variables: Mapping[str, str]) -> None:

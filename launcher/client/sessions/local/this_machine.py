@@ -1,4 +1,4 @@
-"""This machine's description of itself."""
+"""THIS_MACHINE: the platform traits of local sessions (no bills, file:// URIs, jobs run here)."""
 
 from __future__ import annotations
 
