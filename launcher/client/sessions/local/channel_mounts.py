@@ -1,6 +1,6 @@
 """Input channels: which files each host of a job gets.
 
-Files of this machine are used in place; objects in S3 were downloaded before (fetching.py). As on
+Files of this machine are used in place; objects in S3 were downloaded before (channel_download.py). As on
 SageMaker, a channel's URI is a prefix of S3 keys: a folder means everything below it, any other
 path every file whose path starts with it. ShardedByS3Key distributes the sorted objects over the
 hosts of the channel's groups. AWS does not document how that works across several groups; one
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.local_hosts import LocalHost
-from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.s3_uris import is_s3
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
-from launcher.client.sessions.local import host_logs, job_description, local_storage
+from launcher.client.sessions.local import host_logs, job_description, file_uris
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState
@@ -91,7 +91,7 @@ class LocalSession:
 
     def default_location(self) -> str:
         """Return the file:// URI of the root's storage folder."""
-        return local_storage.uri_of(self.root / "storage")
+        return file_uris.uri_of(self.root / "storage")
 
     def default_image(self, spec: JobSpec) -> str | None:
         """Return "local": jobs run in the Python that created them, whatever image is named."""
@@ -210,11 +210,11 @@ class LocalSession:
         kms_key: str | None = None,
     ) -> None:
         """Store one object at a file:// URI; `shared` and `kms_key` have no effect."""
-        local_storage.upload(content, uri)
+        file_uris.upload(content, uri)
 
     def download(self, uri: str, path: Path, progress: Progress | None = None) -> None:
         """Copy one object into a file; raise PlatformError when there is no such object."""
-        local_storage.download(uri, path, progress)
+        file_uris.download(uri, path, progress)
 
     # logs --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
-from launcher.client.sessions.local.local_storage import path_of, uri_of
+from launcher.client.sessions.local.file_uris import path_of, uri_of
 from launcher.errors import PlatformError
 
 if TYPE_CHECKING:

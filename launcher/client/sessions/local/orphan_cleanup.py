@@ -16,8 +16,8 @@ from pathlib import Path
 
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.local_uris import discard_drafts
 from launcher.client.sessions.local.process_tree import kill_until_none, processes_of_host
+from launcher.client.sessions.local.request_uris import discard_drafts
 from launcher.errors import PlatformError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.attempt import Attempt
+from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.checks import not_done
 from launcher.client.sessions.local.deadlines import JobDeadlines
 from launcher.client.sessions.local.failure_reason import failure_reason
-from launcher.client.sessions.local.fetching import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.line_times import LineTimeRecorder
-from launcher.client.sessions.local.local_uris import results_place
 from launcher.client.sessions.local.log_metrics import MetricScan
 from launcher.client.sessions.local.model_archive import pack_artifacts
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.client.sessions.local.process_tree import become_subreaper, kill_until_none
+from launcher.client.sessions.local.request_uris import results_store
 from launcher.client.sessions.local.running import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.local.status_writer import StatusWriter
@@ -123,7 +123,7 @@ class LocalJob:
         failed = supervision.ending is JobState.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None
         try:
-            store = results_place(self.request, self.s3_process, self.folder)
+            store = results_store(self.request, self.s3_process, self.folder)
             artifacts = pack_artifacts(self.request, attempt.trees(), store)
         except S3Failed as error:
             error_text = f"cannot store the results: {error}"

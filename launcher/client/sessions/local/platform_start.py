@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
-from launcher.client.sessions.local.interpreter import module_command, module_environment
 from launcher.client.sessions.local.job_folder import JobFolder
+from launcher.client.sessions.local.module_command import module_command, module_environment
 from launcher.errors import PlatformError
 
 _MODULE = "launcher.client.sessions.local.platform_process"

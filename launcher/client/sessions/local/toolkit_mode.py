@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.sessions.local.fetching import DownloadFailed
+from launcher.client.sessions.local.channel_download import DownloadFailed
+from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.local.object_store import S3Failed, copy_into
 from launcher.client.sessions.local.opt_ml import HostTree
 from launcher.client.sessions.s3_uris import is_s3

@@ -12,13 +12,13 @@ from functools import partial
 
 from launcher.client.sessions.local import job_description
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.local_uris import needs_s3
 from launcher.client.sessions.local.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.process_tree import (
     become_subreaper,
     describe_exit,
     kill_until_none,
 )
+from launcher.client.sessions.local.request_uris import needs_s3
 from launcher.client.sessions.local.s3_process import S3Process, spawn
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.local_uris import uris_of
+from launcher.client.sessions.local.request_uris import uris_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import Problem
 

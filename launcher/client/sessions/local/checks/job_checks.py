@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.atomic_files import write_obstacle
-from launcher.client.sessions.local.local_storage import path_of
+from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.opt_ml import checkpoint_config
 from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode
 from launcher.client.sessions.s3_uris import is_s3

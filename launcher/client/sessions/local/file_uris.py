@@ -1,4 +1,4 @@
-"""Storage of the local platform: file:// URIs name files and folders of this machine."""
+"""file:// URIs: conversion to and from paths, and upload and download of single files."""
 
 from __future__ import annotations
 

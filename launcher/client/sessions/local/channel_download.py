@@ -1,4 +1,4 @@
-"""Download of a job's inputs from S3 to this machine, while the job is Downloading.
+"""Download of a job's input channels from S3, while the job is Downloading.
 
 Each object is fetched once; the hosts that get it have hard links to it. Names are SageMaker's: a
 channel has the keys below its prefix, or the names in its manifest.

@@ -1,12 +1,12 @@
-"""The locations that a request reads from and writes to, on this machine or in S3."""
+"""URIs that a request reads from and writes to, file:// or s3://, and the stores it writes to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.job_folder import JobFolder
-from launcher.client.sessions.local.local_storage import path_of
 from launcher.client.sessions.local.object_store import (
     FolderStore,
     ObjectStore,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def uris_of(request: TrainingJobRequest) -> Iterator[tuple[str, str]]:
-    """Yield (field, URI) of every location that a request names."""
+    """Yield (field, URI) for every URI of a request."""
     for channel in request.get("InputDataConfig", ()):
         source = channel["DataSource"].get("S3DataSource") or {}
         yield f"InputDataConfig {channel['ChannelName']!r}", source.get("S3Uri", "")
@@ -34,22 +34,22 @@ def uris_of(request: TrainingJobRequest) -> Iterator[tuple[str, str]]:
 
 
 def needs_s3(request: TrainingJobRequest) -> bool:
-    """Return whether any location of a request is in S3."""
+    """Return whether any URI of a request is in S3."""
     return any(is_s3(uri) for _, uri in uris_of(request))
 
 
-def results_place(
+def results_store(
     request: TrainingJobRequest, s3_process: S3Process | None, folder: JobFolder
 ) -> ObjectStore:
     """Return the store for a job's results, at SageMaker's location for them."""
     base = request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
     uri = f"{base}/{request['TrainingJobName']}/output"
-    return _place(uri, s3_process, folder, "results")
+    return _store_at(uri, s3_process, folder, "results")
 
 
-def checkpoint_place(uri: str, s3_process: S3Process | None, folder: JobFolder) -> ObjectStore:
+def checkpoint_store(uri: str, s3_process: S3Process | None, folder: JobFolder) -> ObjectStore:
     """Return the store for a job's checkpoints."""
-    return _place(uri, s3_process, folder, "checkpoints")
+    return _store_at(uri, s3_process, folder, "checkpoints")
 
 
 def discard_drafts(request: TrainingJobRequest, folder: JobFolder) -> None:
@@ -60,7 +60,7 @@ def discard_drafts(request: TrainingJobRequest, folder: JobFolder) -> None:
         remove_partial(path_of(base) / request["TrainingJobName"] / "output")
 
 
-def _place(uri: str, s3_process: S3Process | None, folder: JobFolder, name: str) -> ObjectStore:
+def _store_at(uri: str, s3_process: S3Process | None, folder: JobFolder, name: str) -> ObjectStore:
     """Return the store at a URI; `name` separates the drafts of a job's stores."""
     if s3_process is not None and is_s3(uri):
         return S3Store(uri, s3_process, folder.unsent / name)

@@ -1,4 +1,4 @@
-"""Commands that start a new Python process able to import this package from anywhere."""
+"""Command and environment that run a module of this package in a new Python process."""
 
 from __future__ import annotations
 
