@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.channel_download import fetch_channels
-from launcher.client.sessions.local.channel_mounts import assign_channels, channels_of
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
 from launcher.client.sessions.local.deadlines import JobDeadlines
 from launcher.client.sessions.local.host_environment import host_environment
 from launcher.client.sessions.local.host_logs import new_log_files
 from launcher.client.sessions.local.host_network import HostNetwork
+from launcher.client.sessions.local.input_channels import assign_channels, channels_of
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
@@ -30,7 +30,7 @@ from launcher.client.sessions.local.local_hosts import LocalHost, hosts_of
 from launcher.client.sessions.local.opt_ml import HostTree, checkpoint_config, write_config
 from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.request_uris import checkpoint_store
-from launcher.client.sessions.local.running import RunningHost
+from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
 from launcher.client.sessions.local.supervision import EndConditions, Supervision
 from launcher.client.sessions.local.toolkit_mode import command_of, copy_script

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.channel_mounts import InputChannel, channels_of
+from launcher.client.sessions.local.input_channels import InputChannel, channels_of
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.object_store import S3Failed, safe_name
 from launcher.client.sessions.local.opt_ml import HostTree

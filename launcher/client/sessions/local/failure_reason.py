@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from launcher.client.sessions.local.running import RunningHost
+from launcher.client.sessions.local.running_host import RunningHost
 from launcher.shared import FAILURE_REASON_LIMIT, parse_event
 
 #: UTF-8 has at most 4 bytes per character.

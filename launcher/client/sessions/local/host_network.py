@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from launcher.client.sessions.local.address_slots import port_base, reserve_slot
 from launcher.client.sessions.local.isolation import Isolation, network_isolation
-from launcher.client.sessions.local.slots import port_base, reserve_slot
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.base import LogEvent, LogStream, Platform, Progress
-from launcher.client.sessions.local import host_logs, job_description, file_uris
+from launcher.client.sessions.local import file_uris, host_logs, job_description
 from launcher.client.sessions.local.checks import check_isolation, check_request
 from launcher.client.sessions.local.isolation import Isolation, choose_isolation, why_not_sandboxed
 from launcher.client.sessions.local.job_description import JobState

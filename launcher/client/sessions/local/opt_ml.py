@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.atomic_files import write_json
-from launcher.client.sessions.local.channel_mounts import ChannelMount
+from launcher.client.sessions.local.input_channels import ChannelMount
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.shared import MlPaths
 

@@ -27,11 +27,11 @@ from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.line_times import LineTimeRecorder
 from launcher.client.sessions.local.log_metrics import MetricScan
-from launcher.client.sessions.local.model_archive import pack_artifacts
 from launcher.client.sessions.local.object_store import S3Failed
 from launcher.client.sessions.local.process_tree import become_subreaper, kill_until_none
 from launcher.client.sessions.local.request_uris import results_store
-from launcher.client.sessions.local.running import RunningHost
+from launcher.client.sessions.local.result_archives import pack_artifacts
+from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.local.status_writer import StatusWriter
 from launcher.client.sessions.local.supervision import Supervision

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.process_tree import reap_orphans
-from launcher.client.sessions.local.running import RunningHost
+from launcher.client.sessions.local.running_host import RunningHost
 from launcher.shared import HostFailure
 
 _TICK_SECONDS = 0.05

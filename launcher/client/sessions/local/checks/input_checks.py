@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.channel_mounts import has_objects
 from launcher.client.sessions.local.file_uris import path_of
+from launcher.client.sessions.local.input_channels import has_objects
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem
 

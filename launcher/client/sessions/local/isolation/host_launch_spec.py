@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.client.sessions.local.channel_mounts import ChannelMount
+from launcher.client.sessions.local.input_channels import ChannelMount
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.opt_ml import HostTree
 

@@ -33,7 +33,7 @@ PREFIX = "10.0"
 
 _BRIDGE = "hosts"
 _OWN_NETWORK = "/proc/self/ns/net"
-_TRIAL = "launcher.client.sessions.local.isolation.availability"
+_TRIAL = "launcher.client.sessions.local.isolation.network_trial"
 _TRIAL_SECONDS = 30
 
 

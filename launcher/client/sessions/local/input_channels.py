@@ -1,10 +1,11 @@
-"""Input channels: which files each host of a job gets.
+"""Input channels of a request, and which of their files each host gets.
 
-Files of this machine are used in place; objects in S3 were downloaded before (channel_download.py). As on
-SageMaker, a channel's URI is a prefix of S3 keys: a folder means everything below it, any other
-path every file whose path starts with it. ShardedByS3Key distributes the sorted objects over the
-hosts of the channel's groups. AWS does not document how that works across several groups; one
-distribution over all of them is our interpretation.
+Files of this machine are used in place; objects in S3 were downloaded before (channel_download.py).
+Each isolation puts the files into its hosts. As on SageMaker, a channel's URI is a prefix of S3
+keys: a folder means everything below it, any other path every file whose path starts with it.
+ShardedByS3Key distributes the sorted objects over the hosts of the channel's groups. AWS does not
+document how that works across several groups; one distribution over all of them is our
+interpretation.
 """
 
 from __future__ import annotations

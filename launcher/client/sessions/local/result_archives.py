@@ -1,4 +1,4 @@
-"""The results of a job: model.tar.gz and output.tar.gz, from the folders of all its hosts."""
+"""Archives of a job's results: model.tar.gz and output.tar.gz, merged from all its hosts."""
 
 from __future__ import annotations
 
