@@ -113,9 +113,9 @@ def _serve(connection: Connection, folder: JobFolder) -> None:
             return
         try:
             # Imported here so that a job that ends before it needs S3 does not wait for boto3.
-            from launcher.client.sessions.local.s3 import S3
+            from launcher.client.sessions.local.s3_client import S3Client
 
-            s3 = s3 or S3(listener)
+            s3 = s3 or S3Client(listener)
             response = ("done", getattr(s3, name)(*arguments))
         except (PlatformError, OSError, TransferStopped) as error:
             response = ("failed", error)

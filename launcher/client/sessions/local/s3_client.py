@@ -1,4 +1,4 @@
-"""Objects in S3, through boto3: listed, read, fetched and stored.
+"""S3 client of the local platform, through boto3: list, read, fetch and store objects.
 
 The only file of the local platform that imports boto3; it runs in a job's S3 process.
 """
@@ -57,7 +57,7 @@ class Listener(Protocol):
         """Wait for some seconds."""
 
 
-class S3:
+class S3Client:
     """An S3 client configured by the environment: its keys, region and AWS_ENDPOINT_URL_S3."""
 
     def __init__(self, listener: Listener) -> None:
