@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.channel_download import fetch_channels
 from launcher.client.sessions.local.checkpoint_sync import CheckpointSync
-from launcher.client.sessions.local.deadlines import JobDeadlines
 from launcher.client.sessions.local.host_environment import host_environment
 from launcher.client.sessions.local.host_logs import new_log_files
 from launcher.client.sessions.local.host_network import HostNetwork
+from launcher.client.sessions.local.host_supervision import HostSupervision, TerminationPolicy
 from launcher.client.sessions.local.input_channels import assign_channels, channels_of
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
 from launcher.client.sessions.local.job_description import JobState
@@ -32,7 +32,7 @@ from launcher.client.sessions.local.process_tree import kill_until_none
 from launcher.client.sessions.local.request_uris import checkpoint_store
 from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process, TransferStopped
-from launcher.client.sessions.local.supervision import EndConditions, Supervision
+from launcher.client.sessions.local.stop_conditions import StopConditions
 from launcher.client.sessions.local.toolkit_mode import command_of, copy_script
 from launcher.shared.process_table import descendants
 
@@ -47,14 +47,14 @@ class Attempt:
     s3_process: None for a job that uses nothing in S3.
     on_training: called when the hosts are prepared.
     on_note, on_download: called with messages before that.
-    The other callbacks: see Supervision.
+    The other callbacks: see HostSupervision.
     """
 
     folder: JobFolder
     request: TrainingJobRequest
     settings: Settings
     network: HostNetwork
-    clock: JobDeadlines
+    stop_conditions: StopConditions
     s3_process: S3Process | None
     on_training: Callable[[], None]
     on_note: Callable[[str], None]
@@ -63,7 +63,7 @@ class Attempt:
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
 
-    def run(self) -> Supervision:
+    def run(self) -> HostSupervision:
         """Prepare the hosts and run the training; kill their remaining processes.
 
         Raises PlatformError or OSError when they cannot be prepared or started.
@@ -142,24 +142,24 @@ class Attempt:
 
     def _train(
         self, trees: Mapping[LocalHost, HostTree], plans: Mapping[LocalHost, StartPlan]
-    ) -> Supervision:
-        self.clock.training_starts()
+    ) -> HostSupervision:
+        self.stop_conditions.training_starts()
         log_files = new_log_files(self.folder, trees, time.time())
         supervision = self._supervision(
             [RunningHost(host, trees[host], plan, log_files[host]) for host, plan in plans.items()]
         )
         supervision.run()
-        self.clock.training_ends()
+        self.stop_conditions.training_ends()
         return supervision
 
     def _supervision(
         self, hosts: Sequence[RunningHost], ending: JobState = JobState.COMPLETED
-    ) -> Supervision:
-        return Supervision(
+    ) -> HostSupervision:
+        return HostSupervision(
             hosts=hosts,
             ending=ending,
-            conditions=EndConditions(
-                requested_end=self.clock.requested_end,
+            termination=TerminationPolicy(
+                requested_end=self.stop_conditions.requested_end,
                 grace_seconds=self.settings.stop_grace_seconds,
                 host_failure=self.settings.host_failure,
             ),

@@ -20,9 +20,9 @@ from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.attempt import Attempt
 from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.checks import not_done
-from launcher.client.sessions.local.deadlines import JobDeadlines
 from launcher.client.sessions.local.failure_reason import failure_reason
 from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
+from launcher.client.sessions.local.host_supervision import HostSupervision
 from launcher.client.sessions.local.job_description import JobState
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.line_times import LineTimeRecorder
@@ -34,7 +34,7 @@ from launcher.client.sessions.local.result_archives import pack_artifacts
 from launcher.client.sessions.local.running_host import RunningHost
 from launcher.client.sessions.local.s3_process import S3Process
 from launcher.client.sessions.local.status_writer import StatusWriter
-from launcher.client.sessions.local.supervision import Supervision
+from launcher.client.sessions.local.stop_conditions import StopConditions
 from launcher.client.sessions.local.watchdog import run_with_watchdog
 from launcher.errors import PlatformError
 from launcher.shared.process_table import descendants
@@ -93,7 +93,7 @@ class LocalJob:
             request=self.request,
             settings=self.settings,
             network=network,
-            clock=JobDeadlines(self.request, self.folder),
+            stop_conditions=StopConditions(self.request, self.folder),
             s3_process=self.s3_process,
             on_training=partial(self.record.enter, JobState.TRAINING),
             on_note=self._note,
@@ -118,7 +118,9 @@ class LocalJob:
         self.record.enter(JobState.STARTING)
         self.record.enter(JobState.DOWNLOADING)
 
-    def _publish(self, attempt: Attempt, supervision: Supervision) -> tuple[JobState, str | None]:
+    def _publish(
+        self, attempt: Attempt, supervision: HostSupervision
+    ) -> tuple[JobState, str | None]:
         """Pack the results of the hosts; return (ending, reason for a failure)."""
         failed = supervision.ending is JobState.FAILED
         reason = (supervision.problem or failure_reason(supervision.failed())) if failed else None

@@ -1,4 +1,4 @@
-"""Deadlines of a job, and requests to stop or interrupt it."""
+"""Conditions that stop a job: its time limits, and requests to stop or interrupt it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _DEFAULT_MAX_SECONDS = 86_400
 
 
-class JobDeadlines:
+class StopConditions:
     """Checks the limits of StoppingCondition and the requests that users leave in the job's folder.
 
     MaxRuntimeInSeconds limits the training time of all attempts, MaxWaitTimeInSeconds the total.

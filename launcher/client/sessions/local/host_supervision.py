@@ -1,4 +1,4 @@
-"""The training phase: from the start of the first host to the end of the last."""
+"""Supervision of the running hosts: wait until all have ended, and terminate them if required."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _TICK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndConditions:
-    """Conditions that end training before its hosts exit.
+class TerminationPolicy:
+    """Policy for terminating hosts before they exit.
 
     requested_end: returns the state that a user's request or a deadline requires now, if any.
     grace_seconds: between SIGTERM and SIGKILL.
@@ -29,7 +29,7 @@ class EndConditions:
 
 
 @dataclass
-class Supervision:
+class HostSupervision:
     """Watches the hosts of a job until all of them have ended.
 
     ended: the hosts in the order in which they ended.
@@ -41,7 +41,7 @@ class Supervision:
     """
 
     hosts: Sequence[RunningHost]
-    conditions: EndConditions
+    termination: TerminationPolicy
     on_ending: Callable[[JobState], None]
     on_tick: Callable[[], None]
     on_lost: Callable[[RunningHost], None]
@@ -63,7 +63,7 @@ class Supervision:
     def failed(self) -> list[RunningHost]:
         """Return the hosts whose failure fails the job, in the order in which they ended."""
         failed = [host for host in self.ended if host.exit_code]
-        if self.conditions.host_failure is HostFailure.FAIL:
+        if self.termination.host_failure is HostFailure.FAIL:
             return failed
         living = {host.host.group for host in self.hosts if not host.exit_code}
         return [host for host in failed if host.host.group not in living]
@@ -86,14 +86,14 @@ class Supervision:
     def _next_ending(self) -> JobState | None:
         if self.failed():
             return JobState.FAILED
-        return self.conditions.requested_end() if self._alive() else None
+        return self.termination.requested_end() if self._alive() else None
 
     def _end_all(self, ending: JobState) -> None:
         """Send SIGTERM to every host, and SIGKILL to those still alive after the grace period."""
         self.ending = ending
         if ending is not JobState.FAILED:
             self.on_ending(ending)
-        deadline = time.monotonic() + self.conditions.grace_seconds
+        deadline = time.monotonic() + self.termination.grace_seconds
         unsignalled = self._alive()
         while self._alive():
             unsignalled = [host for host in unsignalled if not host.terminate()]
