@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
-from launcher.client.sessions.local.checks import not_done
+from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.errors import PlatformError
 
 Request = dict[str, Any]
@@ -196,12 +196,12 @@ GOLDEN = Path(__file__).parents[1] / "request" / "golden"
     ],
 )
 def test_all_that_has_no_effect_here_is_known(name: str, fields: list[str]) -> None:
-    notes = not_done(json.loads((GOLDEN / f"{name}.json").read_text()))
+    notes = ignored_field_notes(json.loads((GOLDEN / f"{name}.json").read_text()))
     assert {f"{field} has no effect on a local job" for field in fields} <= set(notes)
 
 
 def test_a_plain_job_has_all_its_effects() -> None:
-    assert not_done(json.loads((GOLDEN / "two_groups.json").read_text())) == []
+    assert ignored_field_notes(json.loads((GOLDEN / "two_groups.json").read_text())) == []
 
 
 def test_storage(plain_bench: Bench, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.attempt import Attempt
 from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
-from launcher.client.sessions.local.checks import not_done
+from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.client.sessions.local.failure_reason import failure_reason
 from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.host_supervision import HostSupervision
@@ -59,7 +59,7 @@ class LocalJob:
 
     def run(self) -> None:
         """Run the job to its end, and always kill its remaining processes."""
-        self.record.note(not_done(self.request))
+        self.record.note(ignored_field_notes(self.request))
         try:
             with reserve_network(self.settings.isolation) as network:
                 ending, reason = self._run_attempts(network)

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.checks.credential_checks import check_credentials
+from launcher.client.sessions.local.checks.ignored_fields import ignored_field_notes
 from launcher.client.sessions.local.checks.input_checks import check_inputs
-from launcher.client.sessions.local.checks.job_checks import check_groups, check_job, not_done
-from launcher.client.sessions.local.checks.unsupported_fields import check_fields
+from launcher.client.sessions.local.checks.job_checks import check_groups, check_job
+from launcher.client.sessions.local.checks.required_fields import check_fields
 from launcher.client.sessions.local.isolation import Isolation
 from launcher.client.sessions.local.this_machine import THIS_MACHINE
 from launcher.errors import PlatformError, Problem, RequestRefused
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 #: The channel with SDK v3's programs; the name is reserved for them.
 _DRIVERS = "sm_drivers"
 
-__all__ = ["check_isolation", "check_request", "find_problems", "not_done"]
+__all__ = ["check_isolation", "check_request", "find_problems", "ignored_field_notes"]
 
 
 def check_request(

@@ -1,4 +1,4 @@
-"""Checks of the job as a whole and of its hosts."""
+"""Checks of everything but inputs: job name, command, instance groups, outputs and limits."""
 
 from __future__ import annotations
 
@@ -27,47 +27,6 @@ if TYPE_CHECKING:
 
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _MAX_GROUPS = 5
-#: Request fields that have no effect on this machine; the job's notes list those it uses.
-_NOT_DONE = (
-    "VpcConfig",
-    "EnableNetworkIsolation",
-    "EnableInterContainerTrafficEncryption",
-    "RetryStrategy",
-    "ResourceConfig.VolumeKmsKeyId",
-    "ResourceConfig.KeepAlivePeriodInSeconds",
-    "ResourceConfig.TrainingPlanArn",
-    "ResourceConfig.InstancePlacementConfig",
-    "OutputDataConfig.KmsKeyId",
-    "AlgorithmSpecification.TrainingImageConfig",
-    "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
-    "ExperimentConfig",
-    "TensorBoardOutputConfig",
-    "DebugHookConfig",
-    "DebugRuleConfigurations",
-    "ProfilerConfig",
-    "ProfilerRuleConfigurations",
-    "RemoteDebugConfig",
-    "SessionChainingConfig",
-    "InfraCheckConfig",
-)
-_IMAGE_IS_PLAYED = (
-    "the image is not run: its script mode is played in this machine's Python, without installing "
-    "requirements.txt"
-)
-
-
-def not_done(request: TrainingJobRequest) -> list[str]:
-    """Return a note for each part of the request that a local job ignores."""
-    notes = [f"{field} has no effect on a local job" for field in _NOT_DONE if _at(request, field)]
-    return [*notes, _IMAGE_IS_PLAYED] if is_script_mode(request) else notes
-
-
-def _at(request: TrainingJobRequest, field: str) -> object:
-    top, _, below = field.partition(".")
-    part: object = request.get(top)
-    if not below:
-        return part
-    return part.get(below) if isinstance(part, Mapping) else None
 
 
 def check_job(request: TrainingJobRequest) -> Iterator[Problem]:
