@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
-from launcher.client.sessions.local.atomic_files import nearest_existing, write_obstacle
+from launcher.client.sessions.local.file_access import nearest_existing, write_obstacle
 from launcher.client.sessions.local.isolation import Isolation, obstacles
 from launcher.client.sessions.local.job_root import ROOT_VARIABLE, default_root
 

@@ -6,11 +6,8 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from launcher.client.sessions.local.atomic_files import (
-    read_json,
-    translate_write_errors,
-    write_json,
-)
+from launcher.client.sessions.local.atomic_files import read_json, write_json
+from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.errors import PlatformError
 
 

@@ -17,7 +17,7 @@ from launcher.client.endpoint.api_error import ApiError, validation_error
 from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.local import LocalSession
-from launcher.client.sessions.local.atomic_files import grant_access
+from launcher.client.sessions.local.file_access import grant_access
 from launcher.client.sessions.local.job_description import job_arn
 from launcher.client.sessions.local.job_folder import JobFolder
 from launcher.client.sessions.local.job_root import JobRoot

@@ -7,7 +7,8 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from launcher.client.sessions.base import Progress
-from launcher.client.sessions.local.atomic_files import translate_write_errors, write_atomically
+from launcher.client.sessions.local.atomic_files import write_atomically
+from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.errors import PlatformError
 
 _SCHEME = "file://"

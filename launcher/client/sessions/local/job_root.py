@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import translate_write_errors
+from launcher.client.sessions.local.file_access import translate_write_errors
 from launcher.client.sessions.local.job_folder import JobFolder, Settings
 from launcher.errors import JobNotFound, PlatformError
 

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import grant_access
 from launcher.client.sessions.local.attempt import Attempt
 from launcher.client.sessions.local.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.checks import ignored_field_notes
 from launcher.client.sessions.local.failure_reason import failure_reason
+from launcher.client.sessions.local.file_access import grant_access
 from launcher.client.sessions.local.host_network import HostNetwork, reserve_network
 from launcher.client.sessions.local.host_supervision import HostSupervision
 from launcher.client.sessions.local.job_description import JobState

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import grant_access
+from launcher.client.sessions.local.file_access import grant_access
 from launcher.client.sessions.local.local_hosts import LocalHost
 from launcher.client.sessions.local.object_store import ObjectStore
 from launcher.client.sessions.local.opt_ml import HostTree

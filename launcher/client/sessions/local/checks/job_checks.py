@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from launcher.client.sessions.local.atomic_files import write_obstacle
+from launcher.client.sessions.local.file_access import write_obstacle
 from launcher.client.sessions.local.file_uris import path_of
 from launcher.client.sessions.local.opt_ml import checkpoint_config
 from launcher.client.sessions.local.toolkit_mode import check_script_mode, is_script_mode

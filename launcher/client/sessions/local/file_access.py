@@ -1,0 +1,60 @@
+"""Access to files and folders: what prevents writing, and modes that let our user read and remove.
+
+Programs of a job set modes as they like, and users choose folders that may not be writable.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from launcher.errors import PlatformError
+
+
+@contextmanager
+def translate_write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError while writing to a user-chosen path into a PlatformError."""
+    try:
+        yield
+    except OSError as error:
+        raise PlatformError(
+            f"cannot write to {path}: {error.strerror}: free space there, or choose another folder "
+            "(LAUNCHER_HOME is the folder of local jobs)"
+        ) from error
+
+
+def nearest_existing(path: Path) -> Path:
+    """Return the path, or its nearest ancestor that exists."""
+    return next(place for place in (path, *path.parents) if os.path.lexists(place))
+
+
+def write_obstacle(folder: Path) -> str | None:
+    """Return why a folder, which may not exist yet, is not writable; None if it is."""
+    place = nearest_existing(folder)
+    if not place.is_dir():
+        return f"{place} is not a folder"
+    if not os.access(place, os.W_OK | os.X_OK):
+        return f"{place} is not writable"
+    return None
+
+
+def grant_access(folder: Path) -> None:
+    """Make everything below a folder readable and removable, whatever modes a program has set.
+
+    On SageMaker, root does both, and modes do not restrict root.
+    """
+    _permit(folder, stat.S_IRWXU)
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            grant_access(Path(entry))
+        elif entry.is_file(follow_symlinks=False):
+            _permit(Path(entry), stat.S_IRUSR)
+
+
+def _permit(path: Path, needed: int) -> None:
+    mode = path.stat().st_mode
+    if mode & needed != needed:  # otherwise skip: it may be a link to another user's file
+        path.chmod(mode | needed)
