@@ -14,16 +14,16 @@ from launcher.data.dispatcher.epoch_runs import (
     ConsumedCounts,
     RunProgress,
 )
-from launcher.data.dispatcher.lease_scheduler import (
-    MAX_DEATHS,
-    WORKER_RECONNECT_TIMEOUT,
-    LeaseScheduler,
-)
-from launcher.data.dispatcher.leases import (
+from launcher.data.dispatcher.lease_assigner import (
     FIRST_LATE_AFTER,
     LATE_AFTER,
     LATE_FACTOR,
     LIKELY_STARTED,
+)
+from launcher.data.dispatcher.lease_scheduler import (
+    MAX_DEATHS,
+    WORKER_RECONNECT_TIMEOUT,
+    LeaseScheduler,
 )
 from launcher.data.dispatcher.worker_pool import SILENCE
 from launcher.data.order.shards import ENDLESS

@@ -24,7 +24,7 @@ from launcher.data.dispatcher.epoch_runs import (
     RunProgress,
     window_for,
 )
-from launcher.data.dispatcher.leases import Assignment, LeaseTable
+from launcher.data.dispatcher.lease_assigner import Assignment, LeaseAssigner
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
 from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
 
@@ -46,7 +46,7 @@ class LeaseScheduler:
         self._affinity = ShardAffinity(self._pool)
         self._runs: dict[str, EpochRun] = {}
         self._budgets: dict[str, HostBudget] = {}
-        self._leases = LeaseTable(self._pool, self._affinity, self._runs)
+        self._assigner = LeaseAssigner(self._pool, self._affinity, self._runs)
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
         self._poisoned: list[Lease] = []
         # Workers that may reconnect or have died: when they were lost, and what they worked on.
@@ -84,7 +84,7 @@ class LeaseScheduler:
             for step in steps:
                 self._claim(worker, run_id, step, now)
         for run in self._affinity.share(worker, self._runs.values()):
-            self._leases.want(run)
+            self._assigner.want(run)
 
     def _claim(self, worker: WorkerState, run_id: str, step: int, now: float) -> None:
         worker.leases[run_id, step] = now
@@ -110,7 +110,7 @@ class LeaseScheduler:
             # A worker prepares its oldest lease first; the others were waiting.
             current_lease = min(worker.leases, key=worker.leases.__getitem__, default=None)
             self._missing[name] = (lost_at, current_lease)
-        self._leases.give_back(worker, worker.leases)
+        self._assigner.give_back(worker, worker.leases)
         return sorted(worker.leases)
 
     def drain_worker(self, name: str, keeps: Mapping[str, Collection[int]]) -> None:
@@ -118,7 +118,7 @@ class LeaseScheduler:
         if worker := self._pool.get(name):
             worker.leaving = True
             kept = {(run, step) for run, steps in keeps.items() for step in steps}
-            self._leases.give_back(worker, worker.leases.keys() - kept)
+            self._assigner.give_back(worker, worker.leases.keys() - kept)
 
     def _record_death(self, name: str) -> None:
         lost_at, current_lease = self._missing.pop(name)
@@ -152,11 +152,11 @@ class LeaseScheduler:
         worker.seconds = seconds
         # A batch sent a heartbeat ago that has not arrived was lost in transit or is a second copy.
         lost, worker.sent = worker.sent, {lease for lease in done if lease in worker.leases}
-        self._leases.give_back(worker, lost)
+        self._assigner.give_back(worker, lost)
         for lease in lost:
             worker.leases.pop(lease, None)
         self._pool.seen(worker, now)
-        self._leases.offer(worker)
+        self._assigner.offer(worker)
 
     def seen(self, name: str, now: float) -> None:
         """Record a sign of life from a worker."""
@@ -235,9 +235,9 @@ class LeaseScheduler:
             for holder in holders:
                 if worker := self._pool.get(holder):
                     worker.leases.pop((name, step), None)
-                    self._leases.offer(worker)
+                    self._assigner.offer(worker)
         self._affinity.disown(run)
-        self._leases.drop(run)
+        self._assigner.drop(run)
         self._unlink(run)
         self._share(run.host_budget)
 
@@ -255,7 +255,7 @@ class LeaseScheduler:
         budget.readers = sum(run.active and run.after is None for run in runs)
         self._set_windows()
         for run in runs:
-            self._leases.want(run)
+            self._assigner.want(run)
 
     def _set_windows(self) -> None:
         """Set each window by the number of workers: more workers need more batches to work on."""
@@ -270,7 +270,7 @@ class LeaseScheduler:
         deliverer = self._pool.get(worker)
         seconds = deliverer.finished((run_id, step), now) if deliverer else None
         if deliverer:
-            self._leases.offer(deliverer)
+            self._assigner.offer(deliverer)
         run = self._runs.get(run_id)
         if run is None:
             return
@@ -280,8 +280,8 @@ class LeaseScheduler:
         if run.arrive(step, worker, size) and seconds is not None:
             run.record_seconds(seconds)
         if grew:  # the window has changed
-            self._leases.want(run)
-            self._leases.shrink(run)
+            self._assigner.want(run)
+            self._assigner.shrink(run)
 
     def damaged(self, run_id: str, worker: str) -> None:
         """Release a worker's leases of an epoch read after its connection was closed.
@@ -290,10 +290,10 @@ class LeaseScheduler:
         """
         if holder := self._pool.get(worker):
             lost = [lease for lease in holder.leases if lease[0] == run_id]
-            self._leases.give_back(holder, lost)
+            self._assigner.give_back(holder, lost)
             for lease in lost:
                 del holder.leases[lease]
-            self._leases.offer(holder)
+            self._assigner.offer(holder)
 
     def taken(self, run_id: str, step: int, now: float) -> None:
         """Record that a rank has consumed a batch."""
@@ -305,7 +305,7 @@ class LeaseScheduler:
         counts.prepared[host] += 1
         counts.received[run.rank] += 1
         if run.active:
-            self._leases.want(run)
+            self._assigner.want(run)
         else:
             run.active = True
             self._share(run.host_budget)
@@ -354,21 +354,21 @@ class LeaseScheduler:
         The dispatcher calls this several times a second.
         """
         for worker in self._pool.poll(now):
-            self._leases.give_back(worker, worker.leases)
+            self._assigner.give_back(worker, worker.leases)
         for name, (since, _) in list(self._missing.items()):
             if now - since > WORKER_RECONNECT_TIMEOUT:
                 self._record_death(name)
-        self._leases.poll(now)
+        self._assigner.poll(now)
 
     def revoked(self) -> list[Assignment]:
         """Return the leases revoked since the last call; send them before new leases."""
-        return self._leases.revoked()
+        return self._assigner.revoked()
 
     def assign(self, now: float) -> list[Assignment]:
         """Lease late batches a second time, then whatever else can be leased."""
-        return self._leases.assign(now)
+        return self._assigner.assign(now)
 
     @property
     def late_leases(self) -> int:
         """Number of leases of late batches that another worker already held."""
-        return self._leases.late
+        return self._assigner.late

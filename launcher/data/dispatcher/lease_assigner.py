@@ -1,4 +1,4 @@
-"""Choose which worker is leased which batch next, and lease late batches a second time. Pure."""
+"""Lease assigner: choose which worker is leased which batch, and lease late batches twice. Pure."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Assignment:
     steps: tuple[int, ...]
 
 
-class LeaseTable:
-    """Match the batches that epoch reads want with workers that have room."""
+class LeaseAssigner:
+    """Matches the batches that epoch reads want with the workers that have room."""
 
     def __init__(
         self, pool: WorkerPool, affinity: ShardAffinity, runs: Mapping[str, EpochRun]
