@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.data.dispatcher.epoch_runs import (
+from launcher.data.dispatcher.epoch_reads import (
     INITIAL_WINDOW,
     MAX_WINDOW,
     ConsumedCounts,
-    RunProgress,
+    ReadProgress,
 )
 from launcher.data.dispatcher.lease_assigner import (
     FIRST_LATE_AFTER,
@@ -41,9 +41,9 @@ class Receiver:
         self.counts = ConsumedCounts()
         self.largest = 0
 
-    def progress(self, run: str) -> RunProgress:
+    def progress(self, run: str) -> ReadProgress:
         waiting = {step: w for step, w in self.got[run].items() if step >= self.taken[run]}
-        return RunProgress(taken=self.taken[run], arrived=waiting, largest=self.largest)
+        return ReadProgress(taken=self.taken[run], arrived=waiting, largest=self.largest)
 
     @property
     def is_complete(self) -> bool:
@@ -384,7 +384,7 @@ def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool
         rank=0,
         steps=10,
         now=0.0,
-        progress=RunProgress(taken=2, arrived={3: "data/two"}, largest=100),
+        progress=ReadProgress(taken=2, arrived={3: "data/two"}, largest=100),
     )
     if not worker_first:
         greet()
@@ -400,7 +400,7 @@ def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> N
     ledger.add_worker("data/one", 0.0, holds={"run": [0, 1]})
     ledger.heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
     ledger.heartbeat("data/one", 1.1, seconds=0.0, done=[])
-    progress = RunProgress(taken=1, arrived={1: "data/one"}, largest=100)
+    progress = ReadProgress(taken=1, arrived={1: "data/one"}, largest=100)
     ledger.open_run("run", receiver="host", rank=0, steps=10, now=1.2, progress=progress)
     assert grants(ledger, 1.2) == {"data/one": [2, 3]}
 

@@ -10,7 +10,7 @@ from typing import Any
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import host_of
 from launcher.data.dispatcher.dataset_info import DatasetInfo
-from launcher.data.dispatcher.epoch_runs import MAX_WINDOW, ConsumedCounts, RunProgress
+from launcher.data.dispatcher.epoch_reads import MAX_WINDOW, ConsumedCounts, ReadProgress
 from launcher.data.dispatcher.health_monitor import IDLE_AFTER, OVERDUE_AFTER, HealthMonitor
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer
@@ -423,14 +423,14 @@ def _with_host(error: str, host: str) -> str:
     return f"{line} (on data host {host}){end}{traceback}"
 
 
-def _progress(opened: m.OpenRun, steps: int) -> RunProgress:
+def _progress(opened: m.OpenRun, steps: int) -> ReadProgress:
     """Return the progress of an epoch read; raises WireError if it is impossible."""
     taken = opened.taken + len(opened.early)
     beyond = [*opened.early, *(step for step, _ in opened.arrived)]
     possible = range(opened.taken, min(steps, taken + MAX_WINDOW))
     if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
         raise WireError(f"impossible progress of run {opened.run}: {opened.taken} of {steps} steps")
-    return RunProgress(
+    return ReadProgress(
         taken=opened.taken,
         early=opened.early,
         arrived=dict(opened.arrived),

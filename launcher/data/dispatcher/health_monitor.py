@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launcher.data.dispatcher.epoch_runs import EpochRun
+from launcher.data.dispatcher.epoch_reads import EpochRead
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 
 #: Seconds without any worker, once there has been one, after which the ranks are notified.
@@ -85,7 +85,7 @@ class HealthMonitor:
         self._named.update(run.name for run in found)
         return [(run.rank, run.name) for run in found]
 
-    def overdue(self, scheduler: LeaseScheduler, now: float) -> list[tuple[EpochRun, list[str]]]:
+    def overdue(self, scheduler: LeaseScheduler, now: float) -> list[tuple[EpochRead, list[str]]]:
         """Return the epoch reads whose next batch is overdue, and the workers that hold it.
 
         Each batch is reported once.

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from launcher.data.dispatcher.epoch_runs import EpochRun
+from launcher.data.dispatcher.epoch_reads import EpochRead
 from launcher.data.dispatcher.priority_queue import PriorityQueue
 from launcher.data.dispatcher.shard_affinity import ShardAffinity
 from launcher.data.dispatcher.worker_pool import Lease, WorkerPool, WorkerState
@@ -35,15 +35,15 @@ class LeaseAssigner:
     """Matches the batches that epoch reads want with the workers that have room."""
 
     def __init__(
-        self, pool: WorkerPool, affinity: ShardAffinity, runs: Mapping[str, EpochRun]
+        self, pool: WorkerPool, affinity: ShardAffinity, runs: Mapping[str, EpochRead]
     ) -> None:
         self._pool = pool
         self._affinity = affinity
         self._runs = runs
-        self._wanting: PriorityQueue[EpochRun] = PriorityQueue()
+        self._wanting: PriorityQueue[EpochRead] = PriorityQueue()
         # Collected here because dozens of messages about each arrive between two assignments.
         self._offering: dict[WorkerState, None] = {}
-        self._changed: dict[EpochRun, None] = {}
+        self._changed: dict[EpochRead, None] = {}
         self._turns = itertools.count(1)
         self._late: dict[Lease, None] = {}  # to be leased again, in this order
         self._revoked: list[Assignment] = []
@@ -59,7 +59,7 @@ class LeaseAssigner:
                 self.want(run)
         self._want_shard_readers(worker)
 
-    def shrink(self, run: EpochRun) -> None:
+    def shrink(self, run: EpochRead) -> None:
         """Revoke the leases that no longer fit an epoch read's window after it has shrunk."""
         beyond = set(run.beyond_window())
         for name in {name for step in beyond for name in run.holders[step]}:
@@ -88,7 +88,7 @@ class LeaseAssigner:
         """Mark a worker as possibly having room for more leases."""
         self._offering[worker] = None
 
-    def want(self, run: EpochRun) -> None:
+    def want(self, run: EpochRead) -> None:
         """Mark an epoch read as possibly wanting other batches than before."""
         self._changed[run] = None
 
@@ -101,7 +101,7 @@ class LeaseAssigner:
             if run := self._runs.get(name):
                 self.want(run)
 
-    def drop(self, run: EpochRun) -> None:
+    def drop(self, run: EpochRead) -> None:
         """Remove an epoch read from the queue; it wants nothing any more."""
         self._wanting.drop(run)
 
@@ -112,7 +112,7 @@ class LeaseAssigner:
                 if self._is_late(run, step, now):
                     self._late[run.name, step] = None
 
-    def _is_late(self, run: EpochRun, step: int, now: float) -> bool:
+    def _is_late(self, run: EpochRead, step: int, now: float) -> bool:
         """Return True if every holder of a batch takes too long.
 
         Each further holder doubles the time allowed.
@@ -180,7 +180,7 @@ class LeaseAssigner:
     def _lease_block(
         self,
         worker: WorkerState,
-        run: EpochRun,
+        run: EpochRead,
         now: float,
         grants: dict[tuple[str, str], list[int]],
     ) -> None:
@@ -190,7 +190,7 @@ class LeaseAssigner:
     def _lease(
         self,
         worker: WorkerState,
-        run: EpochRun,
+        run: EpochRead,
         step: int,
         now: float,
         grants: dict[tuple[str, str], list[int]],
@@ -201,7 +201,7 @@ class LeaseAssigner:
         self._affinity.own(worker, run)
         grants.setdefault((worker.name, run.name), []).append(step)
 
-    def _rank(self, run: EpochRun) -> None:
+    def _rank(self, run: EpochRead) -> None:
         """Queue an epoch read by the batch it wants next.
 
         Reads that a rank is consuming come before those that follow them.

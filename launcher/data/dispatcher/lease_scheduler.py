@@ -17,11 +17,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from launcher.data.control.message_fields import host_of, slot_of
-from launcher.data.dispatcher.epoch_runs import (
+from launcher.data.dispatcher.epoch_reads import (
     ConsumedCounts,
-    EpochRun,
+    EpochRead,
     HostBudget,
-    RunProgress,
+    ReadProgress,
     window_for,
 )
 from launcher.data.dispatcher.lease_assigner import Assignment, LeaseAssigner
@@ -44,7 +44,7 @@ class LeaseScheduler:
         self._budget = budget
         self._pool = WorkerPool()
         self._affinity = ShardAffinity(self._pool)
-        self._runs: dict[str, EpochRun] = {}
+        self._runs: dict[str, EpochRead] = {}
         self._budgets: dict[str, HostBudget] = {}
         self._assigner = LeaseAssigner(self._pool, self._affinity, self._runs)
         self._unclaimed: dict[str, dict[tuple[int, str], None]] = {}  # for epoch reads not open yet
@@ -196,7 +196,7 @@ class LeaseScheduler:
         now: float,
         is_shard_reader: bool = False,
         after: str | None = None,
-        progress: RunProgress | None = None,
+        progress: ReadProgress | None = None,
     ) -> None:
         """Open an epoch read, or continue it after its receiver has reconnected.
 
@@ -205,7 +205,7 @@ class LeaseScheduler:
         run = self._runs.get(name)
         if run is None:
             budget = self._budgets.setdefault(receiver, HostBudget(self._budget))
-            run = EpochRun(
+            run = EpochRead(
                 name=name,
                 receiver=receiver,
                 rank=rank,
@@ -241,7 +241,7 @@ class LeaseScheduler:
         self._unlink(run)
         self._share(run.host_budget)
 
-    def _unlink(self, run: EpochRun) -> None:
+    def _unlink(self, run: EpochRead) -> None:
         if run.after is not None:
             run.after.follower = run.follower
         if (follower := run.follower) is not None:  # usually the one that is consumed now
@@ -317,7 +317,7 @@ class LeaseScheduler:
             received=sum((counts.received for counts in self.counts.values()), Counter()),
         )
 
-    def idle(self, now: float, seconds: float) -> list[EpochRun]:
+    def idle(self, now: float, seconds: float) -> list[EpochRead]:
         """Return the epoch reads whose rank has left an arrived batch unconsumed for `seconds`."""
         # A rank that waits for one of its shard readers cannot consume from the others.
         waiting = {
@@ -332,7 +332,7 @@ class LeaseScheduler:
             if not (run.is_shard_reader and (run.receiver, run.rank) in waiting)
         ]
 
-    def overdue(self, now: float, seconds: float) -> list[tuple[EpochRun, list[str]]]:
+    def overdue(self, now: float, seconds: float) -> list[tuple[EpochRead, list[str]]]:
         """Return the epoch reads whose next batch has been leased for more than `seconds`.
 
         Each comes with the workers that hold the lease.

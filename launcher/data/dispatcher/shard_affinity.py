@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from launcher.data.dispatcher.epoch_runs import EpochRun
+from launcher.data.dispatcher.epoch_reads import EpochRead
 from launcher.data.dispatcher.worker_pool import WorkerPool, WorkerState
 
 #: A shard reader that has leased no more batches than this may move to a worker that joined late.
@@ -22,7 +22,7 @@ class ShardAffinity:
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
 
-    def worker_for(self, run: EpochRun) -> WorkerState | None:
+    def worker_for(self, run: EpochRead) -> WorkerState | None:
         """Return the worker for a read's next batches; None if no eligible one has room."""
         if not run.is_shard_reader:
             return self._pool.soonest(run.receiver)
@@ -30,7 +30,7 @@ class ShardAffinity:
             return self._pool.least_loaded(run.receiver)
         return owner if owner.room > 0 else None
 
-    def another_for(self, run: EpochRun, holders: Collection[str]) -> WorkerState | None:
+    def another_for(self, run: EpochRead, holders: Collection[str]) -> WorkerState | None:
         """Return a further worker for a late batch, or None.
 
         For a shard reader, that is a worker which has already started to read the shard again.
@@ -40,24 +40,24 @@ class ShardAffinity:
             return self._pool.soonest(run.receiver, without=holders)
         return owner if owner.room > 0 else None
 
-    def own(self, worker: WorkerState, run: EpochRun) -> None:
+    def own(self, worker: WorkerState, run: EpochRead) -> None:
         """Make a worker the owner of a shard reader."""
         if run.is_shard_reader and run.owner != worker.name:
             self.disown(run)
             run.owner = worker.name
             worker.shard_readers.add(run.name)
 
-    def restore(self, worker: WorkerState, runs: Iterable[EpochRun]) -> None:
+    def restore(self, worker: WorkerState, runs: Iterable[EpochRead]) -> None:
         """Restore the shard readers of a reconnected worker, which has kept its iterators."""
         worker.shard_readers.update(run.name for run in runs if run.owner == worker.name)
 
-    def disown(self, run: EpochRun) -> None:
+    def disown(self, run: EpochRead) -> None:
         """Remove the owner of a shard reader."""
         if owner := self._pool.get(run.owner or ""):
             owner.shard_readers.discard(run.name)
         run.owner = None
 
-    def share(self, newcomer: WorkerState, runs: Iterable[EpochRun]) -> list[EpochRun]:
+    def share(self, newcomer: WorkerState, runs: Iterable[EpochRead]) -> list[EpochRead]:
         """Give a newly connected worker its share of the shard readers that have hardly begun.
 
         Returns the reads that it was given.
@@ -75,7 +75,7 @@ class ShardAffinity:
                 given.append(run)
         return given
 
-    def _owner(self, run: EpochRun) -> WorkerState | None:
+    def _owner(self, run: EpochRead) -> WorkerState | None:
         """Return the worker that has the iterator, or None if it cannot continue."""
         owner = self._pool.get(run.owner or "")
         if owner is None or owner.silent or owner.leaving:

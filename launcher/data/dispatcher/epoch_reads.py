@@ -1,4 +1,7 @@
-"""The steps of one epoch read (leased, arrived, consumed) and its prefetch window. Pure."""
+"""Epoch reads: the steps of each (leased, arrived, consumed) and its prefetch window. Pure.
+
+An epoch read is one rank's read of one epoch of a stream; messages and events call it a run.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def window_for(workers: int, ranks: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunProgress:
+class ReadProgress:
     """The progress of an epoch read, as reported by its receiver.
 
     taken: every step below it is consumed. early: steps beyond it that are consumed too. arrived:
@@ -58,7 +61,7 @@ class HostBudget:
 
 
 @dataclass(kw_only=True, eq=False)
-class EpochRun:
+class EpochRead:
     """One rank's read of one epoch of a stream.
 
     after: the epoch read that the rank consumes before this one, while that is open. active: the
@@ -77,8 +80,8 @@ class EpochRun:
     last_consumed_at: float  # when its rank last consumed a batch
     is_shard_reader: bool = False
     owner: str | None = None
-    after: EpochRun | None = None
-    follower: EpochRun | None = None
+    after: EpochRead | None = None
+    follower: EpochRead | None = None
     active: bool = False
     largest: int = 0
     usual_seconds: float = 0.0  # moving average of a worker's seconds per batch
@@ -215,7 +218,7 @@ class EpochRun:
             self.head += 1
         return host
 
-    def set_progress(self, progress: RunProgress) -> None:
+    def set_progress(self, progress: ReadProgress) -> None:
         """Continue from the receiver's progress; leases are kept."""
         self.head, self.early = progress.taken, set(progress.early)
         self.active = self.active or self.taken > 0
