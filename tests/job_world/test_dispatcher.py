@@ -12,7 +12,7 @@ import pytest
 from waiting import wait_until
 
 from launcher.data.control import messages as m
-from launcher.data.dispatcher import coordinator, dataset_info, health_monitor
+from launcher.data.dispatcher import coordinator, dataset_info, health_monitor, open_reads
 from launcher.data.dispatcher.coordinator import Coordinator
 from launcher.data.dispatcher.dataset_info import DatasetInfo
 from launcher.data.dispatcher.dispatcher import Dispatcher
@@ -363,7 +363,7 @@ def test_a_rank_waits_for_the_word_that_others_have_ended(meeting: Meeting) -> N
 def test_the_runs_of_a_host_that_does_not_answer_bind_nobody(
     meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "CONFIRM_TIMEOUT", 0.3)
+    monkeypatch.setattr(open_reads, "CONFIRM_TIMEOUT", 0.3)
     one, other, here = in_dispute(meeting)
     wait_until(lambda: "1-of-3" in {lease.run for lease in here.all(m.Lease)})
     one.say(m.Confirmed(run="0-of-2"))  # too late

@@ -1,29 +1,20 @@
-"""Dispatcher logic: handle messages from workers and receivers, and send leases in return."""
+"""Coordinator of a job's data service: handles each message, runs the checks, sends the leases."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from launcher.data.control import messages as m
 from launcher.data.control.message_fields import host_of
 from launcher.data.dispatcher.dataset_info import DatasetInfo
-from launcher.data.dispatcher.epoch_reads import MAX_WINDOW, ConsumedCounts, ReadProgress
+from launcher.data.dispatcher.epoch_reads import ConsumedCounts
 from launcher.data.dispatcher.health_monitor import IDLE_AFTER, OVERDUE_AFTER, HealthMonitor
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
-from launcher.data.dispatcher.peer import Peer
-from launcher.data.dispatcher.rank_consistency import (
-    CONFIRM_TIMEOUT,
-    Conflict,
-    Conflicts,
-    RankConsistency,
-    StreamReader,
-)
+from launcher.data.dispatcher.open_reads import OpenReads
+from launcher.data.dispatcher.peer import Peer, Peers
 from launcher.data.metrics.metrics_file import Metrics, Snapshot
-from launcher.data.order.shards import ShardReaderPlan
-from launcher.errors import DataError, WireError
 from launcher.runtime.event_log import emit
 from launcher.shared import DataPart
 
@@ -35,7 +26,7 @@ FORGET_CLOSED_AFTER = 10.0
 
 
 class Coordinator:
-    """Coordinator between the workers, the receivers and the lease scheduler.
+    """Passes what workers and receivers report to the scheduler, and its decisions to them.
 
     data_hosts: hosts that are expected to serve. local_hosts: train hosts whose workers serve only
     their own ranks. start_timeout: seconds to wait for the first worker. now: clock, in seconds.
@@ -56,14 +47,13 @@ class Coordinator:
         self._metrics = Metrics()
         self._scheduler = LeaseScheduler(part.prefetch_bytes)
         self._dataset_info = DatasetInfo(part.datasets)
-        self._consistency = RankConsistency()
-        self._conflicts = Conflicts()
         self._health = HealthMonitor(self._data_hosts, start_timeout, now())
-        self._workers: dict[str, Peer] = {}
-        self._receivers: dict[str, Peer] = {}
+        self._workers = Peers()
+        self._receivers = Peers()
+        self._reads = OpenReads(
+            self._scheduler, self._dataset_info, self._workers, self._receivers, now
+        )
         self._addresses: dict[str, tuple[str, int]] = {}
-        self._plans: dict[str, dict[str, Any]] = {}
-        self._run_receivers: dict[str, str] = {}
         self._returning: dict[str, asyncio.TimerHandle] = {}  # for receivers that may reconnect
 
     @property
@@ -89,8 +79,7 @@ class Coordinator:
         The dispatcher calls this several times a second.
         """
         self._check_poisoned()
-        for conflict in self._conflicts:
-            self._poll_conflict(conflict)
+        self._reads.poll()
         self._scheduler.poll(self._now())
         self._record_deaths()
 
@@ -113,7 +102,7 @@ class Coordinator:
         for rank, run in self._health.idle(self._scheduler, self._now()):
             emit("rank_idle", rank=rank, run=run, seconds=IDLE_AFTER)
         for late, workers in self._health.overdue(self._scheduler, self._now()):
-            plan = m.decode_plan(self._plans[late.name])
+            plan = self._reads.plan(late.name)
             batch = f"{plan.describe_batch(late.head)} of {plan.spec.dataset}"
             emit(
                 "batch_overdue", rank=late.rank, batch=batch, workers=workers, seconds=OVERDUE_AFTER
@@ -133,23 +122,23 @@ class Coordinator:
 
     def _give_up_descriptions(self, why: str, *, unavailable: bool = False) -> None:
         for asker, answer in self._dataset_info.give_up(why, unavailable=unavailable):
-            self._send_to_receiver(asker, answer)
+            self._receivers.send(asker, answer)
 
     def _check_poisoned(self) -> None:
         for run, step in self._scheduler.poisoned():
-            if run not in self._plans:
+            if run not in self._reads:
                 continue
-            plan = m.decode_plan(self._plans[run])
+            plan = self._reads.plan(run)
             message = (
                 f"data workers died repeatedly while they prepared a batch of {plan.spec.dataset}, "
                 f"at or soon after {plan.describe_batch(step)}; the events worker_died in the data "
                 "hosts' logs give the causes"
             )
-            self._fail_run(m.RunFailed(run=run, kind="dataset", message=message))
+            self._reads.fail(m.RunFailed(run=run, kind="dataset", message=message))
 
     def _fail_runs(self, runs: Iterable[str], message: str) -> None:
         for run in runs:
-            self._fail_run(m.RunFailed(run=run, kind="unavailable", message=message))
+            self._reads.fail(m.RunFailed(run=run, kind="unavailable", message=message))
 
     # Connections --------------------------------------------------------------------------
 
@@ -210,15 +199,15 @@ class Coordinator:
         self._scheduler.counts[peer.name] = ConsumedCounts.from_message(
             registration.prepared, registration.received
         )
-        self._consistency.forget(peer.name)
+        self._reads.disconnect(peer.name)
         opened = [m.decode(raw) for raw in registration.runs]
         runs = [message for message in opened if isinstance(message, m.OpenRun)]
         for run in set(self._scheduler.runs_of(peer.name)) - {message.run for message in runs}:
-            self._close_run(run)
+            self._reads.close(run)
         for message in runs:
             if message.taken:
                 self._health.had_workers()
-            self._open_run(peer, message)
+            self._reads.open(peer, message)
 
     def disconnect(self, peer: Peer) -> None:
         """Clean up after a peer's connection has ended."""
@@ -231,14 +220,14 @@ class Coordinator:
             emit("worker_left", worker=peer.name, pid=peer.pid, leases=[list(x) for x in leases])
         elif self._receivers.get(peer.name) is peer:
             del self._receivers[peer.name]
-            self._consistency.forget(peer.name)
+            self._reads.disconnect(peer.name)
             loop = asyncio.get_running_loop()
             self._returning[peer.name] = loop.call_later(
                 RECEIVER_RECONNECT_TIMEOUT, self._close_runs, peer.name
             )
 
     def _forget_closed(self, worker: Peer, runs: list[str]) -> None:
-        closed = [run for run in runs if run not in self._plans]
+        closed = [run for run in runs if run not in self._reads]
         self._scheduler.forget_claims(closed)
         worker.send(*(m.CloseRun(run=run) for run in closed))
 
@@ -246,7 +235,7 @@ class Coordinator:
         """Close the epoch reads of a receiver that has not reconnected in time."""
         del self._returning[receiver]
         for run in self._scheduler.runs_of(receiver):
-            self._close_run(run)
+            self._reads.close(run)
 
     # Messages from workers ----------------------------------------------------------------
 
@@ -261,18 +250,18 @@ class Coordinator:
             if message.error:
                 message = replace(message, error=_with_host(message.error, host_of(peer.name)))
             for asker in self._dataset_info.answer(message):
-                self._send_to_receiver(asker, message)
+                self._receivers.send(asker, message)
         elif isinstance(message, m.BatchFailed):
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.PeerUnreachable):
-            receiver = self._run_receivers.get(message.run, "?")
+            receiver = self._reads.receiver_of(message.run) or "?"
             self._health.unreachable(receiver, f"{message.why} (worker {peer.name})", now)
         elif isinstance(message, m.Leaving):
             peer.leaving = True
             self._scheduler.drain_worker(peer.name, message.keeps)
 
     def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
-        self._fail_run(
+        self._reads.fail(
             m.RunFailed(
                 run=failed.run,
                 kind="sample" if failed.index is not None else "dataset",
@@ -281,15 +270,6 @@ class Coordinator:
                 remote_traceback=failed.remote_traceback,
             )
         )
-
-    def _fail_run(self, failed: m.RunFailed) -> None:
-        """Notify the rank that its epoch read cannot continue, and forget the read."""
-        self._send_to_receiver(self._run_receivers.get(failed.run, ""), failed)
-        self._close_run(failed.run)
-
-    def _send_to_receiver(self, name: str, message: m.Message) -> None:
-        if receiver := self._receivers.get(name):
-            receiver.send(message)
 
     # Messages from receivers --------------------------------------------------------------
 
@@ -301,13 +281,12 @@ class Coordinator:
         elif isinstance(message, m.Describe):
             self._describe(peer, message)
         elif isinstance(message, m.OpenRun):
-            if message.run not in self._plans:  # otherwise the registration already opened it
-                self._open_run(peer, message)
+            if message.run not in self._reads:  # otherwise the registration already opened it
+                self._reads.open(peer, message)
         elif isinstance(message, m.CloseRun):
-            self._close_run(message.run)
+            self._reads.close(message.run)
         elif isinstance(message, m.Confirmed):
-            for conflict, why in self._conflicts.confirmed(message.run):
-                self._refuse(conflict.peer, conflict.opened.run, why)
+            self._reads.confirm(message.run)
         elif isinstance(message, m.Goodbye):
             peer.send(m.Close())
 
@@ -331,67 +310,6 @@ class Coordinator:
             for worker in self._workers.values():
                 worker.send(question)
 
-    def _open_run(self, peer: Peer, opened: m.OpenRun) -> None:
-        try:
-            plan = m.decode_plan(opened.plan)
-            self._dataset_info.check(plan.spec.dataset)
-        except DataError as error:
-            self._refuse(peer, opened.run, str(error))
-            return
-        reader = StreamReader(
-            rank=opened.rank, receiver=peer.name, plan=plan, reading=opened.reading
-        )
-        if objections := self._consistency.objections(reader):
-            self._begin_conflict(peer, opened, objections)
-            return
-        if why := self._consistency.start_mismatch(reader):
-            emit("ranks_begin_apart", stream=plan.spec.name, why=why)
-        self._consistency.open(opened.run, reader)
-        self._plans[opened.run] = opened.plan
-        self._run_receivers[opened.run] = peer.name
-        self._scheduler.open_run(
-            opened.run,
-            receiver=peer.name,
-            rank=opened.rank,
-            steps=plan.steps,
-            is_shard_reader=isinstance(plan, ShardReaderPlan),
-            now=self._now(),
-            after=opened.after,
-            progress=_progress(opened, plan.steps),
-        )
-
-    def _refuse(self, peer: Peer, run: str, why: str) -> None:
-        peer.send(m.RunFailed(run=run, kind="refused", message=why))
-
-    def _begin_conflict(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
-        """Hold back a conflicting read until the reads it conflicts with close or are confirmed."""
-        self._conflicts.begin(
-            Conflict(peer=peer, opened=opened, objections=objections, since=self._now())
-        )
-        for other in objections:
-            self._send_to_receiver(self._run_receivers[other], m.Confirm(run=other))
-
-    def _poll_conflict(self, conflict: Conflict) -> None:
-        open_still = [run for run in conflict.objections if run in self._consistency]
-        if self._receivers.get(conflict.peer.name) is not conflict.peer:
-            self._conflicts.end(conflict.opened.run)  # reopened when its host reconnects
-        elif not open_still or self._now() - conflict.since > CONFIRM_TIMEOUT:
-            for run in open_still:
-                self._consistency.close(run)
-            self._conflicts.end(conflict.opened.run)
-            self._open_run(conflict.peer, conflict.opened)
-
-    def _close_run(self, run: str) -> None:
-        self._consistency.close(run)
-        self._conflicts.end(run)
-        self._scheduler.close_run(run)
-        self._plans.pop(run, None)
-        self._run_receivers.pop(run, None)
-        for worker in self._workers.values():
-            if run in worker.known_runs:
-                worker.known_runs.discard(run)
-                worker.send(m.CloseRun(run=run))
-
     # Leases -------------------------------------------------------------------------------
 
     def assign(self) -> None:
@@ -406,33 +324,15 @@ class Coordinator:
             known = self._workers[assignment.worker].known_runs
             if assignment.run not in known:
                 known.add(assignment.run)
-                messages.append(self._definition(assignment.run))
+                receiver = self._reads.receiver_of(assignment.run)
+                messages.append(self._reads.definition(assignment.run, self._addresses[receiver]))
             self._metrics.count("leases", len(assignment.steps))
             messages.append(m.Lease(run=assignment.run, steps=list(assignment.steps)))
         for name, messages in outgoing.items():
             self._workers[name].send(*messages)
-
-    def _definition(self, run: str) -> m.DefineRun:
-        address = self._addresses[self._run_receivers[run]]
-        return m.DefineRun(run=run, plan=self._plans[run], address=address)
 
 
 def _with_host(error: str, host: str) -> str:
     """Return the error with its host added to the first line, before the traceback."""
     line, end, traceback = error.partition("\n")
     return f"{line} (on data host {host}){end}{traceback}"
-
-
-def _progress(opened: m.OpenRun, steps: int) -> ReadProgress:
-    """Return the progress of an epoch read; raises WireError if it is impossible."""
-    taken = opened.taken + len(opened.early)
-    beyond = [*opened.early, *(step for step, _ in opened.arrived)]
-    possible = range(opened.taken, min(steps, taken + MAX_WINDOW))
-    if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
-        raise WireError(f"impossible progress of run {opened.run}: {opened.taken} of {steps} steps")
-    return ReadProgress(
-        taken=opened.taken,
-        early=opened.early,
-        arrived=dict(opened.arrived),
-        largest=opened.largest,
-    )

@@ -1,4 +1,4 @@
-"""The dispatcher's side of one connection to a worker or a receiver."""
+"""The dispatcher's side of its connections to workers and receivers."""
 
 from __future__ import annotations
 
@@ -56,3 +56,12 @@ class Peer:
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(self._writer.drain(), 1.0)
             self._writer.close()
+
+
+class Peers(dict[str, Peer]):
+    """The connected peers by name."""
+
+    def send(self, name: str, *messages: m.Message) -> None:
+        """Send messages to the peer of this name, if it is connected."""
+        if peer := self.get(name):
+            peer.send(*messages)

@@ -1,0 +1,160 @@
+"""Epoch reads that are open now: opened, held back, refused, failed and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from launcher.data.control import messages as m
+from launcher.data.dispatcher.dataset_info import DatasetInfo
+from launcher.data.dispatcher.epoch_reads import MAX_WINDOW, ReadProgress
+from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
+from launcher.data.dispatcher.peer import Peer, Peers
+from launcher.data.dispatcher.rank_consistency import (
+    CONFIRM_TIMEOUT,
+    Conflict,
+    Conflicts,
+    RankConsistency,
+    StreamReader,
+)
+from launcher.data.order.batch_plan import BatchPlan
+from launcher.data.order.shards import ShardReaderPlan
+from launcher.errors import DataError, WireError
+from launcher.runtime.event_log import emit
+
+
+class OpenReads:
+    """The open epoch reads by id, each with its plan and the receiver that opened it.
+
+    A read that conflicts with open ones waits until they close or are confirmed. now: clock.
+    """
+
+    def __init__(
+        self,
+        scheduler: LeaseScheduler,
+        dataset_info: DatasetInfo,
+        workers: Peers,
+        receivers: Peers,
+        now: Callable[[], float],
+    ) -> None:
+        self._scheduler = scheduler
+        self._dataset_info = dataset_info
+        self._workers = workers
+        self._receivers = receivers
+        self._now = now
+        self._consistency = RankConsistency()
+        self._conflicts = Conflicts()
+        self._plans: dict[str, dict[str, Any]] = {}
+        self._receiver_names: dict[str, str] = {}
+
+    def __contains__(self, run: str) -> bool:
+        return run in self._plans
+
+    def plan(self, run: str) -> BatchPlan | ShardReaderPlan:
+        """Return the plan of an open read."""
+        return m.decode_plan(self._plans[run])
+
+    def receiver_of(self, run: str) -> str:
+        """Return the name of the receiver that opened a read, "" if the read is not open."""
+        return self._receiver_names.get(run, "")
+
+    def definition(self, run: str, address: tuple[str, int]) -> m.DefineRun:
+        """Return the message that defines a read for workers; address: that of its receiver."""
+        return m.DefineRun(run=run, plan=self._plans[run], address=address)
+
+    def open(self, peer: Peer, opened: m.OpenRun) -> None:
+        """Open a read, hold it back for a conflict, or refuse it; raises WireError."""
+        try:
+            plan = m.decode_plan(opened.plan)
+            self._dataset_info.check(plan.spec.dataset)
+        except DataError as error:
+            self._refuse(peer, opened.run, str(error))
+            return
+        reader = StreamReader(
+            rank=opened.rank, receiver=peer.name, plan=plan, reading=opened.reading
+        )
+        if objections := self._consistency.objections(reader):
+            self._begin_conflict(peer, opened, objections)
+            return
+        if why := self._consistency.start_mismatch(reader):
+            emit("ranks_begin_apart", stream=plan.spec.name, why=why)
+        self._consistency.open(opened.run, reader)
+        self._plans[opened.run] = opened.plan
+        self._receiver_names[opened.run] = peer.name
+        self._scheduler.open_run(
+            opened.run,
+            receiver=peer.name,
+            rank=opened.rank,
+            steps=plan.steps,
+            is_shard_reader=isinstance(plan, ShardReaderPlan),
+            now=self._now(),
+            after=opened.after,
+            progress=_progress(opened, plan.steps),
+        )
+
+    def confirm(self, run: str) -> None:
+        """Refuse the held-back reads that conflict with a read confirmed to be open."""
+        for conflict, why in self._conflicts.confirmed(run):
+            self._refuse(conflict.peer, conflict.opened.run, why)
+
+    def poll(self) -> None:
+        """Open the held-back reads whose conflicts have ended."""
+        for conflict in self._conflicts:
+            self._poll_conflict(conflict)
+
+    def fail(self, failed: m.RunFailed) -> None:
+        """Notify the rank that its epoch read cannot continue, and forget the read."""
+        self._receivers.send(self._receiver_names.get(failed.run, ""), failed)
+        self.close(failed.run)
+
+    def close(self, run: str) -> None:
+        """Close a read, and notify the workers that know it."""
+        self._consistency.close(run)
+        self._conflicts.end(run)
+        self._scheduler.close_run(run)
+        self._plans.pop(run, None)
+        self._receiver_names.pop(run, None)
+        for worker in self._workers.values():
+            if run in worker.known_runs:
+                worker.known_runs.discard(run)
+                worker.send(m.CloseRun(run=run))
+
+    def disconnect(self, receiver: str) -> None:
+        """Stop comparing other reads with those of a receiver that is gone or registers again."""
+        self._consistency.forget(receiver)
+
+    def _refuse(self, peer: Peer, run: str, why: str) -> None:
+        peer.send(m.RunFailed(run=run, kind="refused", message=why))
+
+    def _begin_conflict(self, peer: Peer, opened: m.OpenRun, objections: dict[str, str]) -> None:
+        """Hold back a conflicting read until the reads it conflicts with close or are confirmed."""
+        self._conflicts.begin(
+            Conflict(peer=peer, opened=opened, objections=objections, since=self._now())
+        )
+        for other in objections:
+            self._receivers.send(self._receiver_names[other], m.Confirm(run=other))
+
+    def _poll_conflict(self, conflict: Conflict) -> None:
+        open_still = [run for run in conflict.objections if run in self._consistency]
+        if self._receivers.get(conflict.peer.name) is not conflict.peer:
+            self._conflicts.end(conflict.opened.run)  # reopened when its host reconnects
+        elif not open_still or self._now() - conflict.since > CONFIRM_TIMEOUT:
+            for run in open_still:
+                self._consistency.close(run)
+            self._conflicts.end(conflict.opened.run)
+            self.open(conflict.peer, conflict.opened)
+
+
+def _progress(opened: m.OpenRun, steps: int) -> ReadProgress:
+    """Return the progress of an epoch read; raises WireError if it is impossible."""
+    taken = opened.taken + len(opened.early)
+    beyond = [*opened.early, *(step for step, _ in opened.arrived)]
+    possible = range(opened.taken, min(steps, taken + MAX_WINDOW))
+    if not 0 <= opened.taken <= steps or not all(step in possible for step in beyond):
+        raise WireError(f"impossible progress of run {opened.run}: {opened.taken} of {steps} steps")
+    return ReadProgress(
+        taken=opened.taken,
+        early=opened.early,
+        arrived=dict(opened.arrived),
+        largest=opened.largest,
+    )
