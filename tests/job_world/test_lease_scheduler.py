@@ -13,6 +13,7 @@ from launcher.data.dispatcher.epoch_reads import (
     MAX_WINDOW,
     ConsumedCounts,
     ReadProgress,
+    ReadSpec,
 )
 from launcher.data.dispatcher.lease_assigner import (
     FIRST_LATE_AFTER,
@@ -51,7 +52,7 @@ class Receiver:
 
 
 class Simulation:
-    """Workers, a receiver and ranks around a ledger, with faults by a seeded coin.
+    """Workers, a receiver and ranks around a scheduler, with faults by a seeded coin.
 
     The second run begins when the first has, or follows it.
     """
@@ -75,35 +76,37 @@ class Simulation:
         self.done: dict[str, list[tuple[str, int]]] = {}
         self.silent: set[str] = set()
         self.slow: set[str] = set()
-        self.unsaid: list[tuple[str, int, str]] = []  # arrivals not told to the ledger yet
+        self.unsaid: list[tuple[str, int, str]] = []  # arrivals not told to the scheduler yet
         self.receiver = Receiver(steps)
         self.after = {"a": None, "b": "a" if follows else None}
-        self.ledger = self.open()
+        self.scheduler = self.open()
         for _ in range(workers):
             self.hire()
 
     def open(self) -> LeaseScheduler:
         """A new dispatcher: the receiver is there first, with all that it knows."""
-        ledger = LeaseScheduler(BUDGET)
+        scheduler = LeaseScheduler(BUDGET)
         counts = self.receiver.counts
-        ledger.counts["host"] = ConsumedCounts.from_message(counts.prepared, counts.received)
+        scheduler.counts["host"] = ConsumedCounts.from_message(counts.prepared, counts.received)
         for rank, run in enumerate(self.receiver.got):
             if not self.is_over(run):
-                ledger.open_run(
-                    run,
-                    receiver="host",
-                    rank=rank,
-                    steps=self.receiver.steps,
+                scheduler.open_run(
+                    ReadSpec(
+                        name=run,
+                        receiver="host",
+                        rank=rank,
+                        steps=self.receiver.steps,
+                        is_shard_reader=self.are_lanes,
+                        after=self.after[run],
+                    ),
                     now=self.now,
-                    is_shard_reader=self.are_lanes,
-                    after=self.after[run],
                     progress=self.receiver.progress(run),
                 )
-        return ledger
+        return scheduler
 
     def restart(self) -> None:
         self.unsaid.clear()
-        self.ledger = self.open()
+        self.scheduler = self.open()
         for name in self.coin.sample(list(self.work), len(self.work)):
             if self.coin.random() < 0.2:  # it died while nobody looked
                 del self.work[name]
@@ -115,7 +118,7 @@ class Simulation:
         holds: dict[str, list[int]] = {}
         for run, step in self.work[name]:
             holds.setdefault(run, []).append(step)
-        self.ledger.add_worker(name, self.now, holds=holds)
+        self.scheduler.add_worker(name, self.now, holds=holds)
         self.done[name] = []
 
     def hire(self) -> None:
@@ -129,13 +132,13 @@ class Simulation:
         self.now += 0.1
         if self.coin.random() < 0.02:
             self.restart()
-        self.ledger.poll(self.now)
-        for assignment in self.ledger.assign(self.now):
+        self.scheduler.poll(self.now)
+        for assignment in self.scheduler.assign(self.now):
             self.work[assignment.worker] += [(assignment.run, step) for step in assignment.steps]
         for name in list(self.work):
             self.live(name)
         for run, step, name in self.unsaid:
-            self.ledger.arrived(run, step, name, self.size, self.now)
+            self.scheduler.arrived(run, step, name, self.size, self.now)
         self.unsaid.clear()
         for run in self.receiver.got:
             self.read(run)
@@ -146,12 +149,12 @@ class Simulation:
             return
         got, taken = self.receiver.got[run], self.receiver.taken
         while taken[run] in got and self.coin.random() < 0.7:
-            self.ledger.taken(run, taken[run], self.now)
+            self.scheduler.taken(run, taken[run], self.now)
             self.receiver.counts.prepared["data"] += 1
             self.receiver.counts.received[int(run == "b")] += 1
             taken[run] += 1
         if self.is_over(run):
-            self.ledger.close_run(run)
+            self.scheduler.close_run(run)
 
     def is_over(self, run: str) -> bool:
         return self.receiver.taken[run] == self.receiver.steps
@@ -159,7 +162,7 @@ class Simulation:
     def live(self, name: str) -> None:
         fate = self.coin.random()
         if fate < 0.01:
-            self.ledger.remove_worker(name)
+            self.scheduler.remove_worker(name)
             del self.work[name]
             self.hire()
             return
@@ -173,16 +176,16 @@ class Simulation:
         if name not in self.silent:
             if self.coin.random() < 0.5:
                 done, self.done[name] = self.done[name], []
-                self.ledger.heartbeat(name, self.now, seconds=0.05, done=done)
+                self.scheduler.heartbeat(name, self.now, seconds=0.05, done=done)
             if self.work[name] and fate > (0.95 if name in self.slow else 0.4):
                 self.deliver(name, *self.work[name].pop(0))
 
     def drain(self, name: str) -> None:
         run_and_step = self.work[name][:1]
-        self.ledger.drain_worker(name, {run: [step] for run, step in run_and_step})
+        self.scheduler.drain_worker(name, {run: [step] for run, step in run_and_step})
         for run, step in run_and_step:
             self.deliver(name, run, step)
-        self.ledger.remove_worker(name)
+        self.scheduler.remove_worker(name)
         del self.work[name]
         self.hire()
 
@@ -219,68 +222,70 @@ def test_all_batches_arrive_whatever_happens(
             break
         world.tick()
     assert world.receiver.is_complete
-    assert world.ledger.total().received == {0: steps, 1: steps}
-    assert sum(world.ledger.total().prepared.values()) == 2 * steps
+    assert world.scheduler.total().received == {0: steps, 1: steps}
+    assert sum(world.scheduler.total().prepared.values()) == 2 * steps
 
 
 # Workers -------------------------------------------------------------------------------------
 
 
-def grants(ledger: LeaseScheduler, now: float) -> dict[str, list[int]]:
+def grants(scheduler: LeaseScheduler, now: float) -> dict[str, list[int]]:
     """Leases that go out now, by worker."""
-    ledger.poll(now)
+    scheduler.poll(now)
     granted: dict[str, list[int]] = {}
-    for assignment in ledger.assign(now):
+    for assignment in scheduler.assign(now):
         granted.setdefault(assignment.worker, []).extend(assignment.steps)
     return granted
 
 
-def leased(ledger: LeaseScheduler, now: float) -> list[int]:
+def leased(scheduler: LeaseScheduler, now: float) -> list[int]:
     """Steps that are leased now, to anyone."""
-    return [step for steps in grants(ledger, now).values() for step in steps]
+    return [step for steps in grants(scheduler, now).values() for step in steps]
 
 
-def arrive(ledger: LeaseScheduler, run: str, *steps: int, size: int, worker: str = "one") -> None:
+def arrive(
+    scheduler: LeaseScheduler, run: str, *steps: int, size: int, worker: str = "one"
+) -> None:
     for step in steps:
-        ledger.arrived(run, step, worker, size, 0.1)
+        scheduler.arrived(run, step, worker, size, 0.1)
 
 
 @pytest.fixture
-def ledger() -> LeaseScheduler:
-    ledger = LeaseScheduler(BUDGET)
-    ledger.open_run("run", receiver="host", rank=0, steps=10, now=0.0)
-    ledger.add_worker("one", 0.0)
-    return ledger
+def scheduler() -> LeaseScheduler:
+    scheduler = LeaseScheduler(BUDGET)
+    scheduler.open_run(ReadSpec(name="run", receiver="host", rank=0, steps=10), now=0.0)
+    scheduler.add_worker("one", 0.0)
+    return scheduler
 
 
-def test_a_dead_workers_leases_go_to_another_at_once(ledger: LeaseScheduler) -> None:
-    assert grants(ledger, 0.0) == {"one": [0, 1]}
-    assert ledger.remove_worker("one", lost_at=0.1) == [("run", 0), ("run", 1)]
-    ledger.add_worker("two", 0.1)
-    assert grants(ledger, 0.1) == {"two": [0, 1]}
+def test_a_dead_workers_leases_go_to_another_at_once(scheduler: LeaseScheduler) -> None:
+    assert grants(scheduler, 0.0) == {"one": [0, 1]}
+    assert scheduler.remove_worker("one", lost_at=0.1) == [("run", 0), ("run", 1)]
+    scheduler.add_worker("two", 0.1)
+    assert grants(scheduler, 0.1) == {"two": [0, 1]}
 
 
-def test_a_silent_workers_leases_are_given_to_another_too(ledger: LeaseScheduler) -> None:
-    grants(ledger, 0.0)
+def test_a_silent_workers_leases_are_given_to_another_too(scheduler: LeaseScheduler) -> None:
+    grants(scheduler, 0.0)
     later = SILENCE + 0.1
-    ledger.add_worker("two", later)
-    assert grants(ledger, later) == {"two": [0, 1]}
-    arrive(ledger, "run", 0, size=100, worker="one")  # it was not dead after all
-    ledger.heartbeat("one", later, seconds=0.01, done=[])
-    assert 0 not in leased(ledger, later)
+    scheduler.add_worker("two", later)
+    assert grants(scheduler, later) == {"two": [0, 1]}
+    arrive(scheduler, "run", 0, size=100, worker="one")  # it was not dead after all
+    scheduler.heartbeat("one", later, seconds=0.01, done=[])
+    assert 0 not in leased(scheduler, later)
 
 
 def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(
-    ledger: LeaseScheduler,
+    scheduler: LeaseScheduler,
 ) -> None:
-    grants(ledger, 0.0)
+    grants(scheduler, 0.0)
     for name in ("two", "three"):
-        ledger.add_worker(name, 0.0)
+        scheduler.add_worker(name, 0.0)
 
     def later(now: float) -> list[int]:
         for name in ("one", "two", "three"):
-            ledger.seen(name, now)
-        return leased(ledger, now)
+            scheduler.seen(name, now)
+        return leased(scheduler, now)
 
     first = FIRST_LATE_AFTER + 0.1
     assert later(FIRST_LATE_AFTER - 0.1) == []
@@ -289,252 +294,261 @@ def test_a_late_lease_is_given_to_another_too_which_has_twice_the_time(
     assert later(first + 2 * FIRST_LATE_AFTER + 0.1) == [0, 1]
 
 
-def test_what_is_late_follows_from_the_usual_seconds(ledger: LeaseScheduler) -> None:
-    grants(ledger, 0.0)
-    arrive(ledger, "run", 0, size=1000)  # after 0.1 s, and there is room for one at a time
-    ledger.taken("run", 0, 0.1)
-    ledger.add_worker("two", 0.1)
-    assert leased(ledger, 0.1 + LATE_AFTER) == []
-    assert grants(ledger, 0.1 + 0.1 * LATE_FACTOR + 0.01) == {"two": [1]}
+def test_what_is_late_follows_from_the_usual_seconds(scheduler: LeaseScheduler) -> None:
+    grants(scheduler, 0.0)
+    arrive(scheduler, "run", 0, size=1000)  # after 0.1 s, and there is room for one at a time
+    scheduler.taken("run", 0, 0.1)
+    scheduler.add_worker("two", 0.1)
+    assert leased(scheduler, 0.1 + LATE_AFTER) == []
+    assert grants(scheduler, 0.1 + 0.1 * LATE_FACTOR + 0.01) == {"two": [1]}
 
 
-def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(ledger: LeaseScheduler) -> None:
-    grants(ledger, 0.0)
-    ledger.drain_worker("one", {"run": [0]})
-    ledger.add_worker("two", 0.1)
-    assert grants(ledger, 0.1) == {"two": [1]}
-    assert ledger.remove_worker("one") == [("run", 0), ("run", 1)]
-    assert grants(ledger, 0.2) == {"two": [0]}
-    assert ledger.poisoned() == []
+def test_a_worker_that_is_asked_to_leave_keeps_what_it_has_begun(scheduler: LeaseScheduler) -> None:
+    grants(scheduler, 0.0)
+    scheduler.drain_worker("one", {"run": [0]})
+    scheduler.add_worker("two", 0.1)
+    assert grants(scheduler, 0.1) == {"two": [1]}
+    assert scheduler.remove_worker("one") == [("run", 0), ("run", 1)]
+    assert grants(scheduler, 0.2) == {"two": [0]}
+    assert scheduler.poisoned() == []
 
 
-def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(ledger: LeaseScheduler) -> None:
+def test_a_batch_that_was_sent_and_never_arrived_is_leased_again(scheduler: LeaseScheduler) -> None:
     """A connection can break when the kernel has taken the last bytes: the worker cannot know."""
-    grants(ledger, 0.0)
-    ledger.heartbeat("one", 1.0, seconds=0.01, done=[("run", 0)])
-    assert grants(ledger, 1.0) == {}
-    ledger.heartbeat("one", 2.0, seconds=0.01, done=[])
-    assert grants(ledger, 2.0) == {"one": [0]}
+    grants(scheduler, 0.0)
+    scheduler.heartbeat("one", 1.0, seconds=0.01, done=[("run", 0)])
+    assert grants(scheduler, 1.0) == {}
+    scheduler.heartbeat("one", 2.0, seconds=0.01, done=[])
+    assert grants(scheduler, 2.0) == {"one": [0]}
 
 
-def test_a_slow_worker_gets_one_lease_at_a_time(ledger: LeaseScheduler) -> None:
-    ledger.heartbeat("one", 0.0, seconds=2.0, done=[])
+def test_a_slow_worker_gets_one_lease_at_a_time(scheduler: LeaseScheduler) -> None:
+    scheduler.heartbeat("one", 0.0, seconds=2.0, done=[])
     for name in ("two", "three"):
-        ledger.add_worker(name, 0.0, seconds=0.1)
-    arrive(ledger, "run", 0, size=50)
-    ledger.taken("run", 0, 0.2)
-    leases = grants(ledger, 0.2)
+        scheduler.add_worker(name, 0.0, seconds=0.1)
+    arrive(scheduler, "run", 0, size=50)
+    scheduler.taken("run", 0, 0.2)
+    leases = grants(scheduler, 0.2)
     assert (len(leases["one"]), len(leases["two"]), len(leases["three"])) == (1, 2, 2)
 
 
-def test_fast_workers_are_leased_blocks(ledger: LeaseScheduler) -> None:
-    ledger.heartbeat("one", 0.0, seconds=0.001, done=[])
-    ledger.open_run("long", receiver="other", rank=1, steps=1000, now=0.0)
-    arrive(ledger, "long", 0, size=1)
-    ledger.taken("long", 0, 0.1)
-    ledger.add_worker("two", 0.1, seconds=0.001)
-    (first, *_) = [a for a in ledger.assign(0.1) if a.run == "long"]
+def test_fast_workers_are_leased_blocks(scheduler: LeaseScheduler) -> None:
+    scheduler.heartbeat("one", 0.0, seconds=0.001, done=[])
+    scheduler.open_run(ReadSpec(name="long", receiver="other", rank=1, steps=1000), now=0.0)
+    arrive(scheduler, "long", 0, size=1)
+    scheduler.taken("long", 0, 0.1)
+    scheduler.add_worker("two", 0.1, seconds=0.001)
+    (first, *_) = [a for a in scheduler.assign(0.1) if a.run == "long"]
     assert len(first.steps) >= 8
 
 
-def lose(ledger: LeaseScheduler, worker: str) -> None:
+def lose(scheduler: LeaseScheduler, worker: str) -> None:
     """A worker comes, is leased two batches, and its connection ends without a word."""
-    ledger.add_worker(worker, 0.0)
-    assert grants(ledger, 0.0) == {worker: [0, 1]}
-    ledger.remove_worker(worker, lost_at=0.0)
+    scheduler.add_worker(worker, 0.0)
+    assert grants(scheduler, 0.0) == {worker: [0, 1]}
+    scheduler.remove_worker(worker, lost_at=0.0)
 
 
-def test_a_batch_that_workers_die_of_is_poisoned(ledger: LeaseScheduler) -> None:
-    ledger.remove_worker("one")
+def test_a_batch_that_workers_die_of_is_poisoned(scheduler: LeaseScheduler) -> None:
+    scheduler.remove_worker("one")
     for worker in ("data/0/1", "data/0/2", "data/0/3"):
-        assert ledger.poisoned() == []
-        lose(ledger, worker)
-    assert ledger.poisoned() == []  # the third may come back
-    ledger.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
-    assert ledger.poisoned() == [("run", 0)]  # step 1 only waited behind it
+        assert scheduler.poisoned() == []
+        lose(scheduler, worker)
+    assert scheduler.poisoned() == []  # the third may come back
+    scheduler.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
+    assert scheduler.poisoned() == [("run", 0)]  # step 1 only waited behind it
 
 
-def test_a_worker_that_comes_back_has_not_died(ledger: LeaseScheduler) -> None:
+def test_a_worker_that_comes_back_has_not_died(scheduler: LeaseScheduler) -> None:
     """A cable that is cut, or a switch that restarts, ends the connections of many at once."""
-    ledger.remove_worker("one")
+    scheduler.remove_worker("one")
     names = [f"data/{index}/1" for index in range(MAX_DEATHS + 1)]
     for worker in names:
-        lose(ledger, worker)
+        lose(scheduler, worker)
     for worker in names:
-        ledger.add_worker(worker, 1.0)
-    ledger.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
-    assert ledger.poisoned() == []
+        scheduler.add_worker(worker, 1.0)
+    scheduler.poll(WORKER_RECONNECT_TIMEOUT + 0.1)
+    assert scheduler.poisoned() == []
 
 
 # A new dispatcher ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("worker_first", [True, False], ids=["worker first", "receiver first"])
-def test_a_new_ledger_goes_on_where_receivers_and_workers_are(worker_first: bool) -> None:
-    ledger = LeaseScheduler(BUDGET)
+def test_a_new_scheduler_goes_on_where_receivers_and_workers_are(worker_first: bool) -> None:
+    scheduler = LeaseScheduler(BUDGET)
 
     def greet() -> None:
-        ledger.add_worker("data/one", 0.0, holds={"run": [4, 6], "closed": [1]})
+        scheduler.add_worker("data/one", 0.0, holds={"run": [4, 6], "closed": [1]})
 
     if worker_first:
         greet()
-    ledger.open_run(
-        "run",
-        receiver="host",
-        rank=0,
-        steps=10,
+    scheduler.open_run(
+        ReadSpec(name="run", receiver="host", rank=0, steps=10),
         now=0.0,
         progress=ReadProgress(taken=2, arrived={3: "data/two"}, largest=100),
     )
     if not worker_first:
         greet()
-    ledger.add_worker("data/three", 0.0, seconds=0.01)
-    assert sorted(grants(ledger, 0.0)["data/three"]) == [2, 5, 7, 8, 9]
-    ledger.taken("run", 2, 0.0)  # nobody has said that it arrived: it is not counted
-    ledger.taken("run", 3, 0.0)
-    assert ledger.total().prepared == {"data": 1}
+    scheduler.add_worker("data/three", 0.0, seconds=0.01)
+    assert sorted(grants(scheduler, 0.0)["data/three"]) == [2, 5, 7, 8, 9]
+    scheduler.taken("run", 2, 0.0)  # nobody has said that it arrived: it is not counted
+    scheduler.taken("run", 3, 0.0)
+    assert scheduler.total().prepared == {"data": 1}
 
 
 def test_what_a_worker_has_done_with_before_its_run_is_open_takes_no_room() -> None:
-    ledger = LeaseScheduler(BUDGET)
-    ledger.add_worker("data/one", 0.0, holds={"run": [0, 1]})
-    ledger.heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
-    ledger.heartbeat("data/one", 1.1, seconds=0.0, done=[])
+    scheduler = LeaseScheduler(BUDGET)
+    scheduler.add_worker("data/one", 0.0, holds={"run": [0, 1]})
+    scheduler.heartbeat("data/one", 0.1, seconds=0.0, done=[("run", 0), ("run", 1)])
+    scheduler.heartbeat("data/one", 1.1, seconds=0.0, done=[])
     progress = ReadProgress(taken=1, arrived={1: "data/one"}, largest=100)
-    ledger.open_run("run", receiver="host", rank=0, steps=10, now=1.2, progress=progress)
-    assert grants(ledger, 1.2) == {"data/one": [2, 3]}
+    scheduler.open_run(
+        ReadSpec(name="run", receiver="host", rank=0, steps=10), now=1.2, progress=progress
+    )
+    assert grants(scheduler, 1.2) == {"data/one": [2, 3]}
 
 
 @pytest.mark.parametrize("step", [-1, 10, MAX_WINDOW, 1 << 60])
 @pytest.mark.parametrize("steps", [10, ENDLESS])
 def test_a_step_that_cannot_be_changes_nothing(step: int, steps: int) -> None:
-    ledger = LeaseScheduler(BUDGET)
-    ledger.open_run("run", receiver="host", rank=0, steps=steps, now=0.0)
+    scheduler = LeaseScheduler(BUDGET)
+    scheduler.open_run(ReadSpec(name="run", receiver="host", rank=0, steps=steps), now=0.0)
     if 0 <= step < min(steps, MAX_WINDOW):
         return
-    ledger.add_worker("one", 0.0, holds={"run": [step]})
-    ledger.arrived("run", step, "one", 100, 0.0)
-    ledger.taken("run", step, 0.0)
-    assert grants(ledger, 0.0) == {"one": [0, 1]}
-    assert ledger.total().prepared == {}
+    scheduler.add_worker("one", 0.0, holds={"run": [step]})
+    scheduler.arrived("run", step, "one", 100, 0.0)
+    scheduler.taken("run", step, 0.0)
+    assert grants(scheduler, 0.0) == {"one": [0, 1]}
+    assert scheduler.total().prepared == {}
 
 
 def test_a_run_that_follows_itself_is_read_like_any_other() -> None:
-    ledger = LeaseScheduler(BUDGET)
-    ledger.add_worker("one", 0.0)
-    ledger.open_run("run", receiver="host", rank=0, steps=10, now=0.0, after="run")
-    assert grants(ledger, 0.0) == {"one": [0, 1]}
+    scheduler = LeaseScheduler(BUDGET)
+    scheduler.add_worker("one", 0.0)
+    scheduler.open_run(
+        ReadSpec(name="run", receiver="host", rank=0, steps=10, after="run"), now=0.0
+    )
+    assert grants(scheduler, 0.0) == {"one": [0, 1]}
 
 
 # Memory --------------------------------------------------------------------------------------
 
 
-def test_the_window_follows_from_the_size_of_the_batches(ledger: LeaseScheduler) -> None:
+def test_the_window_follows_from_the_size_of_the_batches(scheduler: LeaseScheduler) -> None:
     for worker in ("two", "three", "four"):
-        ledger.add_worker(worker, 0.0)
-    assert sum(len(steps) for steps in grants(ledger, 0.0).values()) == INITIAL_WINDOW
-    arrive(ledger, "run", 0, size=200)
-    assert grants(ledger, 0.1) == {}  # until the rank takes something: it may never do
-    ledger.taken("run", 0, 0.1)
-    assert 1 + len(leased(ledger, 0.1)) == BUDGET // 200  # step 1 is out already
+        scheduler.add_worker(worker, 0.0)
+    assert sum(len(steps) for steps in grants(scheduler, 0.0).values()) == INITIAL_WINDOW
+    arrive(scheduler, "run", 0, size=200)
+    assert grants(scheduler, 0.1) == {}  # until the rank takes something: it may never do
+    scheduler.taken("run", 0, 0.1)
+    assert 1 + len(leased(scheduler, 0.1)) == BUDGET // 200  # step 1 is out already
 
 
 def test_leases_that_batches_have_outgrown_are_taken_back() -> None:
-    ledger = LeaseScheduler(BUDGET)
+    scheduler = LeaseScheduler(BUDGET)
     for name, after in (("run", None), ("next", "run")):
-        ledger.open_run(name, receiver="host", rank=0, steps=30, now=0.0, after=after)
-    ledger.add_worker("one", 0.0, seconds=0.001)
-    ledger.add_worker("two", 0.0, seconds=0.001)
-    grants(ledger, 0.0)
-    arrive(ledger, "run", 0, size=1)
-    ledger.taken("run", 0, 0.1)
-    held = grants(ledger, 0.1)
-    assert ledger.revoked() == []
-    arrive(ledger, "run", 1, size=BUDGET // 4)
-    grown = ledger.revoked()
+        scheduler.open_run(
+            ReadSpec(name=name, receiver="host", rank=0, steps=30, after=after), now=0.0
+        )
+    scheduler.add_worker("one", 0.0, seconds=0.001)
+    scheduler.add_worker("two", 0.0, seconds=0.001)
+    grants(scheduler, 0.0)
+    arrive(scheduler, "run", 0, size=1)
+    scheduler.taken("run", 0, 0.1)
+    held = grants(scheduler, 0.1)
+    assert scheduler.revoked() == []
+    arrive(scheduler, "run", 1, size=BUDGET // 4)
+    grown = scheduler.revoked()
     for worker, steps in held.items():
         # The next of the run, in its window of four, and what the worker has begun stay with it.
-        begun = ledger._pool.get(worker)
+        begun = scheduler._pool.get(worker)
         assert begun is not None
         lost = {(a.run, step) for a in grown if a.worker == worker for step in a.steps}
         assert len(lost) > 5
         assert begun.leases.keys().isdisjoint(lost)
         assert len([step for step in steps if ("run", step) in begun.leases]) >= LIKELY_STARTED - 1
-    assert grants(ledger, 0.2) == {}
-    ledger.taken("run", 1, 0.3)
+    assert grants(scheduler, 0.2) == {}
+    scheduler.taken("run", 1, 0.3)
     for step in range(2, 30):  # what was taken back goes out again, by and by
-        grants(ledger, 0.3)
-        (holder,) = ledger._runs["run"].holders[step]
-        arrive(ledger, "run", step, size=BUDGET // 4, worker=holder)
-        ledger.taken("run", step, 0.3)
-    assert ledger.total().received == {0: 30}
-    assert ledger.revoked() == []
+        grants(scheduler, 0.3)
+        (holder,) = scheduler._runs["run"].holders[step]
+        arrive(scheduler, "run", step, size=BUDGET // 4, worker=holder)
+        scheduler.taken("run", step, 0.3)
+    assert scheduler.total().received == {0: 30}
+    assert scheduler.revoked() == []
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_many_workers_all_have_work_in_hand(ranks: int) -> None:
-    ledger, workers, runs = LeaseScheduler(1 << 30), 400, [f"run {rank}" for rank in range(ranks)]
+    scheduler, workers, runs = (
+        LeaseScheduler(1 << 30),
+        400,
+        [f"run {rank}" for rank in range(ranks)],
+    )
     for index in range(workers):
-        ledger.add_worker(f"data/{index}", 0.0, seconds=5.0)
+        scheduler.add_worker(f"data/{index}", 0.0, seconds=5.0)
     for run in runs:
-        ledger.open_run(run, receiver="host", rank=0, steps=10_000, now=0.0)
-    held = grants(ledger, 0.0)
+        scheduler.open_run(ReadSpec(name=run, receiver="host", rank=0, steps=10_000), now=0.0)
+    held = grants(scheduler, 0.0)
     for run in runs:
         deliverer = next(worker for worker in held if held[worker])
-        ledger.arrived(run, 0, deliverer, 100, 0.1)
-        ledger.taken(run, 0, 0.1)
-    grants(ledger, 0.1)
-    assert ledger.leases_by_host() == {"data": 2 * workers}
+        scheduler.arrived(run, 0, deliverer, 100, 0.1)
+        scheduler.taken(run, 0, 0.1)
+    grants(scheduler, 0.1)
+    assert scheduler.leases_by_host() == {"data": 2 * workers}
 
 
-def test_runs_of_one_host_share_its_budget(ledger: LeaseScheduler) -> None:
-    ledger.open_run("other", receiver="host", rank=1, steps=10, now=0.0)
-    ledger.add_worker("two", 0.0, seconds=0.01)
-    grants(ledger, 0.0)
+def test_runs_of_one_host_share_its_budget(scheduler: LeaseScheduler) -> None:
+    scheduler.open_run(ReadSpec(name="other", receiver="host", rank=1, steps=10), now=0.0)
+    scheduler.add_worker("two", 0.0, seconds=0.01)
+    grants(scheduler, 0.0)
     for run in ("run", "other"):
-        arrive(ledger, run, 0, 1, size=100)
-        ledger.taken(run, 0, 0.1)
-    steps = sum(len(a.steps) for a in ledger.assign(0.1) if a.run == "run")
+        arrive(scheduler, run, 0, 1, size=100)
+        scheduler.taken(run, 0, 0.1)
+    steps = sum(len(a.steps) for a in scheduler.assign(0.1) if a.run == "run")
     assert 1 + steps == BUDGET // 2 // 100
-    ledger.close_run("other")
-    assert "other" not in ledger.runs
+    scheduler.close_run("other")
+    assert "other" not in scheduler.runs
 
 
-def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(ledger: LeaseScheduler) -> None:
-    ledger.open_run("validation", receiver="host", rank=0, steps=10, now=0.0)
-    ledger.add_worker("two", 0.0, seconds=0.01)
-    grants(ledger, 0.0)
-    arrive(ledger, "run", 0, size=200)
-    ledger.taken("run", 0, 0.1)
+def test_a_run_that_nobody_reads_takes_no_share_of_the_budget(scheduler: LeaseScheduler) -> None:
+    scheduler.open_run(ReadSpec(name="validation", receiver="host", rank=0, steps=10), now=0.0)
+    scheduler.add_worker("two", 0.0, seconds=0.01)
+    grants(scheduler, 0.0)
+    arrive(scheduler, "run", 0, size=200)
+    scheduler.taken("run", 0, 0.1)
     steps = {"run": 0, "validation": 0}
-    for assignment in ledger.assign(0.1):
+    for assignment in scheduler.assign(0.1):
         steps[assignment.run] += len(assignment.steps)
     assert 1 + steps["run"] == BUDGET // 200  # step 1 is out already
     assert steps["validation"] <= INITIAL_WINDOW
 
 
-def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: LeaseScheduler) -> None:
-    ledger.add_worker("two", 0.0, seconds=0.001)
-    ledger.open_run("next", receiver="host", rank=0, steps=99, now=0.0, after="run")
+def test_the_next_epoch_gets_what_this_one_no_longer_needs(scheduler: LeaseScheduler) -> None:
+    scheduler.add_worker("two", 0.0, seconds=0.001)
+    scheduler.open_run(
+        ReadSpec(name="next", receiver="host", rank=0, steps=99, after="run"), now=0.0
+    )
 
     def now_leased() -> list[tuple[str, int]]:
-        return [(a.run, step) for a in ledger.assign(0.1) for step in a.steps]
+        return [(a.run, step) for a in scheduler.assign(0.1) for step in a.steps]
 
     assert now_leased() == [("run", 0), ("run", 1)]
-    arrive(ledger, "run", 0, size=200)
-    ledger.taken("run", 0, 0.1)
+    arrive(scheduler, "run", 0, size=200)
+    scheduler.taken("run", 0, 0.1)
     assert now_leased() == [("run", step) for step in range(2, 6)]
-    arrive(ledger, "run", *range(1, 6), size=200)
+    arrive(scheduler, "run", *range(1, 6), size=200)
     for step in range(1, 6):
-        ledger.taken("run", step, 0.1)
+        scheduler.taken("run", step, 0.1)
     assert now_leased() == [("run", 6), ("run", 7), ("run", 8), ("run", 9), ("next", 0)]
-    arrive(ledger, "run", 6, size=200)
-    ledger.taken("run", 6, 0.1)
+    arrive(scheduler, "run", 6, size=200)
+    scheduler.taken("run", 6, 0.1)
     assert now_leased() == [("next", 1)]
     for step in range(7, 10):
-        arrive(ledger, "run", step, size=200)
-        ledger.taken("run", step, 0.1)
-    ledger.close_run("run")
+        arrive(scheduler, "run", step, size=200)
+        scheduler.taken("run", step, 0.1)
+    scheduler.close_run("run")
     assert now_leased() == [
         ("next", 2),
         ("next", 3),
@@ -542,19 +556,19 @@ def test_the_next_epoch_gets_what_this_one_no_longer_needs(ledger: LeaseSchedule
     ]  # it has the whole budget at once
 
 
-def test_a_rank_that_leaves_its_batches_lying_is_found(ledger: LeaseScheduler) -> None:
-    grants(ledger, 0.0)
-    arrive(ledger, "run", 0, 1, size=10)
-    ledger.taken("run", 0, 1.0)
-    assert ledger.idle(30.0, 60.0) == []
-    assert [run.rank for run in ledger.idle(62.0, 60.0)] == [0]
+def test_a_rank_that_leaves_its_batches_lying_is_found(scheduler: LeaseScheduler) -> None:
+    grants(scheduler, 0.0)
+    arrive(scheduler, "run", 0, 1, size=10)
+    scheduler.taken("run", 0, 1.0)
+    assert scheduler.idle(30.0, 60.0) == []
+    assert [run.rank for run in scheduler.idle(62.0, 60.0)] == [0]
 
 
 def test_a_worker_on_a_train_host_serves_its_own_host_alone() -> None:
-    ledger = LeaseScheduler(BUDGET)
+    scheduler = LeaseScheduler(BUDGET)
     for host in ("left", "right"):
-        ledger.open_run(f"of {host}", receiver=host, rank=0, steps=10, now=0.0)
-    ledger.add_worker("right/0", 0.0, receiver="right")
-    assert [(a.worker, a.run) for a in ledger.assign(0.0)] == [("right/0", "of right")]
-    ledger.add_worker("data/0", 0.0)
-    assert [(a.worker, a.run) for a in ledger.assign(0.0)] == [("data/0", "of left")]
+        scheduler.open_run(ReadSpec(name=f"of {host}", receiver=host, rank=0, steps=10), now=0.0)
+    scheduler.add_worker("right/0", 0.0, receiver="right")
+    assert [(a.worker, a.run) for a in scheduler.assign(0.0)] == [("right/0", "of right")]
+    scheduler.add_worker("data/0", 0.0)
+    assert [(a.worker, a.run) for a in scheduler.assign(0.0)] == [("data/0", "of left")]

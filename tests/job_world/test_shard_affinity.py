@@ -1,4 +1,4 @@
-"""Lanes in the ledger: a shard goes on where its iterator is, and elsewhere only when it must."""
+"""Shard affinity: a shard is read where its iterator is, and elsewhere only when it must be."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from launcher.data.dispatcher.epoch_reads import ReadSpec
 from launcher.data.dispatcher.lease_assigner import FIRST_LATE_AFTER, LATE_AFTER, LATE_FACTOR
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.shard_affinity import MOVABLE_LEASES
@@ -16,26 +17,27 @@ LANES = ("a", "b", "c", "d")
 
 
 class World:
-    """A ledger with lanes, and workers that are all alive until they are told otherwise."""
+    """A scheduler with lanes, and workers that are all alive until they are told otherwise."""
 
     def __init__(self, workers: Iterable[str], lanes: Iterable[str] = LANES) -> None:
-        self.ledger = LeaseScheduler(10**9)
+        self.scheduler = LeaseScheduler(10**9)
         self.workers = list(workers)
         self.seconds = 0.0
         for worker in self.workers:
-            self.ledger.add_worker(worker, 0.0)
+            self.scheduler.add_worker(worker, 0.0)
         for lane in lanes:
-            self.ledger.open_run(
-                lane, receiver="host", rank=0, steps=ENDLESS, now=0.0, is_shard_reader=True
+            self.scheduler.open_run(
+                ReadSpec(name=lane, receiver="host", rank=0, steps=ENDLESS, is_shard_reader=True),
+                now=0.0,
             )
 
     def grants(self, now: float) -> dict[str, dict[str, list[int]]]:
         """What is leased now: {worker: {lane: steps}}."""
         for worker in self.workers:
-            self.ledger.heartbeat(worker, now, seconds=self.seconds, done=[])
-        self.ledger.poll(now)
+            self.scheduler.heartbeat(worker, now, seconds=self.seconds, done=[])
+        self.scheduler.poll(now)
         found: dict[str, dict[str, list[int]]] = {}
-        for one in self.ledger.assign(now):
+        for one in self.scheduler.assign(now):
             found.setdefault(one.worker, {})[one.run] = list(one.steps)
         return found
 
@@ -44,8 +46,8 @@ class World:
         for worker, lanes in leases.items():
             for lane, steps in lanes.items():
                 for step in steps:
-                    self.ledger.arrived(lane, step, worker, 1, now)
-                    self.ledger.taken(lane, step, now)
+                    self.scheduler.arrived(lane, step, worker, 1, now)
+                    self.scheduler.taken(lane, step, now)
 
     def read(self, rounds: int) -> dict[str, set[str]]:
         """Let all lanes be read for some rounds; which lanes each worker has prepared."""
@@ -77,7 +79,7 @@ def test_the_lanes_of_a_dead_worker_go_to_others_from_what_was_lost_on() -> None
     seen = world.read(20)
     held = world.grants(0.2)
     world.workers.remove("one")
-    world.ledger.remove_worker("one", lost_at=0.1)
+    world.scheduler.remove_worker("one", lost_at=0.1)
     taken_over: dict[str, list[int]] = {}
     for round_ in range(20):  # as the other has room
         leases = world.grants(0.2)
@@ -96,7 +98,7 @@ def test_the_lanes_of_a_worker_that_cannot_go_on_go_to_others(how: str) -> None:
     world.read(20)
     world.workers.remove("one")
     if how == "leaving":
-        world.ledger.drain_worker("one", {})
+        world.scheduler.drain_worker("one", {})
     found: set[str] = set()
     for _ in range(20):
         leases = world.grants(0.2 + SILENCE + 0.1)
@@ -119,10 +121,10 @@ def test_a_late_lane_is_read_again_by_one_other_and_the_first_to_come_goes_on() 
     assert again["a"][0] == 1
     more = world.grants(0.1 + patience + 0.2)
     assert more in ({}, {helper: {"a": [2]}})  # nobody else begins
-    world.ledger.arrived("a", 1, slow, 1, 1.0)  # it was not lost after all
-    world.ledger.arrived("a", 2, slow, 1, 1.0)
-    world.ledger.taken("a", 1, 1.0)
-    world.ledger.taken("a", 2, 1.0)
+    world.scheduler.arrived("a", 1, slow, 1, 1.0)  # it was not lost after all
+    world.scheduler.arrived("a", 2, slow, 1, 1.0)
+    world.scheduler.taken("a", 1, 1.0)
+    world.scheduler.taken("a", 2, 1.0)
     assert list(world.grants(1.0)) == [slow]
 
 
@@ -133,7 +135,7 @@ def test_who_reads_a_shard_again_has_the_time_for_it() -> None:
         leases = world.grants(now)
         now += 0.1
         world.deliver(leases, now)
-    world.ledger.add_worker("two", now)
+    world.scheduler.add_worker("two", now)
     world.workers.append("two")
     step = max(world.grants(now)["one"]["a"])
     assert step > MOVABLE_LEASES
@@ -144,10 +146,10 @@ def test_who_reads_a_shard_again_has_the_time_for_it() -> None:
 def test_a_worker_that_comes_early_gets_its_share_and_later_none() -> None:
     world = World(("one",))
     assert len(world.read(4)["one"]) == len(LANES)
-    world.ledger.add_worker("two", 0.0)
+    world.scheduler.add_worker("two", 0.0)
     world.workers.append("two")
     assert [len(lanes) for lanes in world.read(50).values()] == [2, 2]
-    world.ledger.add_worker("three", 1.0)
+    world.scheduler.add_worker("three", 1.0)
     world.workers.append("three")
     assert world.read(20)["three"] == set()
 
@@ -165,10 +167,10 @@ def test_a_rank_that_waits_for_one_lane_is_not_idle() -> None:
     leases = world.grants(0.0)
     world.deliver(leases, 0.0)
     world.grants(0.1)
-    world.ledger.arrived("a", 1, "one", 1, 0.2)
-    assert world.ledger.idle(100.0, 10.0) == []
-    world.ledger.arrived("b", 1, "two", 1, 0.2)
-    assert {run.name for run in world.ledger.idle(100.0, 10.0)} == {"a", "b"}
+    world.scheduler.arrived("a", 1, "one", 1, 0.2)
+    assert world.scheduler.idle(100.0, 10.0) == []
+    world.scheduler.arrived("b", 1, "two", 1, 0.2)
+    assert {run.name for run in world.scheduler.idle(100.0, 10.0)} == {"a", "b"}
 
 
 def test_a_worker_whose_connection_broke_goes_on_with_all_its_lanes() -> None:
@@ -177,7 +179,7 @@ def test_a_worker_whose_connection_broke_goes_on_with_all_its_lanes() -> None:
     held = world.grants(0.2)
     waiting = seen["one"] - held["one"].keys()
     assert waiting  # more lanes than it has room for
-    world.ledger.add_worker("one", 0.2, holds=held["one"])
+    world.scheduler.add_worker("one", 0.2, holds=held["one"])
     leases = {"two": held["two"]}
     for _ in range(5):  # the other has room meanwhile
         world.deliver(leases, 0.3)
@@ -188,5 +190,5 @@ def test_a_worker_whose_connection_broke_goes_on_with_all_its_lanes() -> None:
         for lane, steps in world.grants(0.3).get("one", {}).items():
             found.add(lane)
             for step in steps:
-                world.ledger.arrived(lane, step, "one", 1, 0.3)  # its rank waits for the others
+                world.scheduler.arrived(lane, step, "one", 1, 0.3)  # its rank waits for the others
     assert waiting <= found

@@ -1,4 +1,4 @@
-"""Lengths of the datasets that a job serves, and the questions about them that are pending."""
+"""Lengths of the served datasets: known ones, and questions that no worker has answered yet."""
 
 from __future__ import annotations
 

@@ -29,6 +29,22 @@ def window_for(workers: int, ranks: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadSpec:
+    """Specification of an epoch read, as its receiver opens it.
+
+    name: its id. after: the id of the epoch read that the rank consumes before this one. For
+    is_shard_reader, see EpochRead.
+    """
+
+    name: str
+    receiver: str
+    rank: int
+    steps: int
+    is_shard_reader: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadProgress:
     """The progress of an epoch read, as reported by its receiver.
 

@@ -1,4 +1,4 @@
-"""Health monitor: detect failures that the dispatcher cannot fix, and name their causes. Pure."""
+"""Health monitor: detect failures that leasing cannot repair, and name their causes. Pure."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from launcher.data.dispatcher.epoch_reads import (
     EpochRead,
     HostBudget,
     ReadProgress,
+    ReadSpec,
     window_for,
 )
 from launcher.data.dispatcher.lease_assigner import Assignment, LeaseAssigner
@@ -186,35 +187,22 @@ class LeaseScheduler:
         """Return the ids of a receiver's open epoch reads."""
         return [name for name, run in self._runs.items() if run.receiver == receiver]
 
-    def open_run(
-        self,
-        name: str,
-        *,
-        receiver: str,
-        rank: int,
-        steps: int,
-        now: float,
-        is_shard_reader: bool = False,
-        after: str | None = None,
-        progress: ReadProgress | None = None,
-    ) -> None:
-        """Open an epoch read, or continue it after its receiver has reconnected.
-
-        after: the epoch read that the rank consumes before this one.
-        """
+    def open_run(self, spec: ReadSpec, now: float, progress: ReadProgress | None = None) -> None:
+        """Open an epoch read, or continue it after its receiver has reconnected."""
+        name = spec.name
         run = self._runs.get(name)
         if run is None:
-            budget = self._budgets.setdefault(receiver, HostBudget(self._budget))
+            budget = self._budgets.setdefault(spec.receiver, HostBudget(self._budget))
             run = EpochRead(
                 name=name,
-                receiver=receiver,
-                rank=rank,
-                steps=steps,
+                receiver=spec.receiver,
+                rank=spec.rank,
+                steps=spec.steps,
                 host_budget=budget,
                 last_consumed_at=now,
-                is_shard_reader=is_shard_reader,
+                is_shard_reader=spec.is_shard_reader,
             )
-            before = self._runs.get(after or "")
+            before = self._runs.get(spec.after or "")
             self._runs[name] = run
             if before is not None and before.follower is None:
                 run.after, run.largest, before.follower = before, before.largest, run

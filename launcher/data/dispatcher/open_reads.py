@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.data.control import messages as m
 from launcher.data.dispatcher.dataset_info import DatasetInfo
-from launcher.data.dispatcher.epoch_reads import MAX_WINDOW, ReadProgress
+from launcher.data.dispatcher.epoch_reads import MAX_WINDOW, ReadProgress, ReadSpec
 from launcher.data.dispatcher.lease_scheduler import LeaseScheduler
 from launcher.data.dispatcher.peer import Peer, Peers
 from launcher.data.dispatcher.rank_consistency import (
@@ -81,16 +81,15 @@ class OpenReads:
         self._consistency.open(opened.run, reader)
         self._plans[opened.run] = opened.plan
         self._receiver_names[opened.run] = peer.name
-        self._scheduler.open_run(
-            opened.run,
+        spec = ReadSpec(
+            name=opened.run,
             receiver=peer.name,
             rank=opened.rank,
             steps=plan.steps,
             is_shard_reader=isinstance(plan, ShardReaderPlan),
-            now=self._now(),
             after=opened.after,
-            progress=_progress(opened, plan.steps),
         )
+        self._scheduler.open_run(spec, self._now(), _progress(opened, plan.steps))
 
     def confirm(self, run: str) -> None:
         """Refuse the held-back reads that conflict with a read confirmed to be open."""
